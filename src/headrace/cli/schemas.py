@@ -7,7 +7,7 @@ registry by HTTP, and where drivers ask another one it says so: an answer would 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +32,7 @@ from headrace.connectors.schema_registry import URL, registry_config
 from headrace.errors import ConfigError
 from headrace.ports import SchemaKind, SchemaReference
 from headrace.schema_registry.judges import JudgesHere
+from headrace.schema_registry.refusals import Incompatible
 from headrace.schema_registry.registry import SchemaRegistry
 from headrace.schema_registry.standing import level_of, version_in
 from headrace.schema_registry.wanted import EVERYTHING, LATEST, Wanted
@@ -139,8 +140,10 @@ def register(  # noqa: PLR0913, PLR0917 - options of a command
     """
     wanted = _wanted(file, kind, reference, normalize)
     with _registry(config, own=own) as registry:
-        _refuse_incompatible(registry.faults(subject, wanted, EVERYTHING), as_json=as_json)
-        made = registry.register(subject, wanted, EVERYTHING)
+        try:
+            made = registry.register(subject, wanted, EVERYTHING)
+        except Incompatible as refusal:
+            raise _told_incompatible(refusal.faults, as_json=as_json) from refusal
         if as_json:
             print_json(made._asdict())
         else:
@@ -163,14 +166,16 @@ def check(  # noqa: PLR0913, PLR0917 - options of a command
 ) -> None:
     """Check whether a schema may come next; exit code 1 if it is incompatible.
 
-    Nothing is registered, with or without --dry-run; 'headrace schemas register' checks first too.
+    Nothing is registered, with or without --dry-run; 'headrace schemas register' checks too.
 
     Example: `headrace schemas check acme.visits-value visit.avsc --dry-run`
     """
     del dry_run
     wanted = _wanted(file, kind, reference, normalize)
     with _registry(config, own=own) as registry:
-        _refuse_incompatible(registry.faults(subject, wanted, EVERYTHING), as_json=as_json)
+        faults = registry.faults(subject, wanted, EVERYTHING)
+        if faults:
+            raise _told_incompatible(faults, as_json=as_json)
         if as_json:
             print_json({"compatible": True, "messages": []})
         else:
@@ -218,15 +223,13 @@ def _place(url: str) -> tuple[str, int | None, str]:
     return _HERE.get(host, host), parts.port, parts.path
 
 
-def _refuse_incompatible(faults: list[str], *, as_json: bool) -> None:
-    if not faults:
-        return
+def _told_incompatible(faults: Sequence[str], *, as_json: bool) -> typer.Exit:
     if as_json:
         print_json({"compatible": False, "messages": faults})
     else:
         for fault in faults:
             say(f"incompatible: {fault}")
-    raise typer.Exit(1)
+    return typer.Exit(1)
 
 
 def _wanted(file: Path, kind: SchemaKind | None, references: list[str], normalize: bool) -> Wanted:

@@ -26,7 +26,7 @@ from headrace.schema_registry.forms import KnownForms
 from headrace.schema_registry.gathering import Gathering
 from headrace.schema_registry.importing import given_numbers, imported
 from headrace.schema_registry.judges import Judges
-from headrace.schema_registry.refusals import Refusal
+from headrace.schema_registry.refusals import Incompatible, Refusal
 from headrace.schema_registry.rooms import RoomLimits
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Form
@@ -176,7 +176,7 @@ class SchemaRegistry:
         level = level_of(seen)
         faults = self._faults(wanted, level.among(seen.alive), level, sight, gathering)
         if faults:
-            raise refusals.incompatible(subject, faults)
+            raise Incompatible(subject, faults)
         return self.subjects.register(seen, content.new, None, rooms)
 
     def _deleted(self, seen: SubjectSeen, numbers: Sequence[int], *, permanent: bool) -> bool:

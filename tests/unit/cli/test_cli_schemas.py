@@ -5,6 +5,7 @@ import json
 import pytest
 
 from headrace.cli.servers import folder_of, remember
+from headrace.ports import SubjectSetting
 
 V1 = {"type": "record", "name": "Visit", "fields": [{"name": "lead", "type": "string"}]}
 BROKEN = V1 | {"fields": [*V1["fields"], {"name": "at", "type": "long"}]}
@@ -53,6 +54,18 @@ def test_a_check_changes_nothing_and_ends_with_1_where_it_fails(headrace, file, 
         assert not told["compatible"]
         assert "READER_FIELD_MISSING_DEFAULT_VALUE" in told["messages"][0]
     assert len(store.schema_subjects.versions()) == 1
+
+
+def test_what_is_there_already_is_answered_however_it_stands_to_a_newer_version(
+    headrace, file, store
+):
+    level = SubjectSetting.COMPATIBILITY
+    store.schema_subjects.set_for(SUBJECT, level, "NONE")
+    for schema in (BROKEN, V1):
+        headrace("schemas", "register", SUBJECT, file(schema))
+    store.schema_subjects.set_for(SUBJECT, level, "BACKWARD")
+    again = headrace("schemas", "register", SUBJECT, file(BROKEN))
+    assert (again.exit_code, again.stdout.strip()) == (0, f"{SUBJECT} version 1, id 1")
 
 
 def test_what_is_no_schema_or_of_no_known_language_is_told(headrace, file):
