@@ -31,8 +31,9 @@ from headrace.cli.servers import folder_of, remembered
 from headrace.connectors.schema_registry import URL, registry_config
 from headrace.errors import ConfigError
 from headrace.ports import SchemaKind, SchemaReference
+from headrace.schema_registry.asked import subject_of
 from headrace.schema_registry.judges import JudgesHere
-from headrace.schema_registry.refusals import Incompatible
+from headrace.schema_registry.refusals import Incompatible, Refusal
 from headrace.schema_registry.registry import SchemaRegistry
 from headrace.schema_registry.standing import level_of, version_in
 from headrace.schema_registry.wanted import EVERYTHING, LATEST, Wanted
@@ -42,7 +43,16 @@ from headrace.store import open_store
 
 app = typer.Typer(no_args_is_help=True, help="Schemas: list, show, check, register.")
 
-Subject = Annotated[str, typer.Argument(help="Such as acme.visits-value.")]
+
+def _subject(text: str) -> str:
+    """A subject as the registry names it; what it refuses over HTTP could not be deleted there."""
+    try:
+        return subject_of(text)
+    except Refusal as refusal:
+        raise typer.BadParameter(str(refusal)) from refusal
+
+
+Subject = Annotated[str, typer.Argument(help="Such as acme.visits-value.", callback=_subject)]
 File = Annotated[Path, typer.Argument(help="The schema: .avsc, .json or .proto.")]
 Kind = Annotated[
     SchemaKind | None,
@@ -248,4 +258,4 @@ def _reference(text: str) -> SchemaReference:
     subject, _, version = place.rpartition(":")
     if not name or not subject or not version.isdigit():
         raise typer.BadParameter(f"{text} is not NAME=SUBJECT:VERSION")
-    return SchemaReference(name, subject, int(version))
+    return SchemaReference(name, _subject(subject), int(version))

@@ -75,6 +75,20 @@ def test_what_is_no_schema_or_of_no_known_language_is_told(headrace, file):
     assert headrace("schemas", "show", "none").exit_code == 1
 
 
+@pytest.mark.parametrize("name", ["", " ", ":.other:visits", "a\nb", "__GLOBAL", "v" * 401])
+def test_a_name_that_the_registry_refuses_is_refused_here_too(headrace, file, store, name):
+    for words in (("show", name), ("check", name, file(V1)), ("register", name, file(V1))):
+        assert headrace("schemas", *words).exit_code == 2
+    refers = ("--reference", f"Visit={name}:1")
+    assert headrace("schemas", "register", SUBJECT, file(V1), *refers).exit_code == 2
+    assert store.schema_subjects.versions() == []
+
+
+def test_the_default_context_may_be_named_as_everywhere(headrace, file):
+    assert headrace("schemas", "register", f":.:{SUBJECT}", file(V1)).exit_code == 0
+    assert headrace("schemas", "show", SUBJECT).exit_code == 0
+
+
 def test_a_schema_refers_to_another_by_its_version(headrace, file):
     headrace("schemas", "register", SUBJECT, file(V1))
     order = {"type": "record", "name": "Order", "fields": [{"name": "visit", "type": "Visit"}]}
