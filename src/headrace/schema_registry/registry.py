@@ -24,7 +24,7 @@ from headrace.ports.schemas import WrittenSchema
 from headrace.schema_registry import refusals
 from headrace.schema_registry.forms import KnownForms
 from headrace.schema_registry.gathering import Gathering
-from headrace.schema_registry.importing import given_numbers, imported
+from headrace.schema_registry.importing import given_numbers, imported, refuse_unnumbered
 from headrace.schema_registry.judges import Judges
 from headrace.schema_registry.refusals import Incompatible, Refusal
 from headrace.schema_registry.rooms import RoomLimits
@@ -173,6 +173,7 @@ class SchemaRegistry:
         if same:
             return same[-1]
         refuse_read_only(seen)
+        refuse_unnumbered(seen, sight)
         level = level_of(seen)
         faults = self._faults(wanted, level.among(seen.alive), level, sight, gathering)
         if faults:
