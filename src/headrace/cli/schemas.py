@@ -29,7 +29,7 @@ from headrace.cli.console import (
 )
 from headrace.cli.servers import folder_of, remembered
 from headrace.connectors.schema_registry import URL, registry_config
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, plain
 from headrace.ports import SchemaKind, SchemaReference
 from headrace.schema_registry.asked import subject_of
 from headrace.schema_registry.judges import JudgesHere
@@ -115,7 +115,7 @@ def show(
     own: Own = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the text of a version.
+    """Show the text of a version; with --json to the letter.
 
     Example: `headrace schemas show acme.visits-value 2`
     """
@@ -125,7 +125,7 @@ def show(
         if kept is None:
             raise ConfigError(f"schema {found.id} was deleted meanwhile")
         if not as_json:
-            say(kept.text)
+            say(_plain_lines(kept.text))
             return
         refers = [reference._asdict() for reference in kept.references]
         print_json(
@@ -233,12 +233,17 @@ def _place(url: str) -> tuple[str, int | None, str]:
     return _HERE.get(host, host), parts.port, parts.path
 
 
+def _plain_lines(text: str) -> str:
+    """A text of somebody else in its lines, without what a terminal might obey."""
+    return "\n".join("\t".join(map(plain, line.split("\t"))) for line in text.splitlines())
+
+
 def _told_incompatible(faults: Sequence[str], *, as_json: bool) -> typer.Exit:
     if as_json:
         print_json({"compatible": False, "messages": faults})
     else:
         for fault in faults:
-            say(f"incompatible: {fault}")
+            say(f"incompatible: {plain(fault)}")
     return typer.Exit(1)
 
 

@@ -68,6 +68,33 @@ def test_what_is_there_already_is_answered_however_it_stands_to_a_newer_version(
     assert (again.exit_code, again.stdout.strip()) == (0, f"{SUBJECT} version 1, id 1")
 
 
+def test_a_text_of_somebody_else_says_nothing_to_the_terminal(headrace, file):
+    text = (
+        'syntax = "proto3";\r\n// \x1b]0;owned\x07 \x9b2J\nmessage Visit {\n\tstring lead = 1;\n}\n'
+    )
+    headrace("schemas", "register", SUBJECT, file(text, "visit.proto"))
+    assert headrace("schemas", "show", SUBJECT).stdout.splitlines() == [
+        'syntax = "proto3";',
+        "// ?]0;owned? ?2J",
+        "message Visit {",
+        "        string lead = 1;",
+        "}",
+    ]
+    shown = headrace("schemas", "show", SUBJECT, "--json").stdout
+    assert json.loads(shown)["schema"].count("\x1b") == 1
+    assert "\x1b" not in shown
+
+
+def test_what_a_schema_breaks_says_nothing_to_the_terminal_either(headrace, file):
+    wide, narrow = (
+        json.dumps({"properties": {"a\x9b2J": {"type": kind}}}, ensure_ascii=False)
+        for kind in ("string", "integer")
+    )
+    headrace("schemas", "register", SUBJECT, file(wide, "visit.json"))
+    told = headrace("schemas", "check", SUBJECT, file(narrow, "visit.json"))
+    assert (told.exit_code, told.output.count("a?2J"), "\x9b" in told.output) == (1, 1, False)
+
+
 def test_what_is_no_schema_or_of_no_known_language_is_told(headrace, file):
     assert headrace("schemas", "check", SUBJECT, file("{")).exit_code == 1
     assert headrace("schemas", "check", SUBJECT, file(V1, "visit.txt")).exit_code == 2
