@@ -243,7 +243,7 @@ def _told_incompatible(faults: Sequence[str], *, as_json: bool) -> typer.Exit:
         print_json({"compatible": False, "messages": faults})
     else:
         for fault in faults:
-            say(f"incompatible: {plain(fault)}")
+            say(f"incompatible: {fault}")
     return typer.Exit(1)
 
 

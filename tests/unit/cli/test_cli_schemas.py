@@ -85,16 +85,6 @@ def test_a_text_of_somebody_else_says_nothing_to_the_terminal(headrace, file):
     assert "\x1b" not in shown
 
 
-def test_what_a_schema_breaks_says_nothing_to_the_terminal_either(headrace, file):
-    wide, narrow = (
-        json.dumps({"properties": {"a\x9b2J": {"type": kind}}}, ensure_ascii=False)
-        for kind in ("string", "integer")
-    )
-    headrace("schemas", "register", SUBJECT, file(wide, "visit.json"))
-    told = headrace("schemas", "check", SUBJECT, file(narrow, "visit.json"))
-    assert (told.exit_code, told.output.count("a?2J"), "\x9b" in told.output) == (1, 1, False)
-
-
 def test_what_is_no_schema_or_of_no_known_language_is_told(headrace, file):
     assert headrace("schemas", "check", SUBJECT, file("{")).exit_code == 1
     assert headrace("schemas", "check", SUBJECT, file(V1, "visit.txt")).exit_code == 2
