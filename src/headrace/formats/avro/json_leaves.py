@@ -165,9 +165,12 @@ def _fits_single(made: float, value: float | decimal.Decimal) -> bool:
 
 def _gives_back(made: float, written: decimal.Decimal) -> bool:
     """Whether a number has the digits that were written, where it is written with as many."""
+    said = written.as_tuple().digits
+    if len(said) > _MOST_SAID:
+        return False
     # A parser writes 1e11 as 100000000000.0: zeros at the end say nothing of what was written.
-    digits = len("".join(map(str, written.as_tuple().digits)).rstrip("0"))
-    return digits <= _MOST_SAID and decimal.Decimal(f"{made:.{digits}g}") == written
+    digits = len("".join(map(str, said)).rstrip("0"))
+    return decimal.Decimal(f"{made:.{digits}g}") == written
 
 
 def _or_word(put_number: Put, name: str) -> Put:
