@@ -7,7 +7,7 @@ registry by HTTP, and where drivers ask another one it says so: an answer would 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -29,9 +29,11 @@ from headrace.cli.console import (
 )
 from headrace.cli.servers import folder_of, remembered
 from headrace.connectors.schema_registry import URL, registry_config
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, plain
 from headrace.ports import SchemaKind, SchemaReference
+from headrace.schema_registry.asked import subject_of
 from headrace.schema_registry.judges import JudgesHere
+from headrace.schema_registry.refusals import Incompatible, Refusal
 from headrace.schema_registry.registry import SchemaRegistry
 from headrace.schema_registry.standing import level_of, version_in
 from headrace.schema_registry.wanted import EVERYTHING, LATEST, Wanted
@@ -41,7 +43,16 @@ from headrace.store import open_store
 
 app = typer.Typer(no_args_is_help=True, help="Schemas: list, show, check, register.")
 
-Subject = Annotated[str, typer.Argument(help="Such as acme.visits-value.")]
+
+def _subject(text: str) -> str:
+    """A subject as the registry names it; what it refuses over HTTP could not be deleted there."""
+    try:
+        return subject_of(text)
+    except Refusal as refusal:
+        raise typer.BadParameter(str(refusal)) from refusal
+
+
+Subject = Annotated[str, typer.Argument(help="Such as acme.visits-value.", callback=_subject)]
 File = Annotated[Path, typer.Argument(help="The schema: .avsc, .json or .proto.")]
 Kind = Annotated[
     SchemaKind | None,
@@ -104,7 +115,7 @@ def show(
     own: Own = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the text of a version.
+    """Show the text of a version; with --json to the letter.
 
     Example: `headrace schemas show acme.visits-value 2`
     """
@@ -114,7 +125,7 @@ def show(
         if kept is None:
             raise ConfigError(f"schema {found.id} was deleted meanwhile")
         if not as_json:
-            say(kept.text)
+            say(_plain_lines(kept.text))
             return
         refers = [reference._asdict() for reference in kept.references]
         print_json(
@@ -139,8 +150,10 @@ def register(  # noqa: PLR0913, PLR0917 - options of a command
     """
     wanted = _wanted(file, kind, reference, normalize)
     with _registry(config, own=own) as registry:
-        _refuse_incompatible(registry.faults(subject, wanted, EVERYTHING), as_json=as_json)
-        made = registry.register(subject, wanted, EVERYTHING)
+        try:
+            made = registry.register(subject, wanted, EVERYTHING)
+        except Incompatible as refusal:
+            raise _told_incompatible(refusal.faults, as_json=as_json) from refusal
         if as_json:
             print_json(made._asdict())
         else:
@@ -163,14 +176,16 @@ def check(  # noqa: PLR0913, PLR0917 - options of a command
 ) -> None:
     """Check whether a schema may come next; exit code 1 if it is incompatible.
 
-    Nothing is registered, with or without --dry-run; 'headrace schemas register' checks first too.
+    Nothing is registered, with or without --dry-run; 'headrace schemas register' checks too.
 
     Example: `headrace schemas check acme.visits-value visit.avsc --dry-run`
     """
     del dry_run
     wanted = _wanted(file, kind, reference, normalize)
     with _registry(config, own=own) as registry:
-        _refuse_incompatible(registry.faults(subject, wanted, EVERYTHING), as_json=as_json)
+        faults = registry.faults(subject, wanted, EVERYTHING)
+        if faults:
+            raise _told_incompatible(faults, as_json=as_json)
         if as_json:
             print_json({"compatible": True, "messages": []})
         else:
@@ -218,15 +233,18 @@ def _place(url: str) -> tuple[str, int | None, str]:
     return _HERE.get(host, host), parts.port, parts.path
 
 
-def _refuse_incompatible(faults: list[str], *, as_json: bool) -> None:
-    if not faults:
-        return
+def _plain_lines(text: str) -> str:
+    """A text of somebody else in its lines, without what a terminal might obey."""
+    return "\n".join("\t".join(map(plain, line.split("\t"))) for line in text.splitlines())
+
+
+def _told_incompatible(faults: Sequence[str], *, as_json: bool) -> typer.Exit:
     if as_json:
         print_json({"compatible": False, "messages": faults})
     else:
         for fault in faults:
             say(f"incompatible: {fault}")
-    raise typer.Exit(1)
+    return typer.Exit(1)
 
 
 def _wanted(file: Path, kind: SchemaKind | None, references: list[str], normalize: bool) -> Wanted:
@@ -245,4 +263,4 @@ def _reference(text: str) -> SchemaReference:
     subject, _, version = place.rpartition(":")
     if not name or not subject or not version.isdigit():
         raise typer.BadParameter(f"{text} is not NAME=SUBJECT:VERSION")
-    return SchemaReference(name, subject, int(version))
+    return SchemaReference(name, _subject(subject), int(version))

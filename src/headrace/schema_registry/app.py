@@ -59,6 +59,8 @@ LOOKS_PER_MINUTE = 600
 #: who reads what is counted
 SEEING = (Role.OPERATOR, Role.VIEWER)
 _MOST_DETAIL = 2_000
+#: characters of a path that are noted; the name of a subject has 400
+_MOST_PATH = 600
 _NO_MEMORY = Refusal(503, 50002, "there is not enough memory for that now; ask for less, or again")
 _UNKNOWN = Refusal(500, 50001, "something is wrong here; the log has it")
 
@@ -222,11 +224,11 @@ class _Desk:
             raise too_many("too many look-ups of this tenant in a minute", self.looks.left_s())
 
     def _note(self, request: Request, caller: Caller, subject: str | None, status: int) -> None:
-        action = f"{request.method} {request.scope['path'][:200]}"
+        action = f"{request.method} {request.scope['path'][:_MOST_PATH]}"
         tenant = caller.tenant
         try:
             if tenant is None and subject is not None:
-                tenant = self.parts.owners.owner(subject)
+                tenant = self._owner(subject)
             query = request.scope["query_string"].decode("latin-1")[:_MOST_DETAIL]
             detail = orjson.dumps({"registry": True, "query": query}).decode()
             self.parts.store.audit.note(
@@ -236,6 +238,13 @@ class _Desk:
             # What was asked has been done or refused by now; to say otherwise would be a lie.
             log.error("change not noted in the store", action=action, error=str(error))
         log.info("change", who=caller.name, action=action, tenant=tenant, status=status)
+
+    def _owner(self, name: str) -> str | None:
+        """Whose the subject is that a path names; nobody's where no subject can have the name."""
+        try:
+            return self.parts.owners.owner(subject_of(name))
+        except Refusal:
+            return None
 
 
 def _route(request: Request) -> tuple[Route, dict[str, str]]:

@@ -7,7 +7,7 @@ none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -25,6 +25,7 @@ _MOST_SUBJECT = 400
 _SCHEMA_FIELDS = frozenset({"schema", "schemaType", "references", "id", "version"})
 #: what clients send of a schema that they have read before, and that says nothing here
 _IDLE = {"subject", "guid", "propagateSchemaTags", "ts", "deleted"}
+_KNOWN_OF_SCHEMA = _SCHEMA_FIELDS | _IDLE
 MOST_ID = 2**31 - 1
 
 
@@ -108,7 +109,7 @@ class Asked:
             Refusal: there is none that could be one.
         """
         fields = self.fields()
-        _refuse_unknown(fields)
+        refuse_unknown(fields, _KNOWN_OF_SCHEMA)
         text = fields.get("schema")
         if not isinstance(text, str) or not text.strip():
             raise if_empty or refusals.bad_schema("there is no 'schema', or it is empty")
@@ -166,8 +167,12 @@ def subject_of(text: str) -> str:
     return text
 
 
-def _refuse_unknown(fields: Mapping[str, Any]) -> None:
-    known = _SCHEMA_FIELDS | _IDLE
+def refuse_unknown(fields: Mapping[str, Any], known: Set[str]) -> None:
+    """Refuse what would be dropped in silence.
+
+    Raises:
+        Refusal: a field that is not known carries something.
+    """
     names = sorted(name for name in fields.keys() - known if fields[name] not in (None, {}, [], ""))
     if names:
         raise refusals.unknown_field(", ".join(name[:40] for name in names[:5]))

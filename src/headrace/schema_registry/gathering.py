@@ -5,8 +5,8 @@ versions before, each with references of its own. None of this is bounded by the
 So all that one request gathers has one time and one size. What is too much is refused; what takes
 too long is told as something that passes, since a slow store is. Nothing has been changed by then.
 
-How long judges look is counted here too: a request that is judged again, since something changed,
-has one deadline for all.
+How long judges have looked is kept here too: a request that is judged again, since something
+changed, has one deadline for all.
 
 A look-up that is under way is not cut off: how long one may take is the store's to say.
 """
@@ -28,6 +28,7 @@ from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry import refusals
 from headrace.schema_registry.refusals import Refusal
 from headrace.schema_registry.rules.texts import Compared
+from headrace.schema_registry.turns import Looked
 from headrace.schema_registry.wanted import EVERYTHING, LATEST, Sight, Wanted
 
 MOST_REFERENCES = 100
@@ -51,7 +52,7 @@ class Gathering:
         self._subjects = subjects
         self._clock = clock
         self._spent_s = 0.0
-        self._judged_s = 0.0
+        self.looked = Looked()
         self._characters = 0
         self._known: dict[_Place, Wanted] = {}
 
@@ -59,15 +60,6 @@ class Gathering:
         """Begin once more, since something has changed; the time that is spent is spent."""
         self._characters = 0
         self._known.clear()
-
-    @contextmanager
-    def judging(self) -> Iterator[float]:
-        """A judge looks; yields for how long judges have looked for this request before."""
-        since_s = self._clock()
-        try:
-            yield self._judged_s
-        finally:
-            self._judged_s += self._clock() - since_s
 
     def numbered(self, wanted: Wanted, sight: Sight) -> Wanted:
         """With the numbers of the versions that are referred to as the latest.

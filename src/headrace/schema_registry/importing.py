@@ -3,7 +3,8 @@
 Records carry the id of a schema for as long as they are kept. So whoever moves here brings the ids
 and versions along, while the mode of a subject, or of all, is IMPORT. Nothing is held against the
 versions before: it was, elsewhere. Numbers are an operator's alone: one that is taken cannot be
-given again, and to ask for one says whether somebody has it.
+given again, and to ask for one says whether somebody has it. What is there already is answered as
+ever to whoever gives no number: serializers register before each first record, also meanwhile.
 
 Elsewhere two ids may be one schema here, since what makes two schemas one differs. Both ids have to
 stay, so the second is kept under a digest of its own. A number that is taken is never given to
@@ -26,6 +27,7 @@ from headrace.ports.schema_subjects import (
     SubjectVersion,
 )
 from headrace.schema_registry import refusals
+from headrace.schema_registry.refusals import Refusal
 from headrace.schema_registry.sameness import Content
 from headrace.schema_registry.standing import IMPORT, mode_of
 from headrace.schema_registry.wanted import Sight, Wanted
@@ -35,25 +37,29 @@ MOST_GIVEN_ID = 2_000_000_000
 
 
 def given_numbers(seen: SubjectSeen, wanted: Wanted, sight: Sight) -> GivenNumbers | None:
-    """The numbers that a schema brings along, where it has to; None: it is given some.
+    """The numbers that a schema brings along; None: it brings none.
 
     Raises:
-        Refusal: it brings none where it has to, or some where it may not.
+        Refusal: it may bring none, or lacks its id.
     """
+    if wanted.id is None and wanted.version is None:
+        return None
     name = f"Subject {seen.subject}"
     if mode_of(seen) != IMPORT:
-        if wanted.id is not None or wanted.version is not None:
-            raise refusals.not_permitted(
-                f"an id or a version is given, and {name} is not in import mode"
-            )
-        return None
-    if not sight.may_number:
-        raise refusals.denied(f"{name} is in import mode, and only an operator imports")
-    if wanted.id is None:
-        raise refusals.not_permitted(f"{name} is in import mode: give the id of the schema")
+        raise refusals.not_permitted(
+            f"an id or a version is given, and {name} is not in import mode"
+        )
+    if wanted.id is None or not sight.may_number:
+        raise _without_id(name, sight)
     if wanted.id > MOST_GIVEN_ID:
         raise refusals.not_permitted(f"the highest id that may be imported is {MOST_GIVEN_ID}")
     return GivenNumbers(wanted.id, wanted.version)
+
+
+def refuse_unnumbered(seen: SubjectSeen, sight: Sight) -> None:
+    """Refuse a new schema that brings no numbers where it has to."""
+    if mode_of(seen) == IMPORT:
+        raise _without_id(f"Subject {seen.subject}", sight)
 
 
 def imported(
@@ -84,6 +90,12 @@ def imported(
         return subjects.register(seen, kept.new, given, rooms)
     except SchemaIdTaken as error:
         raise refusals.not_permitted(f"Overwrite is not permitted: {error}") from error
+
+
+def _without_id(name: str, sight: Sight) -> Refusal:
+    if not sight.may_number:
+        return refusals.denied(f"{name} is in import mode, and only an operator imports")
+    return refusals.not_permitted(f"{name} is in import mode: give the id of the schema")
 
 
 @dataclass(frozen=True, slots=True)

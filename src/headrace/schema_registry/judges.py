@@ -36,7 +36,7 @@ from headrace.schema_registry import judging
 from headrace.schema_registry.judge_folders import made_folder, remove_left_folders
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Compared, Form
-from headrace.schema_registry.turns import JudgesBusy, Turns
+from headrace.schema_registry.turns import JudgesBusy, Looked, Turns
 
 __all__ = ["Judges", "JudgesApart", "JudgesBusy", "JudgesHere"]
 
@@ -49,16 +49,16 @@ class Judges(ABC):
     """Looks at schemas; ``JudgesApart`` in processes, ``JudgesHere`` where nobody is served."""
 
     def form(
-        self, schema: WrittenSchema, tenant: str | None = None, *, spent_s: float = 0.0
+        self, schema: WrittenSchema, tenant: str | None = None, looked: Looked | None = None
     ) -> Form:
         """The texts by which it is told whether two schemas are the same; ``BadSchema``.
 
         Args:
             schema: what is looked at.
             tenant: whose it is; None: an operator's.
-            spent_s: what was looked at before for the same request, of the time that it has.
+            looked: for how long it was looked before for the same request; this is added.
         """
-        found = self._ask(tenant, spent_s, "form_of", schema)
+        found = self._ask(tenant, looked or Looked(), "form_of", schema)
         assert isinstance(found, Form)
         return found
 
@@ -68,11 +68,10 @@ class Judges(ABC):
         before: Sequence[Compared],
         level: Level,
         tenant: str | None = None,
-        *,
-        spent_s: float = 0.0,
+        looked: Looked | None = None,
     ) -> list[str]:
         """What a new schema breaks of the versions before; ``BadSchema``."""
-        found = self._ask(tenant, spent_s, "faults_among", new, [*before], level)
+        found = self._ask(tenant, looked or Looked(), "faults_among", new, [*before], level)
         assert isinstance(found, list)
         return found
 
@@ -85,7 +84,7 @@ class Judges(ABC):
         """End what was started."""
 
     @abstractmethod
-    def _ask(self, tenant: str | None, spent_s: float, what: str, *about: object) -> object:
+    def _ask(self, tenant: str | None, looked: Looked, what: str, *about: object) -> object:
         """What ``judging`` answers to a question."""
 
 
@@ -99,8 +98,8 @@ class JudgesHere(Judges):
     def close(self) -> None:
         """Nothing was started."""
 
-    def _ask(self, tenant: str | None, spent_s: float, what: str, *about: object) -> object:
-        del tenant, spent_s
+    def _ask(self, tenant: str | None, looked: Looked, what: str, *about: object) -> object:
+        del tenant, looked
         found: object = getattr(judging, what)(*about)
         return found
 
@@ -146,13 +145,20 @@ class JudgesApart(Judges):
             while True:
                 self._free.get_nowait().end()
 
-    def _ask(self, tenant: str | None, spent_s: float, what: str, *about: object) -> object:
+    def _ask(self, tenant: str | None, looked: Looked, what: str, *about: object) -> object:
+        if looked.seconds > self._deadline_s:
+            # This one is not to blame, and whoever asks again finds what is known by now.
+            raise JudgesBusy(
+                f"what was looked at before took all {self._deadline_s:g} s that there are"
+            )
         with self._turns.of(tenant), self._judge() as judge:
-            since = time.monotonic()
+            since_s = time.monotonic()
             try:
-                return judge.ask(what, about, self._deadline_s, spent_s)
+                return judge.ask(what, about, self._deadline_s, looked.seconds)
             finally:
-                self._turns.took(tenant, time.monotonic() - since, ended=not judge.lives)
+                took_s = time.monotonic() - since_s
+                looked.seconds += took_s
+                self._turns.took(tenant, took_s, ended=not judge.lives)
 
     @contextmanager
     def _judge(self) -> Iterator[_Judge]:

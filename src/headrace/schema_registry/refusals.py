@@ -6,6 +6,8 @@ there is 404, what is refused for what it says is 409 or 422.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.errors import HeadraceError
 
 
@@ -16,6 +18,21 @@ class Refusal(HeadraceError):
         """Take the HTTP status, the code of Confluent's, and a sentence for people."""
         super().__init__(message)
         self.status, self.code = status, code
+
+
+class Incompatible(Refusal):
+    """A schema that breaks a version before it."""
+
+    def __init__(self, subject: str, faults: Sequence[str]) -> None:
+        """Take what it breaks, each a sentence."""
+        told = "; ".join(faults)
+        super().__init__(
+            409,
+            409,
+            "Schema being registered is incompatible with an earlier schema for subject "
+            f"'{subject}': {told}",
+        )
+        self.faults = faults
 
 
 def no_subject(subject: str) -> Refusal:
@@ -63,17 +80,6 @@ def bad_version(version: str) -> Refusal:
         42202,
         f"The specified version '{version[:40]}' is not a valid version id; allowed are numbers "
         "from 1 on, -1 and 'latest'",
-    )
-
-
-def incompatible(subject: str, faults: list[str]) -> Refusal:
-    """A schema breaks a version before it."""
-    told = "; ".join(faults)
-    return Refusal(
-        409,
-        409,
-        f"Schema being registered is incompatible with an earlier schema for subject '{subject}': "
-        f"{told}",
     )
 
 

@@ -24,9 +24,9 @@ from headrace.ports.schemas import WrittenSchema
 from headrace.schema_registry import refusals
 from headrace.schema_registry.forms import KnownForms
 from headrace.schema_registry.gathering import Gathering
-from headrace.schema_registry.importing import given_numbers, imported
+from headrace.schema_registry.importing import given_numbers, imported, refuse_unnumbered
 from headrace.schema_registry.judges import Judges
-from headrace.schema_registry.refusals import Refusal
+from headrace.schema_registry.refusals import Incompatible, Refusal
 from headrace.schema_registry.rooms import RoomLimits
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Form
@@ -173,10 +173,11 @@ class SchemaRegistry:
         if same:
             return same[-1]
         refuse_read_only(seen)
+        refuse_unnumbered(seen, sight)
         level = level_of(seen)
         faults = self._faults(wanted, level.among(seen.alive), level, sight, gathering)
         if faults:
-            raise refusals.incompatible(subject, faults)
+            raise Incompatible(subject, faults)
         return self.subjects.register(seen, content.new, None, rooms)
 
     def _deleted(self, seen: SubjectSeen, numbers: Sequence[int], *, permanent: bool) -> bool:
@@ -215,8 +216,7 @@ class SchemaRegistry:
         found = self._forms.get(written)
         if found is None:
             try:
-                with gathering.judging() as spent_s:
-                    found = self._judges.form(written, sight.tenant, spent_s=spent_s)
+                found = self._judges.form(written, sight.tenant, gathering.looked)
             except BadSchema as error:
                 raise refusals.bad_schema(str(error)) from error
             self._forms.put(written, found)
@@ -235,7 +235,6 @@ class SchemaRegistry:
         before = gathering.compared(among)
         try:
             written = gathering.written(wanted, sight)
-            with gathering.judging() as spent_s:
-                return self._judges.faults(written, before, level, sight.tenant, spent_s=spent_s)
+            return self._judges.faults(written, before, level, sight.tenant, gathering.looked)
         except BadSchema as error:
             return [f"it cannot be judged, so it counts as incompatible: {error}"]

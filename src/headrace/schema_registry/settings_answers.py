@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.ports.schema_subjects import SubjectSetting
 from headrace.schema_registry import refusals
-from headrace.schema_registry.asked import Asked
+from headrace.schema_registry.asked import Asked, refuse_unknown
 from headrace.schema_registry.refusals import Refusal
 from headrace.schema_registry.registry import SchemaRegistry
 from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
@@ -43,11 +43,9 @@ def config_of_subject(registry: SchemaRegistry, asked: Asked) -> Any:
 def set_config(registry: SchemaRegistry, asked: Asked) -> Any:
     """Set the compatibility of a subject, or of all, and whether its schemas are normalized."""
     fields = asked.fields()
-    known = {"compatibility", "compatibilityLevel", "normalize", "validateFields"}
-    names = sorted(n for n in fields.keys() - known if fields[n] not in (None, {}, [], ""))
-    names += ["validateFields"] if fields.get("validateFields") else []
-    if names:
-        raise refusals.unknown_field(", ".join(name[:40] for name in names[:5]))
+    known = {"compatibility", "compatibilityLevel", "normalize"}
+    # Whether it validates fields is said by clients that do not ask for it, too.
+    refuse_unknown(fields, known if fields.get("validateFields") else known | {"validateFields"})
     subject = asked.parts.get("subject")
     seen = registry.subjects.seen(subject or "")
     refuse_read_only(seen)
@@ -95,9 +93,10 @@ def mode_of_subject(registry: SchemaRegistry, asked: Asked) -> Any:
 
 
 def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
-    """Set the mode of a subject, or of all."""
+    """Set the mode of a subject, or of all; a body that names none changes nothing."""
     fields = asked.fields()
-    wanted = str(fields.get("mode", DEFAULT_MODE)).upper()
+    refuse_unknown(fields, {"mode"})
+    wanted = str(fields.get("mode")).upper()
     if wanted not in _MODES:
         raise Refusal(422, 42204, f"Invalid mode; there are {', '.join(_MODES)}")
     subject = asked.parts.get("subject")

@@ -1,4 +1,4 @@
-"""Whose schema is looked at next, so that a few tenants do not hold up all others.
+"""Whose schema is looked at next and for how long, so that a few tenants do not hold up all others.
 
 There are few judges, and what one schema takes is its author's choice. So a tenant has one judge at
 a time; one whose schema took long shares all judges but one with others of that kind for a while;
@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from headrace.errors import Temporary
 
@@ -23,6 +24,13 @@ _REMEMBERED_S = 60.0
 
 class JudgesBusy(Temporary):
     """As many schemas as can be looked at are; this one has to wait."""
+
+
+@dataclass(slots=True)
+class Looked:
+    """For how long judges have looked for one request; to wait for one is no part of it."""
+
+    seconds: float = 0.0
 
 
 class Turns:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from headrace.cli.servers import folder_of, remember
+from headrace.ports import SubjectSetting
 
 V1 = {"type": "record", "name": "Visit", "fields": [{"name": "lead", "type": "string"}]}
 BROKEN = V1 | {"fields": [*V1["fields"], {"name": "at", "type": "long"}]}
@@ -55,11 +56,54 @@ def test_a_check_changes_nothing_and_ends_with_1_where_it_fails(headrace, file, 
     assert len(store.schema_subjects.versions()) == 1
 
 
+def test_what_is_there_already_is_answered_however_it_stands_to_a_newer_version(
+    headrace, file, store
+):
+    level = SubjectSetting.COMPATIBILITY
+    store.schema_subjects.set_for(SUBJECT, level, "NONE")
+    for schema in (BROKEN, V1):
+        headrace("schemas", "register", SUBJECT, file(schema))
+    store.schema_subjects.set_for(SUBJECT, level, "BACKWARD")
+    again = headrace("schemas", "register", SUBJECT, file(BROKEN))
+    assert (again.exit_code, again.stdout.strip()) == (0, f"{SUBJECT} version 1, id 1")
+
+
+def test_a_text_of_somebody_else_says_nothing_to_the_terminal(headrace, file):
+    text = (
+        'syntax = "proto3";\r\n// \x1b]0;owned\x07 \x9b2J\nmessage Visit {\n\tstring lead = 1;\n}\n'
+    )
+    headrace("schemas", "register", SUBJECT, file(text, "visit.proto"))
+    assert headrace("schemas", "show", SUBJECT).stdout.splitlines() == [
+        'syntax = "proto3";',
+        "// ?]0;owned? ?2J",
+        "message Visit {",
+        "        string lead = 1;",
+        "}",
+    ]
+    shown = headrace("schemas", "show", SUBJECT, "--json").stdout
+    assert json.loads(shown)["schema"].count("\x1b") == 1
+    assert "\x1b" not in shown
+
+
 def test_what_is_no_schema_or_of_no_known_language_is_told(headrace, file):
     assert headrace("schemas", "check", SUBJECT, file("{")).exit_code == 1
     assert headrace("schemas", "check", SUBJECT, file(V1, "visit.txt")).exit_code == 2
     assert headrace("schemas", "check", SUBJECT, "none.avsc").exit_code == 2
     assert headrace("schemas", "show", "none").exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["", " ", ":.other:visits", "a\nb", "__GLOBAL", "v" * 401])
+def test_a_name_that_the_registry_refuses_is_refused_here_too(headrace, file, store, name):
+    for words in (("show", name), ("check", name, file(V1)), ("register", name, file(V1))):
+        assert headrace("schemas", *words).exit_code == 2
+    refers = ("--reference", f"Visit={name}:1")
+    assert headrace("schemas", "register", SUBJECT, file(V1), *refers).exit_code == 2
+    assert store.schema_subjects.versions() == []
+
+
+def test_the_default_context_may_be_named_as_everywhere(headrace, file):
+    assert headrace("schemas", "register", f":.:{SUBJECT}", file(V1)).exit_code == 0
+    assert headrace("schemas", "show", SUBJECT).exit_code == 0
 
 
 def test_a_schema_refers_to_another_by_its_version(headrace, file):

@@ -204,6 +204,22 @@ def test_what_may_only_be_read_is_not_changed(world):
     assert world.refused("PUT", "/mode", {"mode": "ANY"}) == (422, 42204)
 
 
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, 42204),
+        ({"mode": None}, 42204),
+        ({"compatibility": "NONE"}, 422),
+        ({"mode": "READWRITE", "Mode": "READONLY"}, 422),
+    ],
+)
+@pytest.mark.parametrize("path", ["/mode", "/mode/acme.visits-value"])
+def test_a_mode_that_is_not_said_is_not_set(world, path, body, code):
+    world.ask("PUT", path, {"mode": "READONLY"})
+    assert world.refused("PUT", path, body) == (422, code)
+    assert world.ask("GET", path).json() == {"mode": "READONLY"}
+
+
 def test_levels_are_set_for_one_or_for_all(world):
     assert world.ask("GET", "/config").json() == {"compatibilityLevel": "BACKWARD"}
     assert world.refused("PUT", "/config", {"compatibility": "SOME"}) == (422, 42203)

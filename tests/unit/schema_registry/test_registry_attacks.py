@@ -232,9 +232,9 @@ def test_a_descriptor_is_made_by_a_judge_of_who_asks_and_for_one_schema_at_a_tim
 ):
     asked, real = [], JudgesHere.form
 
-    def form(self, schema, tenant=None, **spent):
+    def form(self, schema, tenant=None, looked=None):
         asked.append(tenant)
-        return real(self, schema, tenant, **spent)
+        return real(self, schema, tenant, looked)
 
     # Longer than what is remembered.
     text = f'syntax="proto3"; message Visit {{ string lead = 1; }} // {"a" * 300_000}'
@@ -314,3 +314,20 @@ def test_texts_that_are_too_long_together_are_not_read_all_at_once(world, monkey
     assert world.refused("GET", "/schemas") == (422, 422)
     assert len(asked) == 4
     assert len(world.ask("GET", "/schemas?limit=15").json()) == 15
+
+
+def test_a_change_is_noted_for_the_tenant_however_its_subject_is_named(world):
+    world.put("acme.visits-value")
+    world.ask("DELETE", "/subjects/:.:acme.visits-value")
+    world.ask("DELETE", "/subjects/:.other:acme.visits-value")
+    noted = [(change.tenant, change.status) for change in world.store.audit.changes()[:2]]
+    assert noted == [(None, 422), ("acme", 200)]
+
+
+def test_a_path_is_noted_with_what_comes_after_the_longest_name(world):
+    subject = f"{'t' * 249}-value"
+    world.put(subject)
+    world.ask("DELETE", f"/subjects/{subject}/versions/1")
+    assert world.store.audit.changes()[0].action == f"DELETE /subjects/{subject}/versions/1"
+    world.ask("DELETE", f"/subjects/{'t' * 5_000}")
+    assert len(world.store.audit.changes()[0].action) < 700

@@ -115,21 +115,17 @@ def test_what_is_judged_again_begins_anew(world, monkeypatch):
 
 def test_all_that_judges_look_at_for_one_request_has_one_deadline(world, monkeypatch):
     world.put(SUBJECT, MORE)
-    spent, now, ours = [], [0.0], world.store.schema_subjects
+    spent, ours = [], world.store.schema_subjects
     real, register = JudgesHere._ask, ours.register
 
-    def ask(self, tenant, spent_s, *what):
-        spent.append(spent_s)
-        now[0] += 1.0
-        return real(self, tenant, spent_s, *what)
+    def ask(self, tenant, looked, *what):
+        spent.append(looked.seconds)
+        looked.seconds += 1.0
+        return real(self, tenant, looked, *what)
 
     def changed_meanwhile(*asked):
         return None if len(spent) < 4 else register(*asked)
 
-    init = gathering.Gathering.__init__
-    monkeypatch.setattr(
-        gathering.Gathering, "__init__", lambda one, subjects: init(one, subjects, lambda: now[0])
-    )
     monkeypatch.setattr(JudgesHere, "_ask", ask)
     monkeypatch.setattr(ours, "register", changed_meanwhile)
     assert world.ask("POST", VERSIONS, {"schema": AVRO}).status_code == 200

@@ -120,6 +120,16 @@ def test_nobody_but_an_operator_takes_ids_or_learns_which_are_taken(moving, role
         assert moving.refused("POST", path, body, role=role) == (403, 40301)
 
 
+@pytest.mark.parametrize("role", [Role.OPERATOR, OF_ACME])
+def test_what_is_there_already_is_answered_without_a_number_and_nothing_new_is(moving, role):
+    first = bring(moving, AVRO, 7, 1).json()
+    path = f"/subjects/{SUBJECT}/versions"
+    assert moving.ask("POST", path, {"schema": AVRO}, role=role).json() == first
+    refused = (422, 42205) if role is Role.OPERATOR else (403, 40301)
+    assert moving.refused("POST", path, {"schema": MORE}, role=role) == refused
+    assert moving.store.schema_subjects.versions() == [(SUBJECT, 1, 7, False)]
+
+
 def test_what_refers_to_nothing_is_not_imported_either(moving):
     refers = [{"name": "Part", "subject": "part", "version": 4}]
     assert refusal(bring(moving, AVRO, 7, references=refers)) == (422, 42201)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry.judges import JudgesApart
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Compared
-from headrace.schema_registry.turns import JudgesBusy, Turns
+from headrace.schema_registry.turns import JudgesBusy, Looked, Turns
 
 GOOD, BAD = WrittenSchema(SchemaKind.AVRO, '"int"'), WrittenSchema(SchemaKind.AVRO, "{")
 #: takes protoc several seconds
@@ -173,12 +174,26 @@ def test_tenants_whose_schemas_take_long_leave_one_judge_to_others():
 def test_what_was_looked_at_before_for_a_request_is_of_its_deadline():
     judges = JudgesApart(1, deadline_s=5.0, wait_s=20.0)
     try:
-        assert judges.form(GOOD, spent_s=1.0).canonical == '"int"'
+        assert judges.form(GOOD, looked=Looked(1.0)).canonical == '"int"'
         since = time.monotonic()
         with pytest.raises(BadSchema, match="longer than 5 s"):
-            judges.form(SLOW, spent_s=4.5)
+            judges.form(SLOW, looked=Looked(4.5))
         assert time.monotonic() - since < 3.0
-        with pytest.raises(BadSchema, match="longer than 5 s"):
-            judges.faults(GOOD, [Compared(1, GOOD)], Level.FULL, spent_s=6.0)
+        # Nothing of the time is left for this one, which says nothing about it.
+        with pytest.raises(JudgesBusy, match="all 5 s"):
+            judges.faults(GOOD, [Compared(1, GOOD)], Level.FULL, looked=Looked(6.0))
+    finally:
+        judges.close()
+
+
+def test_to_wait_for_a_judge_is_no_part_of_the_time_that_one_may_look():
+    judges, looked = JudgesApart(1, deadline_s=5.0, wait_s=20.0), Looked()
+    try:
+        with judges._judge():
+            waiting = threading.Thread(target=judges.form, args=(GOOD,), kwargs={"looked": looked})
+            waiting.start()
+            time.sleep(0.7)
+        waiting.join()
+        assert 0.0 < looked.seconds < 0.5
     finally:
         judges.close()

@@ -350,9 +350,27 @@ def test_text_and_descriptor_of_a_file_are_one_schema():
     assert form_of(WrittenSchema(SchemaKind.PROTOBUF, sent)).canonical == text.canonical
 
 
-@pytest.mark.parametrize("default", [0.1, "NaN", "Infinity", "-Infinity", "inf", "nan", "1"])
-def test_registry_and_reader_take_the_same_texts_for_a_number(default):
-    schema = json.dumps(record(field("a", "double", default=default)))
+TWO_BYTES = {"type": "fixed", "name": "Two", "size": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        *(("double", text) for text in (0.1, "NaN", "Infinity", "-Infinity", "inf", "nan", "1")),
+        ("float", 3.4028235e38),
+        ("float", 1e39),
+        ("double", 1e39),
+        ("float", "NaN"),
+        ("bytes", "\xff"),
+        ("bytes", "\u20ac"),
+        ("bytes", ""),
+        (TWO_BYTES, "ab"),
+        (TWO_BYTES, "abc"),
+        (TWO_BYTES, "a\u20ac"),
+    ],
+)
+def test_registry_and_reader_take_the_same_defaults(kind, default):
+    schema = json.dumps(record(field("a", kind, default=default)))
     taken = set()
     for name, take in (("reader", Avro), ("registry", avro_form)):
         with suppress(ConfigError):

@@ -132,7 +132,7 @@ def _real(name: str) -> Put:
         if type(value) not in NUMBERS:
             raise unlike("a number", value)
         made = value if type(value) is float else _float_of(value)
-        if made is None or (bits == 32 and not _fits_single(made)):
+        if made is None or (bits == 32 and not _fits_single(made, value)):
             raise Misfit(f"{expected} of {bits} bits does not hold this number as it is written")
         out += pack(made)
 
@@ -152,19 +152,25 @@ def _float_of(value: int | decimal.Decimal) -> float | None:
     return made if _gives_back(made, value) else None
 
 
-def _fits_single(value: float) -> bool:
-    """Whether 32 bits give back the digits that were written."""
+def _fits_single(made: float, value: float | decimal.Decimal) -> bool:
+    """Whether 32 bits give back the digits that were written; of an integer all of them."""
     try:
-        (single,) = struct.unpack("<f", struct.pack("<f", value))
+        (single,) = struct.unpack("<f", struct.pack("<f", made))
     except OverflowError:
         return False
-    return bool(single == value) or _gives_back(single, decimal.Decimal(repr(value)))
+    if single == made:
+        return True
+    return type(value) is not int and _gives_back(single, decimal.Decimal(repr(made)))
 
 
 def _gives_back(made: float, written: decimal.Decimal) -> bool:
     """Whether a number has the digits that were written, where it is written with as many."""
-    digits = len(written.as_tuple().digits)
-    return digits <= _MOST_SAID and decimal.Decimal(f"{made:.{digits}g}") == written
+    said = written.as_tuple().digits
+    if len(said) > _MOST_SAID:
+        return False
+    # A parser writes 1e11 as 100000000000.0: zeros at the end say nothing of what was written.
+    digits = len("".join(map(str, said)).rstrip("0"))
+    return decimal.Decimal(f"{made:.{digits}g}") == written
 
 
 def _or_word(put_number: Put, name: str) -> Put:

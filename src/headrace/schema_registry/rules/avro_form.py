@@ -15,8 +15,9 @@ Logical types count as what they are written as, which is what Confluent's regis
 
 from __future__ import annotations
 
+import math
 import re
-import sys
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PRIMITIVES = frozenset(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _BITS = {"int": 31, "long": 63}
+_REAL = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
+#: what JSON has no numbers for is written as text
+_WORDS = ("NaN", "Infinity", "-Infinity")
 
 
 def avro_form(text: str, references: Sequence[tuple[str, str]] = ()) -> Form:
@@ -168,6 +172,24 @@ class _Canonical:
         return [name if "." in name or not space else f"{space}.{name}" for name in aliases]
 
 
+def _is_real(value: Any, kind: str) -> bool:
+    """Whether it is a number that has room in a float or double, rounded if need be."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        _REAL[kind].pack(value)
+    except (OverflowError, struct.error):
+        return False
+    return math.isfinite(value)
+
+
+def _is_bytes(value: Any, size: int | None) -> bool:
+    """Whether a text has a character for each byte, as many as there have to be."""
+    if not isinstance(value, str) or any(character > "\xff" for character in value):
+        return False
+    return size is None or len(value) == size
+
+
 class _Defaults:
     """Looks whether defaults are of the type of their field."""
 
@@ -214,12 +236,11 @@ class _Defaults:
                 whole = isinstance(value, int) and not isinstance(value, bool)
                 return whole and -(1 << _BITS[kind]) <= value < 1 << _BITS[kind]
             case "float" | "double":
-                if isinstance(value, str):
-                    return value in ("NaN", "Infinity", "-Infinity")
-                number = isinstance(value, int | float) and not isinstance(value, bool)
-                return number and abs(value) <= sys.float_info.max
-            case "string" | "bytes" | "fixed":
+                return value in _WORDS if isinstance(value, str) else _is_real(value, kind)
+            case "string":
                 return isinstance(value, str)
+            case "bytes" | "fixed":
+                return _is_bytes(value, tree["size"] if kind == "fixed" else None)
             case "enum":
                 return value in tree["symbols"]
             case "array":
