@@ -32,7 +32,7 @@ from headrace.schema_registry.sameness import Content
 from headrace.schema_registry.standing import IMPORT, mode_of
 from headrace.schema_registry.wanted import Sight, Wanted
 
-#: the highest id that may be given; what is left of 31 bits is for those that come after
+#: the highest id, and version, that may be given; of 31 bits, the rest is for those that come after
 MOST_GIVEN_ID = 2_000_000_000
 
 
@@ -51,6 +51,8 @@ def given_numbers(seen: SubjectSeen, wanted: Wanted, sight: Sight) -> GivenNumbe
         )
     if wanted.id is None or not sight.may_number:
         raise _without_id(name, sight)
+    if wanted.version is not None and wanted.version > MOST_GIVEN_ID:
+        raise refusals.not_permitted(f"the highest version that may be imported is {MOST_GIVEN_ID}")
     if wanted.id > MOST_GIVEN_ID:
         raise refusals.not_permitted(f"the highest id that may be imported is {MOST_GIVEN_ID}")
     return GivenNumbers(wanted.id, wanted.version)

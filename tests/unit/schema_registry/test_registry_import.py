@@ -57,6 +57,7 @@ def test_the_same_again_is_one_version(moving):
         (MORE, (7, 1)),
         (MORE, (None, 2)),
         (MORE, (MOST_GIVEN_ID + 1, None)),
+        (MORE, (8, MOST_GIVEN_ID + 1)),
     ],
 )
 def test_a_number_that_is_taken_or_missing_is_refused_and_nothing_is_done(moving, text, numbers):

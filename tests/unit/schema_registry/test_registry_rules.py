@@ -14,7 +14,7 @@ from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry.judging import faults_among, form_of
 from headrace.schema_registry.rules.avro_form import avro_form
 from headrace.schema_registry.rules.compatibility import Level
-from headrace.schema_registry.rules.texts import BadSchema, Compared
+from headrace.schema_registry.rules.texts import BadSchema, Compared, without_layout
 
 
 def record(*fields, **more):
@@ -438,3 +438,21 @@ def test_what_is_referred_to_refers_to_nothing_elsewhere_either():
     other = ("other.json", '{"$ref":"http://127.0.0.1:9/x.json"}')
     with pytest.raises(BadSchema):
         form_of(WrittenSchema(SchemaKind.JSON, '{"$ref":"other.json"}', (other,)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"multipleOf":0.1}', '{"multipleOf":0.10000000000000000001}'),
+        ('{"maximum":9007199254740993.0}', '{"maximum":9007199254740992.0}'),
+        ('{"const":1e400}', '{"const":1e401}'),
+        ('{"enum":[0.10000000000000000001]}', '{"enum":["0.10000000000000000001"]}'),
+    ],
+)
+def test_numbers_that_differ_beyond_what_python_keeps_are_two_texts(one, other):
+    assert without_layout(one) != without_layout(other)
+    assert without_layout(one)[0] == one
+
+
+def test_layout_of_numbers_is_no_difference():
+    assert without_layout('{"a": 0.10, "b": 1E2}') == without_layout('{"a":0.1,"b":100.0}')

@@ -19,7 +19,7 @@ from typing import Any
 import jsonschema_rs
 
 from headrace.ports.schemas import WrittenSchema
-from headrace.schema_registry.rules.texts import BadSchema, Form, json_of, json_text
+from headrace.schema_registry.rules.texts import BadSchema, Form, json_of, json_text, without_layout
 
 _MOST_WORDS = 600
 _NOT_JUDGED = (
@@ -42,7 +42,7 @@ def json_form(text: str, references: Sequence[tuple[str, str]] = ()) -> Form:
     """
     tree = json_of(text)
     canonical_schema(tree, references)
-    return Form(json_text(tree, sort=False), json_text(tree, sort=True))
+    return Form(*without_layout(text))
 
 
 def canonical_schema(

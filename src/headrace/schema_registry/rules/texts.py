@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from headrace.errors import ConfigError
@@ -32,8 +36,8 @@ class Form:
     serialized: bytes = b""
 
 
-def json_of(text: str) -> Any:
-    """The value of a JSON text.
+def json_of(text: str, number: Callable[[str], Any] = float) -> Any:
+    """The value of a JSON text; ``number`` reads what has a point or an exponent.
 
     Raises:
         BadSchema: it is none, has too many levels or parts, or a name twice in one object.
@@ -42,7 +46,9 @@ def json_of(text: str) -> Any:
     if parts > MOST_PARTS:
         raise BadSchema(f"it has {parts} of [, {{ and :, and may have {MOST_PARTS}")
     try:
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        value = json.loads(
+            text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=number
+        )
     except RecursionError as exc:
         raise BadSchema(f"more than {MOST_LEVELS} levels are inside one another") from exc
     except json.JSONDecodeError as exc:
@@ -53,6 +59,32 @@ def json_of(text: str) -> Any:
         raise BadSchema(f"it has a number that cannot be read: {exc}") from exc
     _check_levels(value)
     return value
+
+
+def without_layout(text: str) -> tuple[str, str]:
+    """A JSON text as it is without layout, and the same with the members of objects sorted.
+
+    A number of more digits than Python keeps stays as it is written: with others than these it is
+    another schema.
+
+    Raises:
+        BadSchema: as `json_of`.
+    """
+    # No text has its own digest in it, so nothing in it is taken for such a number.
+    mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    value = json_of(text, lambda written: _number(written, mark))
+    written_so = re.compile(f'"{mark}([^"]+)"')
+    first, second = (written_so.sub(r"\1", json_text(value, sort=sort)) for sort in (False, True))
+    return first, second
+
+
+def _number(written: str, mark: str) -> float | str:
+    found = float(written)
+    try:
+        is_exact = Decimal(written) == Decimal(repr(found))
+    except InvalidOperation:
+        is_exact = False
+    return found if is_exact else f"{mark}{written}"
 
 
 def json_text(value: Any, *, sort: bool) -> str:
