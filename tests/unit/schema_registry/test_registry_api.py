@@ -302,3 +302,14 @@ def test_a_store_that_cannot_be_used_is_no_fault_of_a_schema_and_its_place_is_no
         assert (answer.status_code, answer.json()["error_code"]) == (503, 50001)
         assert answer.headers["Retry-After"]
         assert "postgresql" not in answer.text
+
+
+def test_a_namespace_that_means_nothing_is_not_given_to_another_tenant(world):
+    def schema(name, space):
+        return json.dumps({"type": "enum", "name": name, "symbols": ["A"], "namespace": space})
+
+    first = world.put("acme.visits-value", schema("x.Y", "what acme alone knows"))
+    second = world.put("bolt.visits-value", schema("x.Y", "x"))
+    third = world.put("cern.visits-value", schema("Y", "x"))
+    assert first["id"] != second["id"] == third["id"]
+    assert "acme" not in world.ask("GET", f"/schemas/ids/{second['id']}").text

@@ -138,6 +138,9 @@ class _Canonical:
         inside = whole.rpartition(".")[0]
         made = {key: value for key, value in tree.items() if key != "namespace"}
         made["name"] = whole
+        if "namespace" in tree and "." in name and given != inside:
+            # It means nothing, and is kept: nobody is given a text in which another wrote it.
+            made["namespace"] = given
         if whole in self._known:
             raise BadSchema(f"{whole[:200]} is defined twice")
         self._known[whole] = made
