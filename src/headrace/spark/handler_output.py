@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO, TypeVar
 
@@ -90,12 +91,17 @@ class HandlerOutput:
         try:
             return call()
         finally:
-            for stream in self._streams:
-                stream.end_line()
-            if self._left_out:
-                told = f"{self._left_out} more lines of this call are left out"
-                self._write(told, "headrace", logging.WARNING)
-            self._slices = ()
+            try:
+                self._end_of_call()
+            finally:
+                self._slices = ()
+
+    def _end_of_call(self) -> None:
+        for stream in self._streams:
+            stream.end_line()
+        if self._left_out:
+            told = f"{self._left_out} more lines of this call are left out"
+            self._write(told, "headrace", logging.WARNING)
 
     @property
     def is_of_a_call(self) -> bool:
@@ -225,8 +231,10 @@ def _pretty(row: Mapping[str, str]) -> str:
 
 
 def _to_stderr(line: str) -> None:
-    # In one call, so that lines of several workers do not mix.
-    os.write(2, f"{line}\n".encode("utf-8", "backslashreplace"))
+    # In one call, so that lines of several workers do not mix. Where it cannot be written, as when
+    # a handler has closed the file, the line is lost, and not the call of whoever speaks next.
+    with suppress(OSError):
+        os.write(2, f"{line}\n".encode("utf-8", "backslashreplace"))
 
 
 #: of this process, a Python worker; does nothing where it is not installed

@@ -227,3 +227,26 @@ def test_for_people_a_line_has_its_text_first_and_obeys_no_terminal(monkeypatch,
 )
 def test_lines_look_as_the_drivers_do_or_as_executors_are_told(environment, shape):
     assert shape_of(environment) == shape
+
+
+def test_a_line_that_cannot_be_written_is_lost_and_not_the_call_that_says_it(spoken, monkeypatch):
+    """A handler may have closed the file for all who come after it in its worker."""
+
+    def closed(*_):
+        raise OSError(9, "Bad file descriptor")
+
+    spoken.output = HandlerOutput(clock=lambda: 0.0)
+    with spoken.installed():
+        monkeypatch.setattr(handler_output.os, "write", closed)
+        assert spoken.output.during((piece(),), lambda: print("seen") or 3) == 3
+    assert not spoken.output.is_of_a_call
+
+
+def test_what_is_said_later_is_nobodys_where_the_end_of_a_call_fails(spoken):
+    def stuck(_line):
+        raise RuntimeError("whatever takes the lines")
+
+    spoken.output = HandlerOutput(stuck, lambda: 0.0)
+    with spoken.installed(), pytest.raises(RuntimeError):
+        spoken.output.during((piece(),), lambda: sys.stdout.write("half a line") and None)
+    assert not spoken.output.is_of_a_call
