@@ -45,6 +45,8 @@ class NewSchema:
     digest: bytes
     guid: UUID
     references: tuple[SchemaReference, ...] = ()
+    #: of each of these, the id that it had when the schema was judged; None: whatever it has
+    referred_ids: tuple[int, ...] | None = None
 
     @property
     def size(self) -> int:

@@ -55,11 +55,13 @@ class Gathering:
         self.looked = Looked()
         self._characters = 0
         self._known: dict[_Place, Wanted] = {}
+        self._ids: dict[_Place, int] = {}
 
     def again(self) -> None:
         """Begin once more, since something has changed; the time that is spent is spent."""
         self._characters = 0
         self._known.clear()
+        self._ids.clear()
 
     def numbered(self, wanted: Wanted, sight: Sight) -> Wanted:
         """With the numbers of the versions that are referred to as the latest.
@@ -88,6 +90,10 @@ class Gathering:
         found: dict[str, str] = {}
         self._gather(wanted, sight, found, {}, ())
         return WrittenSchema(wanted.kind, wanted.text, tuple(found.items()))
+
+    def ids_of(self, references: Sequence[SchemaReference]) -> tuple[int, ...]:
+        """Ids of what was gathered as being referred to."""
+        return tuple(self._ids[reference.subject, reference.version] for reference in references)
 
     def compared(self, versions: Sequence[SubjectVersion]) -> list[Compared]:
         """Versions with all that they refer to."""
@@ -158,7 +164,10 @@ class Gathering:
         with self._looking():
             versions = self._subjects.seen(subject).versions
             found = next((version for version in versions if version.version == number), None)
-            return None if found is None else self._subjects.schema(found.id)
+            if found is None:
+                return None
+            self._ids[place] = found.id
+            return self._subjects.schema(found.id)
 
     def _latest(self, subject: str) -> int:
         with self._looking():

@@ -210,7 +210,8 @@ class SchemaRegistry:
         form = self._form(gathering.written(wanted, sight), sight, gathering)
         is_normal = wanted.normalize or normalizes(seen)
         text = form.normalized if is_normal else form.canonical
-        return content_of(seen.subject, wanted.kind, wanted.text, wanted.references, text)
+        content = content_of(seen.subject, wanted.kind, wanted.text, wanted.references, text)
+        return content.judged_with(gathering.ids_of(wanted.references))
 
     def _form(self, written: WrittenSchema, sight: Sight, gathering: Gathering) -> Form:
         found = self._forms.get(written)

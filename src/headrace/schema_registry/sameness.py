@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from headrace.ports.schema_subjects import NewSchema, SchemaReference
@@ -30,6 +30,10 @@ class Content:
     def is_of_subject(self) -> bool:
         """Whether it is kept for its subject only."""
         return self.new.digest != self.digests[0]
+
+    def judged_with(self, referred_ids: tuple[int, ...]) -> Content:
+        """The same, to be kept only where what it refers to has these ids still."""
+        return replace(self, new=replace(self.new, referred_ids=referred_ids))
 
     def of_id(self, id_: int) -> bytes:
         """The digest that it is kept under if it was imported beside the same under another id."""

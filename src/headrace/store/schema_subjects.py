@@ -239,11 +239,15 @@ def _seen(connection: Connection, subject: str) -> SubjectSeen:
 
 
 def _are_there(connection: Connection, new: NewSchema) -> bool:
-    """Whether all that a schema refers to is there."""
-    wanted = {(reference.subject, reference.version) for reference in new.references}
-    for subject, version in wanted:
-        place = and_(schema_versions.c.subject == subject, schema_versions.c.version == version)
-        if connection.scalar(select(schema_versions.c.version).where(place)) is None:
+    """Whether all that a schema refers to is there, and as it was when that was judged."""
+    ids = new.referred_ids or [None] * len(new.references)
+    for reference, id_ in set(zip(new.references, ids, strict=True)):
+        place = and_(
+            schema_versions.c.subject == reference.subject,
+            schema_versions.c.version == reference.version,
+        )
+        found = connection.scalar(select(schema_versions.c.schema_id).where(place))
+        if found is None or id_ not in (None, found):
             return False
     return True
 

@@ -51,8 +51,12 @@ class MemorySchemaSubjects:
     ) -> SubjectVersion | None:
         """Keep a schema as the next version of a subject; None if it is not as it was seen."""
         kept = self._kept
-        are_there = all((name[1], name[2]) in kept.versions for name in new.references)
+        places = [(reference.subject, reference.version) for reference in new.references]
+        are_there = all(place in kept.versions for place in places)
         if self.seen(seen.subject) != seen or not are_there:
+            return None
+        ids = tuple(kept.versions[place].id for place in places)
+        if new.referred_ids not in (None, ids):
             return None
         self._refuse_full(seen.subject, new, rooms)
         id_ = kept.digests.get(new.digest)

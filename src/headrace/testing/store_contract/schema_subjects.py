@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -47,6 +48,18 @@ def put(subjects: SchemaSubjects, subject: str, schema: NewSchema) -> SubjectVer
 
 class TestSchemaSubjects:
     """The promises about schemas and subjects."""
+
+    def test_what_a_schema_refers_to_is_what_it_was_judged_with(self, store: Store) -> None:
+        subjects = store.schema_subjects
+        before = put(subjects, "money-value", new("one"))
+        assert subjects.delete(subjects.seen("money-value"), [1])
+        assert subjects.delete(subjects.seen("money-value"), [1], permanent=True)
+        after = put(subjects, "money-value", new("another"))
+        assert (before.version, after.version) == (1, 1)
+        order = new("order", [SchemaReference("Money", "money-value", 1)])
+        seen = subjects.seen("order-value")
+        assert subjects.register(seen, replace(order, referred_ids=(before.id,))) is None
+        assert subjects.register(seen, replace(order, referred_ids=(after.id,))) is not None
 
     def test_a_schema_comes_back_to_the_letter_by_id_guid_and_digest(
         self, store: Store, open_again: Callable[[], Store]
