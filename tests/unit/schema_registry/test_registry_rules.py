@@ -14,6 +14,7 @@ from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry.judging import faults_among, form_of
 from headrace.schema_registry.rules.avro_form import avro_form
 from headrace.schema_registry.rules.compatibility import Level
+from headrace.schema_registry.rules.json_form import json_faults, json_form
 from headrace.schema_registry.rules.texts import BadSchema, Compared, without_layout
 
 
@@ -456,3 +457,20 @@ def test_numbers_that_differ_beyond_what_python_keeps_are_two_texts(one, other):
 
 def test_layout_of_numbers_is_no_difference():
     assert without_layout('{"a": 0.10, "b": 1E2}') == without_layout('{"a":0.1,"b":100.0}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"anyOf":[{"type":"null"},{"items":{"$ref":"#","unevaluatedItems":{}}}]}',
+        '{"anyOf":[{"type":"null"},{"items":{"allOf":[{"$ref":"#"}],"unevaluatedItems":{}}}]}',
+        '{"then":{"properties":{"a":{"$ref":"#","unevaluatedProperties":false}}}}',
+    ],
+)
+def test_a_json_schema_over_which_its_library_ends_the_process_is_kept_and_not_compared(text):
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    text = json.dumps({"$schema": draft} | json.loads(text), separators=(",", ":"))
+    assert json_form(text).canonical == text
+    schema = WrittenSchema(SchemaKind.JSON, text)
+    (told,) = json_faults(schema, schema)
+    assert told.startswith("NOT_JUDGED")

@@ -13,7 +13,8 @@ incompatible with one too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import jsonschema_rs
@@ -34,6 +35,10 @@ _NOT_COMPARED = (
 )
 
 
+class NotComparedError(Exception):
+    """The library ends its process over such a schema, where it would compare it."""
+
+
 def json_form(text: str, references: Sequence[tuple[str, str]] = ()) -> Form:
     """The canonical text of a JSON Schema.
 
@@ -41,7 +46,8 @@ def json_form(text: str, references: Sequence[tuple[str, str]] = ()) -> Form:
         BadSchema: it is none.
     """
     tree = json_of(text)
-    canonical_schema(tree, references)
+    with suppress(NotComparedError):
+        canonical_schema(tree, references)
     return Form(*without_layout(text))
 
 
@@ -52,6 +58,7 @@ def canonical_schema(
 
     Raises:
         BadSchema: it is none, or refers to what is not there.
+        NotComparedError: it is one, and is not compared with any other.
     """
     if not isinstance(tree, dict | bool):
         raise BadSchema("a JSON Schema is an object, or true or false")
@@ -60,6 +67,8 @@ def canonical_schema(
     try:
         registry = jsonschema_rs.Registry(others)
         _validator_of(tree)(tree, registry=registry, offline=True, validate_formats=False)
+        if _goes_on([tree, *(other for _, other in others)]):
+            raise NotComparedError
         return jsonschema_rs.canonicalize(
             tree, registry=registry, offline=True, validate_formats=False, **options
         )
@@ -72,10 +81,10 @@ def canonical_schema(
 
 def json_faults(reader: WrittenSchema, writer: WrittenSchema) -> list[str]:
     """Why a value that ``writer`` takes may be refused by ``reader``; empty: none is."""
-    new, old = _whole_schema(reader), _whole_schema(writer)
     try:
+        new, old = _whole_schema(reader), _whole_schema(writer)
         covers = new.covers(old)
-    except _NOT_COMPARED:
+    except (*_NOT_COMPARED, NotComparedError):
         return [_NOT_JUDGED]
     match covers:
         case jsonschema_rs.canonical.Containment.YES:
@@ -110,6 +119,22 @@ def _refers(tree: Any) -> bool:
     if isinstance(tree, dict):
         return "$ref" in tree or any(map(_refers, tree.values()))
     return isinstance(tree, list) and any(map(_refers, tree))
+
+
+def _goes_on(trees: Sequence[Any]) -> bool:
+    """Whether texts have both references and keywords over which the library may never end."""
+    words = {word for tree in trees for word in _words(tree)}
+    return any(word.endswith("Ref") or word == "$ref" for word in words) and any(
+        word.startswith("unevaluated") for word in words
+    )
+
+
+def _words(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        yield from tree
+    if isinstance(tree, dict | list):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from _words(part)
 
 
 def _is_replaceable(tree: Any) -> bool:
