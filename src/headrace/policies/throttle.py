@@ -15,6 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+#: up to here a float counts each one; nobody waits for more
+_MOST_TOKENS = 2.0**53
+
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
@@ -38,7 +41,7 @@ class Bucket:
     def burst(self) -> float:
         """The most tokens it holds: ``burst_s`` seconds' worth, and room for at least one."""
         # Below 1 no whole record would ever fit; at 0.5/s one passes every two seconds.
-        return max(1.0, self.rate_per_s * self.burst_s)
+        return min(max(1.0, self.rate_per_s * self.burst_s), _MOST_TOKENS)
 
     @property
     def is_full(self) -> bool:

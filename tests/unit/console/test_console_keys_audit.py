@@ -202,6 +202,16 @@ def test_a_tenant_cannot_wash_the_log_away(app, api, store):
     assert api.get("/v1/tenants/acme", "tenant").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("who", "path"), [("sender", "/v1/tenants/acme/suspend"), ("tenant", "/v1/tenants")]
+)
+def test_what_a_role_may_not_do_washes_it_away_neither(app, api, store, who, path):
+    app.state.patience = ChangeLimit(per_minute=3)
+    answers = [api("POST", path, who, json={"name": "x"}) for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [403, 403, 403, 429, 429]
+    assert len(noted(store)) == 3
+
+
 def test_the_key_that_begins_a_session_is_not_noted(api, store):
     api("POST", "/v1/session", None, headers={"X-Headrace": "1"}, json={"key": api.keys["viewer"]})
     (line,) = store.audit.changes()

@@ -74,3 +74,9 @@ def test_no_more_than_rate_times_time_plus_a_burst_is_ever_taken(
 def test_whoever_waits_long_enough_may_take_a_record_again(rate: float, debt: float):
     bucket = Bucket.full(rate, 0.0).spend(debt)
     assert bucket.refilled((debt + 1.0) / rate + 1.0).tokens >= 1.0
+
+
+def test_a_rate_beyond_all_measure_gives_tokens_that_can_be_counted():
+    bucket = Bucket.full(1e308, 0.0, burst_s=10.0)
+    assert int(bucket.tokens) == int(bucket.refilled(1e6).tokens) == 2**53
+    assert bucket.spend(5.0).given_back(1e300).is_full
