@@ -93,10 +93,10 @@ def mode_of_subject(registry: SchemaRegistry, asked: Asked) -> Any:
 
 
 def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
-    """Set the mode of a subject, or of all; a body that names none changes nothing."""
+    """Set the mode of a subject, or of all; a body that says nothing takes it back to what is usual."""
     fields = asked.fields()
     refuse_unknown(fields, {"mode"})
-    wanted = str(fields.get("mode")).upper()
+    wanted = str(fields.get("mode") or DEFAULT_MODE).upper()
     if wanted not in _MODES:
         raise Refusal(422, 42204, f"Invalid mode; there are {', '.join(_MODES)}")
     subject = asked.parts.get("subject")

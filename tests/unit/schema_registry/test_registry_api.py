@@ -207,8 +207,7 @@ def test_what_may_only_be_read_is_not_changed(world):
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        ({}, 42204),
-        ({"mode": None}, 42204),
+        ({"mode": "ANY"}, 42204),
         ({"compatibility": "NONE"}, 422),
         ({"mode": "READWRITE", "Mode": "READONLY"}, 422),
     ],
@@ -218,6 +217,11 @@ def test_a_mode_that_is_not_said_is_not_set(world, path, body, code):
     world.ask("PUT", path, {"mode": "READONLY"})
     assert world.refused("PUT", path, body) == (422, code)
     assert world.ask("GET", path).json() == {"mode": "READONLY"}
+
+
+def test_an_empty_body_takes_a_mode_back_as_with_confluents_registry(world):
+    world.ask("PUT", "/mode", {"mode": "READONLY"})
+    assert world.ask("PUT", "/mode", {}).json() == {"mode": "READWRITE"}
 
 
 def test_levels_are_set_for_one_or_for_all(world):
