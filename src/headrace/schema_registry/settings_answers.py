@@ -93,7 +93,7 @@ def mode_of_subject(registry: SchemaRegistry, asked: Asked) -> Any:
 
 
 def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
-    """Set the mode of a subject, or of all; a body that says nothing takes it back to what is usual."""
+    """Set the mode of a subject, or of all; a body that says nothing takes it back."""
     fields = asked.fields()
     refuse_unknown(fields, {"mode"})
     wanted = str(fields.get("mode") or DEFAULT_MODE).upper()
