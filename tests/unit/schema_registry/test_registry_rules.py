@@ -474,3 +474,18 @@ def test_a_json_schema_over_which_its_library_ends_the_process_is_kept_and_not_c
     schema = WrittenSchema(SchemaKind.JSON, text)
     (told,) = json_faults(schema, schema)
     assert told.startswith("NOT_JUDGED")
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"$defs": {"a": {"type": "object"}}, "allOf": [{"$ref": "#/$defs/a"}]},
+        {"$defs": {"a": {"type": "object"}}, "$ref": "#/$defs/a"},
+        {"type": "object", "properties": {"orderRef": {"type": "string"}}},
+    ],
+)
+def test_a_strict_schema_that_leads_nowhere_back_is_compared(shape):
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    text = json.dumps({"$schema": draft, "unevaluatedProperties": False} | shape)
+    schema = WrittenSchema(SchemaKind.JSON, text)
+    assert json_faults(schema, schema) == []

@@ -13,7 +13,7 @@ incompatible with one too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -67,8 +67,11 @@ def canonical_schema(
     try:
         registry = jsonschema_rs.Registry(others)
         _validator_of(tree)(tree, registry=registry, offline=True, validate_formats=False)
-        if _goes_on([tree, *(other for _, other in others)]):
-            raise NotComparedError
+        if any(map(_has_unevaluated, (tree, *(other for _, other in others)))):
+            # What leads back to itself is left where it is.
+            whole = jsonschema_rs.dereference(tree, registry=registry, offline=True, **options)
+            if _refers(whole):
+                raise NotComparedError
         return jsonschema_rs.canonicalize(
             tree, registry=registry, offline=True, validate_formats=False, **options
         )
@@ -121,20 +124,11 @@ def _refers(tree: Any) -> bool:
     return isinstance(tree, list) and any(map(_refers, tree))
 
 
-def _goes_on(trees: Sequence[Any]) -> bool:
-    """Whether texts have both references and keywords over which the library may never end."""
-    words = {word for tree in trees for word in _words(tree)}
-    return any(word.endswith("Ref") or word == "$ref" for word in words) and any(
-        word.startswith("unevaluated") for word in words
-    )
-
-
-def _words(tree: Any) -> Iterator[str]:
+def _has_unevaluated(tree: Any) -> bool:
     if isinstance(tree, dict):
-        yield from tree
-    if isinstance(tree, dict | list):
-        for part in tree.values() if isinstance(tree, dict) else tree:
-            yield from _words(part)
+        own = any(word.startswith("unevaluated") for word in tree)
+        return own or any(map(_has_unevaluated, tree.values()))
+    return isinstance(tree, list) and any(map(_has_unevaluated, tree))
 
 
 def _is_replaceable(tree: Any) -> bool:
