@@ -54,14 +54,12 @@ class Gathering:
         self._spent_s = 0.0
         self.looked = Looked()
         self._characters = 0
-        self._known: dict[_Place, Wanted] = {}
-        self._ids: dict[_Place, int] = {}
+        self._known: dict[_Place, KeptSchema] = {}
 
     def again(self) -> None:
         """Begin once more, since something has changed; the time that is spent is spent."""
         self._characters = 0
         self._known.clear()
-        self._ids.clear()
 
     def numbered(self, wanted: Wanted, sight: Sight) -> Wanted:
         """With the numbers of the versions that are referred to as the latest.
@@ -93,7 +91,9 @@ class Gathering:
 
     def ids_of(self, references: Sequence[SchemaReference]) -> tuple[int, ...]:
         """Ids of what was gathered as being referred to."""
-        return tuple(self._ids[reference.subject, reference.version] for reference in references)
+        return tuple(
+            self._known[reference.subject, reference.version].id for reference in references
+        )
 
     def compared(self, versions: Sequence[SubjectVersion]) -> list[Compared]:
         """Versions with all that they refer to."""
@@ -149,25 +149,20 @@ class Gathering:
         if not sight.sees(reference.subject):
             raise missing
         place = reference.subject, reference.version
-        other = self._known.get(place)
-        if other is None:
-            kept = self._kept(place)
-            if kept is None:
-                raise missing
-            other = self._known[place] = _wanted(kept)
-        if other.kind is not kind:
+        kept = self._known.get(place) or self._kept(place)
+        if kept is None:
+            raise missing
+        self._known[place] = kept
+        if kept.kind is not kind:
             raise refusals.bad_schema(f"reference {reference.name!r} is of another schema type")
-        return other
+        return _wanted(kept)
 
     def _kept(self, place: _Place) -> KeptSchema | None:
         subject, number = place
         with self._looking():
             versions = self._subjects.seen(subject).versions
             found = next((version for version in versions if version.version == number), None)
-            if found is None:
-                return None
-            self._ids[place] = found.id
-            return self._subjects.schema(found.id)
+            return None if found is None else self._subjects.schema(found.id)
 
     def _latest(self, subject: str) -> int:
         with self._looking():

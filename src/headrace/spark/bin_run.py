@@ -26,7 +26,6 @@ from headrace.errors import (
     HandlerHung,
     HandlerSlow,
     HeadraceError,
-    TargetMissing,
     Temporary,
     WorkerKilled,
 )
@@ -45,6 +44,7 @@ from headrace.ports import (
 )
 from headrace.process.crash_points import PlayedKill, reached
 from headrace.spark.crash_markers import Markers
+from headrace.spark.culprits import may_be_a_records
 from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.handling import CallRules, Handled, Looked, handle, look
@@ -300,9 +300,7 @@ class BinRun:
         """Whether a record is to be looked for; not after a claim, for a sink has one chance."""
         if written.error is None or self.use_case.claims:
             return False
-        if not _may_be_a_records(written.error):
-            return False
-        return portion.records.num_rows > 0
+        return may_be_a_records(written.error) and portion.records.num_rows > 0
 
     def _look_for_culprit(self, portion: Portion, written: Written) -> None:
         """Handle a recorded slice once more, each answer held against what its sink takes.
@@ -351,7 +349,7 @@ class BinRun:
             if effect is None:
                 return
             written = self._write([effect])[0]
-            if written.error is None or not _may_be_a_records(written.error):
+            if written.error is None or not may_be_a_records(written.error):
                 self.tally.wrote(part, written, effect.output.nbytes)
                 refused -= rows if refused else 0
             elif rows > 1:
@@ -387,11 +385,6 @@ class BinRun:
                 # It is the trouble of one of them; the others may well be written.
                 return [self._write([effect])[0] for effect in effects]
             return [Written(error=error_of(error))] * len(effects)
-
-
-def _may_be_a_records(error: SliceError) -> bool:
-    """Whether a record may be at fault: not for what passes, or is missing for all of them."""
-    return not error.temporary and error.code != TargetMissing.__name__
 
 
 def _moves(portion: Portion) -> tuple[Move, ...]:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from headrace.errors import BadRecord, HandlerHung, TargetMissing, Temporary
+from headrace.model.receipts import SliceError
 
 #: raised whichever records are given
 NO_RECORDS_FAULT = (Temporary, TargetMissing)
@@ -71,6 +72,11 @@ def to_blame(call: Call, hurried: Call | None, records: pa.Table, raised: Except
     # A busy machine can make any call slow: what the short patience suspects has its full time.
     comes_back = records.num_rows > 1 and raised_by(call, records.slice(rows - 1, 1)) is None
     return Blamed(None if comes_back else rows - 1, raised)
+
+
+def may_be_a_records(error: SliceError) -> bool:
+    """Whether a record may be at fault for what a sink has told."""
+    return not error.temporary and error.code != TargetMissing.__name__
 
 
 def shortest_failing(call: Call, records: pa.Table, raised: Exception) -> Failing:
