@@ -34,13 +34,13 @@ QUICK_ROUNDS = 5
 TARGET = 1.5
 EACH = """
 UPDATE headrace_positions SET next_offset = %s
-WHERE use_case = %s AND tenant = %s AND partition = %s AND next_offset = %s AND epoch = %s
+WHERE use_case = %s AND tenant = %s AND lane = %s AND next_offset = %s AND epoch = %s
 """
 BLIND = """
 UPDATE headrace_positions p SET next_offset = m.next_offset
-FROM unnest(%s::text[], %s::text[], %s::int[], %s::bigint[])
-    AS m (use_case, tenant, partition, next_offset)
-WHERE p.use_case = m.use_case AND p.tenant = m.tenant AND p.partition = m.partition
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
+    AS m (use_case, tenant, lane, next_offset)
+WHERE p.use_case = m.use_case AND p.tenant = m.tenant AND p.lane = m.lane
 """
 Contender = Callable[[list[Move]], None]
 
@@ -114,10 +114,17 @@ def _prepare(store: SqlStore, name: str, lanes: int) -> dict[LaneId, int]:
             store.registry.add_tenant(Tenant(stream.tenant))
         store.registry.add_stream(stream)
     store.progress.start_lanes(
-        [LaneStart(s, "id", dict.fromkeys(range(LANES_OF_A_STREAM), 0)) for s in streams]
+        [
+            LaneStart(s, "id", {f"{s.tenant}.visits[{p}]": 0 for p in range(LANES_OF_A_STREAM)})
+            for s in streams
+        ]
     )
     held = store.membership.hold(streams)
-    return {LaneId(*s, p): held[s] for s in streams for p in range(LANES_OF_A_STREAM)}
+    return {
+        LaneId(*s, f"{s.tenant}.visits[{p}]"): held[s]
+        for s in streams
+        for p in range(LANES_OF_A_STREAM)
+    }
 
 
 def _moves(epochs: dict[LaneId, int], at: int) -> list[Move]:

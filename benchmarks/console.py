@@ -115,7 +115,9 @@ def fill(store: Store) -> None:
     for number in range(TENANTS):
         store.registry.add_tenant(Tenant(f"tenant-{number:04d}"))
     streams = [StreamId("score", f"tenant-{number:04d}") for number in range(TENANTS)]
-    store.progress.start_lanes([LaneStart(stream, "id", {0: 3}) for stream in streams])
+    store.progress.start_lanes(
+        [LaneStart(stream, "id", {f"{stream.tenant}.visits[0]": 3}) for stream in streams]
+    )
 
 
 @contextmanager
@@ -152,7 +154,7 @@ def report(turn: int) -> Report:
                 "active", lag, lag / 50, 20.0 + lag / 100, 21.0 + lag / 90, delay,
                 throttled=False, task_share=lag / 2_500_000, records_total=turn * 100,
                 dead_letters_total=0, lost_records_total=0, wave=f"w{turn}", note="",
-                lanes=(LaneFigures(0, 3, 3 + lag),),
+                lanes=(LaneFigures(f"tenant-{number:04d}.visits[0]", 3, 3 + lag),),
             )
         )  # fmt: skip
     return Report("one", now_s, now_s - 60, 8, 8, 6, 2, "", tuple(streams), (), ())

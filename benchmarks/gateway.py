@@ -44,8 +44,8 @@ from headrace.connectors.kafka.config import ingest_config
 from headrace.doors.keys import new_key
 from headrace.embedded.addresses import free_ports
 from headrace.model.credentials import Role
+from headrace.model.lane_names import named
 from headrace.model.streams import Tenant
-from headrace.ports import TopicPartition
 from headrace.store import open_store
 
 EVENTS = 200_000
@@ -247,7 +247,7 @@ def _request(key: str, body: bytes, media: str, kind: str = "visit") -> bytes:
 
 
 def _records(config: dict[str, str]) -> int:
-    log, lane = KafkaLog(config), TopicPartition(TOPIC, 0)
+    log, lane = KafkaLog(config), named(TOPIC, 0)
     try:
         return log.end_offsets([lane])[lane]
     finally:

@@ -195,7 +195,9 @@ class Bench:
         for stream in self.store.registry.streams():
             if stream.id in begun:
                 # As 'streams seek' does it: in the same topic what records cost stays known.
-                self.store.progress.seek(stream.id, {0: 0}, stream.topic_id)
+                self.store.progress.seek(
+                    stream.id, {f"{stream.id.tenant}.visits[0]": 0}, stream.topic_id
+                )
 
     @property
     def done(self) -> int:

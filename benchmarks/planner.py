@@ -119,14 +119,16 @@ def growth() -> int:
 
 def first(shape: Shape, streams: int) -> Snapshot:
     """Every lane at its end."""
-    lanes = tuple(LaneView(number, 1_000, 1_000) for number in range(LANES))
     return Snapshot(
         "bench-0",
         tuple(
             StreamView(
                 StreamId(f"use-case-{number % USE_CASES}", f"tenant-{number:05}"),
                 f"tenant-{number:05}.visits",
-                lanes,
+                tuple(
+                    LaneView(f"tenant-{number:05}.visits[{lane}]", 1_000, 1_000)
+                    for lane in range(LANES)
+                ),
                 weight=1.0 + number % 4,
                 cost=Cost(seconds_per_record=(1 + number % 7) * 1e-5, spread=0.2, samples=50),
             )
@@ -164,7 +166,11 @@ def done(asked: Snapshot, made: Plan, turn: int) -> Snapshot:
                 credit_s=credits_s.get(view.id, view.credit_s),
                 lanes=tuple(
                     replace(
-                        lane, position=reached.get(LaneId(*view.id, lane.partition), lane.position)
+                        lane,
+                        position=reached.get(
+                            LaneId(*view.id, lane.name),
+                            lane.position,
+                        ),
                     )
                     for lane in view.lanes
                 ),

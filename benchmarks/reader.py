@@ -20,9 +20,9 @@ from benchmarks import harness
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory, create_topics, producer_config
 from headrace.connectors.kafka.config import consumer_config
 from headrace.connectors.kafka.consumers import PROFILES
+from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections
-from headrace.ports import TopicPartition as Lane
 
 _TOPICS = 1000
 _RECORDS = 10
@@ -104,9 +104,14 @@ def _compare(
 
 def _bare(consumer: Consumer, slices: Sequence[Slice]) -> None:
     consumer.assign(
-        [TopicPartition(piece.topic, piece.lane.partition, piece.from_offset) for piece in slices]
+        [
+            TopicPartition(piece.topic, number_of(piece.lane.name), piece.from_offset)
+            for piece in slices
+        ]
     )
-    missing = {(piece.topic, piece.lane.partition): piece.until_offset - 1 for piece in slices}
+    missing = {
+        (piece.topic, number_of(piece.lane.name)): piece.until_offset - 1 for piece in slices
+    }
     while missing:
         for message in consumer.consume(10_000, 0.02):
             key = (message.topic(), message.partition())
@@ -117,7 +122,7 @@ def _bare(consumer: Consumer, slices: Sequence[Slice]) -> None:
 
 def _observe(config: dict[str, str], slices: Sequence[Slice]) -> dict[str, float]:
     log = KafkaLog(config)
-    lanes = [Lane(piece.topic, piece.lane.partition) for piece in slices]
+    lanes = [piece.lane.name for piece in slices]
     times = [_timed(lambda: log.end_offsets(lanes)) for _ in range(_TIMES)]
     return {"seconds_median": round(statistics.median(times[1:]), 4)}
 
@@ -129,4 +134,4 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _slice(topic: str, partition: int, start: int, until: int) -> Slice:
-    return Slice(LaneId("benchmark", topic, partition), topic, start, until, epoch=1)
+    return Slice(LaneId("benchmark", topic, f"{topic}[{partition}]"), topic, start, until, epoch=1)

@@ -77,7 +77,7 @@ def _run(
     beside = prefix.startswith("beside")
     kept = _kept(names[0], older)
     with driver_of(spark, config, kept, tenants) as bench:
-        bench.store.progress.seek(StreamId("keep", tenants[0]), {0: older})
+        bench.store.progress.seek(StreamId("keep", tenants[0]), {f"{tenants[0]}.visits[0]": older})
         turn = _turning(bench, kept, tenants[0] if beside else None)
         seen = watched(bench.path, load, lambda: turn)
     verify(seen, load.unwatched)

@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.connectors.kafka import KafkaDeadLettersFactory
+from headrace.model.lane_names import named
 from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, DeadLetter
@@ -44,7 +45,11 @@ def as_letter(message):
     assert said[f"{CONNECT}stage"] == "TASK_PUT"
     assert said[f"{CONNECT}class.name"]
     offset = int(said[f"{CONNECT}offset"])
-    lane = LaneId(said[f"{CONNECT}connector.name"], said["headrace.tenant"], message.partition())
+    lane = LaneId(
+        said[f"{CONNECT}connector.name"],
+        said["headrace.tenant"],
+        named(said[f"{CONNECT}topic"], message.partition()),
+    )
     error = SliceError(
         False,
         said[f"{CONNECT}exception.class.name"].removeprefix("headrace.errors."),

@@ -3,7 +3,7 @@
 import uuid
 
 from headrace.errors import BrokerUnavailable
-from headrace.ports import TopicPartition
+from headrace.model.lane_names import named
 from headrace.testing.mirror_contract import MirrorContract
 from headrace.testing.mirror_fake import MemoryMirror
 
@@ -18,7 +18,7 @@ class TestMemoryMirror(MirrorContract):
         return self.made
 
     def gone(self):
-        return TopicPartition("gone", 0)
+        return named("gone", 0)
 
     def unreachable(self):
         return MemoryMirror(troubles={"case": BrokerUnavailable("down")})

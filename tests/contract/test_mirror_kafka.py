@@ -12,7 +12,7 @@ from headrace.connectors.kafka import GroupMirror
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
 from headrace.errors import ConfigError, Temporary
-from headrace.ports import TopicPartition
+from headrace.model.lane_names import named
 from headrace.testing.kafka_topics import KafkaTopics, until
 from headrace.testing.log_fake import Row
 from headrace.testing.mirror_contract import MirrorContract
@@ -40,7 +40,7 @@ class TestGroupMirror(MirrorContract):
     @pytest.fixture(autouse=True)
     def _cluster(self, kafka):
         self.topics = KafkaTopics(kafka.bootstrap_servers)
-        lane = TopicPartition(self.topics.make(), 0)
+        lane = named(self.topics.make(), 0)
         until(lambda: self._has_coordinators(lane))
 
     def _has_coordinators(self, lane):
@@ -65,7 +65,7 @@ class TestGroupMirror(MirrorContract):
         admin = AdminClient(self.topics.config)
         asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
         found = asked[group].result(30).topic_partitions
-        return {TopicPartition(lane.topic, lane.partition): lane.offset for lane in found}
+        return {named(lane.topic, lane.partition): lane.offset for lane in found}
 
     def test_a_group_that_somebody_else_reads_with_is_left_to_him(self, use_case):
         topic = self.make_topic(1)
@@ -77,14 +77,14 @@ class TestGroupMirror(MirrorContract):
             if assigned.is_set():
                 break
         with pytest.raises(ConfigError, match="somebody else is a member"):
-            self.mirror().show(use_case, {TopicPartition(topic, 0): 3})
+            self.mirror().show(use_case, {named(topic, 0): 3})
         consumer.close()
 
     def test_kafka_consumer_groups_shows_positions_ends_and_lag(self, kafka, use_case):
         topic = self.make_topic(2)
         self.topics.write(topic, 1, [Row(b"x", timestamp_ms=1)] * 7)
         mirror = self.mirror()
-        mirror.show(use_case, {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 4})
+        mirror.show(use_case, {named(topic, 0): 0, named(topic, 1): 4})
         mirror.close()
         group = f"headrace.{use_case}"
         assert [group] in kafka_consumer_groups(kafka.bootstrap_servers, "--list")

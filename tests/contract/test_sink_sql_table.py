@@ -84,7 +84,7 @@ class TestSqlTable(SinkContract):
             self.store.registry.add_tenant(Tenant(lane.tenant))
             self.store.membership.hold([lane.stream])
         if lane not in {position.lane for position in self.store.progress.load_positions()}:
-            self.store.progress.start_lanes([LaneStart(lane.stream, "id", {lane.partition: 0})])
+            self.store.progress.start_lanes([LaneStart(lane.stream, "id", {lane.name: 0})])
         (held,) = {e.epoch for e in self.store.progress.load_positions() if e.lane == lane}
         assert held == effect.slices[0].epoch, "the suite takes the first epoch to be 1"
 

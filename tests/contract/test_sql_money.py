@@ -53,7 +53,7 @@ def rows(store_url):
 
 
 def effect(table, tenant="acme"):
-    piece = Slice(LaneId("pay", tenant, 0), f"{tenant}.payments", 0, 9, 1)
+    piece = Slice(LaneId("pay", tenant, f"{tenant}.payments[0]"), f"{tenant}.payments", 0, 9, 1)
     return Effect((piece,), (9,), table)
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 from sqlalchemy import insert, select, update
 
+from headrace.model.lane_names import number_of
 from headrace.store import open_store
 from headrace.store.schema import points, reports
 from headrace.testing.memory_store import MemoryStore
@@ -40,22 +41,25 @@ class _OnDatabases(StatisticsContract):
 
         return again
 
-    @pytest.mark.parametrize("broken", [b"", b"\x03newer", b"\x01no zlib"])
+    @pytest.mark.parametrize("broken", [b"", b"\x05newer", b"\x01no zlib"])
     def test_a_report_that_cannot_be_read_is_passed_over(self, statistics, stores, broken):
         statistics.publish(report_of("one", 1.0, ACME))
         with stores[0]._database.write() as connection:
             connection.execute(insert(reports).values(driver="bad", at_s=1.0, report=broken))
         assert [report.driver for report in statistics.reports()] == ["one"]
 
-    def test_a_report_of_the_version_before_is_read(self, statistics, stores):
+    @pytest.mark.parametrize("form", [b"\x01", b"\x03"])
+    def test_a_report_of_a_version_before_is_read(self, statistics, stores, form):
         told = report_of("one", 1.0, ACME)
         statistics.publish(replace(told, streams=()))
         before = asdict(told.streams[0])
         del before["retry_at_s"]
+        for lane in before["lanes"]:
+            lane["partition"] = number_of(lane.pop("name"))
         with stores[0]._database.write() as connection:
-            form = connection.scalars(select(reports.c.report)).one()
-            whole = json.loads(zlib.decompress(form[1:])) | {"streams": [before]}
-            older = b"\x01" + zlib.compress(json.dumps(whole).encode())
+            newest = connection.scalars(select(reports.c.report)).one()
+            whole = json.loads(zlib.decompress(newest[1:])) | {"streams": [before]}
+            older = form + zlib.compress(json.dumps(whole).encode())
             connection.execute(update(reports).values(report=older))
         (found,) = statistics.reports()
         assert found.streams == (replace(told.streams[0], retry_at_s=None),)

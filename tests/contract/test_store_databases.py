@@ -66,9 +66,15 @@ def test_a_task_that_waits_too_long_for_a_lane_is_told_that_the_store_is_busy(st
     store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
     store.registry.add_tenant(Tenant("acme"))
     stream = StreamId("score", "acme")
-    store.progress.start_lanes([LaneStart(stream, "id", {0: 0, 1: 0})])
+    store.progress.start_lanes(
+        [
+            LaneStart(
+                stream, "id", {f"{stream.tenant}.visits[0]": 0, f"{stream.tenant}.visits[1]": 0}
+            )
+        ]
+    )
     epoch = store.membership.hold([stream])[stream]
-    moves = [Move(LaneId(*stream, p), 0, 1, epoch) for p in (0, 1)]
+    moves = [Move(LaneId(*stream, f"{stream.tenant}.visits[{p}]"), 0, 1, epoch) for p in (0, 1)]
     with database.write() as other:
         other.execute(text("UPDATE headrace_positions SET next_offset = 0"))
         with pytest.raises(StoreUnavailable, match="lock"), database.write() as connection:
@@ -171,7 +177,7 @@ def test_what_version_1_held_goes_on_with_the_defaults(store_of_version_1):
     assert {(failure.attempts, failure.error.code) for failure in failures} == {(1, "X")}
     still = [failure for failure in failures if failure.state is FailureState.OPEN]
     assert [(failure.slice.lane, failure.slice.until_offset) for failure in still] == [
-        (LaneId("score", "acme", 0), 9)
+        (LaneId("score", "acme", "t[0]"), 9)
     ]
     states = {stream.id.tenant: stream.state for stream in store.registry.streams()}
     assert states == {"acme": State.SUSPENDED, "bolt": State.ACTIVE}
@@ -186,7 +192,9 @@ def test_a_way_back_to_version_1_and_up_keeps_failures_and_stops_their_streams(
     store.failures.skip(store.failures.every(only_open=True)[0].id)
     store.registry.set_stream_state(acme, State.ACTIVE)
     error = SliceError(False, "BadRecord", "bad", offset=50, raw_headers=(("a", b"1"),))
-    number = store.failures.keep(Failure(Slice(LaneId(*acme, 1), "t", 50, 60, 1), error, 2.0, 4))
+    number = store.failures.keep(
+        Failure(Slice(LaneId(*acme, "t[1]"), "t", 50, 60, 1), error, 2.0, 4)
+    )
     before = _numbers(store.failures.every())
     downgrade(database, "0001")
     with database.read() as connection:

@@ -28,7 +28,8 @@ def say(*words):
     print(*words, flush=True)
 
 def moves(at, lanes=20):
-    return [Move(LaneId("score", "acme", p), at, at + 1, epoch) for p in range(lanes)]
+    places = (LaneId("score", "acme", f"acme.visits[{p}]") for p in range(lanes))
+    return [Move(place, at, at + 1, epoch) for place in places]
 """
 RACE = """
 say("ready")
@@ -56,7 +57,9 @@ def store(store_url):
     store = open_store(store_url)
     store.registry.deploy(Deployment("score", "cases/score.py", "ab12", "{tenant}.visits"))
     store.registry.add_tenant(Tenant("acme"))
-    store.progress.start_lanes([LaneStart(STREAM, "id", dict.fromkeys(range(LANES), 0))])
+    store.progress.start_lanes(
+        [LaneStart(STREAM, "id", {f"acme.visits[{p}]": 0 for p in range(LANES)})]
+    )
     yield store
     store.close()
 
@@ -113,7 +116,7 @@ def test_a_process_killed_inside_a_transaction_leaves_nothing_behind(store, spaw
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
     assert offsets(store) == [0] * LANES
-    every = [Move(LaneId(*STREAM, p), 0, 7, epoch) for p in range(LANES)]
+    every = [Move(LaneId(*STREAM, f"acme.visits[{p}]"), 0, 7, epoch) for p in range(LANES)]
     assert store.positions.advance(every) == [True] * LANES
     assert offsets(store) == [7] * LANES
 

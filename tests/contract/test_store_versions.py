@@ -4,15 +4,17 @@ The rows are made from the tables as they are found, so a new version is tested 
 only columns in which not every value has a meaning are named below.
 """
 
+import json
 import subprocess
 import sys
 from contextlib import closing
 
 import pytest
-from sqlalchemy import MetaData, insert, select
+from sqlalchemy import MetaData, insert, select, text
 
 from headrace.errors import ConfigError
 from headrace.model.credentials import Key, Role
+from headrace.model.streams import LaneId
 from headrace.ports import SchemaReference
 from headrace.store import open_store
 from headrace.store.database import open_database
@@ -27,6 +29,26 @@ from headrace.store.migrations import (
 )
 from headrace.testing.store_contract.schema_subjects import COMPATIBILITY, new, put
 
+
+def compact(wave):
+    return json.dumps(wave, separators=(",", ":"))
+
+
+WAVE = {
+    "id": "wave",
+    "bins": [
+        {
+            "slices": [
+                {"lane": ["case-2", "name-2", 7], "topic": "topic-2", "from_offset": 2},
+                {"lane": ["case-2", "name-3", 0], "topic": "topic-3", "from_offset": 0},
+            ],
+            "fence": "f",
+        }
+    ],
+    "terms": None,
+}
+#: columns that a later version tells in another way; they are looked at on the way back
+TOLD_OTHERWISE = {"partition", "ends_at", "wave"}
 VERSIONS = [migration.version for migration in every_version()]
 #: columns, of some table or of all, with a value for each of the two rows
 MEANINGFUL = {
@@ -50,8 +72,21 @@ MEANINGFUL = {
     "bad_record": ("suspend", "dead-letter"),
     "data_loss": ("fail", "skip"),
     "ends_at": (None, '{"0": 9}'),
+    "wave": (compact({**WAVE, "bins": []}), compact(WAVE)),
     "options": ("{}", '{"a":"b"}'),
     "use_cases": ("[]", '["case-2"]'),
+}
+
+NAMED_BIN = {
+    "slices": [
+        {"lane": ["case-2", "name-2", "topic-2[7]"], "topic": "topic-2", "from_offset": 2},
+    ],
+    "fence": "f",
+}
+SINCE_LANES_HAVE_NAMES = {
+    "lane": ("topic-1[1]", "topic-2[2]"),
+    "ends_at": (None, '{"topic-2[0]": 9}'),
+    "wave": (compact({**WAVE, "bins": []}), compact({**WAVE, "bins": [NAMED_BIN]})),
 }
 
 
@@ -69,8 +104,10 @@ def tables_of(connection):
     ]
 
 
-def value(column, row):
+def value(column, row, version):
     """What stands in a column of the first or the second row; the first has NULLs."""
+    if version >= "0012" and column.name in SINCE_LANES_HAVE_NAMES:
+        return SINCE_LANES_HAVE_NAMES[column.name][row]
     for name in (f"{column.table.name}.{column.name}", column.name):
         if name in MEANINGFUL:
             return MEANINGFUL[name][row]
@@ -94,7 +131,10 @@ def fill(database, version):
         for table in tables_of(connection):
             if table.name in ("headrace_revision", "headrace_schema_ids"):
                 continue
-            rows = [{column.name: value(column, row) for column in table.columns} for row in (0, 1)]
+            rows = [
+                {column.name: value(column, row, version) for column in table.columns}
+                for row in (0, 1)
+            ]
             connection.execute(insert(table), rows)
 
 
@@ -111,8 +151,22 @@ def content(database):
 
 def with_columns_of(old, new):
     return {
-        table: sorted(({name: row[name] for name in old[table][0]} for row in new[table]), key=repr)
-        for table in old
+        table: sorted(
+            ({name: row[name] for name in rows[0] if name in old[table][0]} for row in rows),
+            key=repr,
+        )
+        for table, rows in new.items()
+        if table in old
+    }
+
+
+def without_what_is_told_otherwise(found):
+    return {
+        table: sorted(
+            ({name: row[name] for name in row if name not in TOLD_OTHERWISE} for row in rows),
+            key=repr,
+        )
+        for table, rows in found.items()
     }
 
 
@@ -122,7 +176,8 @@ def test_rows_of_every_version_are_there_after_the_way_up_and_after_the_way_down
     before = content(database)
     assert all(before.values())
     upgrade(database)
-    assert with_columns_of(before, content(database)) == before
+    after = with_columns_of(before, content(database))
+    assert without_what_is_told_otherwise(after) == without_what_is_told_otherwise(before)
     downgrade(database, version)
     assert content(database) == before
     with database.read() as connection:
@@ -258,3 +313,64 @@ def test_a_downgrade_that_fails_leaves_the_tables_as_they_were(database):
     with database.write() as connection:
         connection.exec_driver_sql("DROP VIEW in_the_way")
     assert content(database) == before
+
+
+def test_lanes_have_their_names_on_the_way_up_wherever_one_is_kept(database, store_url):
+    fill(database, "0011")
+    with database.write() as connection:
+        # A wave as drivers of that version wrote it, and one that an even earlier one did.
+        connection.execute(text("DELETE FROM headrace_intents"))
+        for number, more in enumerate((1, 2)):
+            values = {"id": f"w{number}", "wave": compact(_recorded(f"w{number}", more))}
+            connection.execute(text(RECORDED), values)
+    with closing(open_store(store_url)) as store:
+        at = {position.lane: position.next_offset for position in store.progress.load_positions()}
+        assert at == {
+            LaneId("case-1", "name-1", "topic-1[1]"): 1,
+            LaneId("case-2", "name-2", "topic-2[2]"): 2,
+        }
+        lanes = [failure.slice.lane.name for failure in store.failures.every()]
+        assert lanes == ["topic-1[1]", "topic-2[2]"]
+        assert [stopped.until for stopped in store.registry.deployments()] == [
+            None,
+            {"topic-2[0]": 9},
+        ]
+        waves = [wave for wave in store.progress.pending_intents() if wave.id.startswith("w")]
+        assert [[piece.lane.name for piece in wave.slices] for wave in waves] == [
+            ["topic-2[2]"],
+            ["topic-2[2]", "topic-2[10]"],
+        ]
+
+
+@pytest.mark.parametrize(
+    "lane", ["shard-1", "topic-3[1]", "topic-2[01]", "topic-2[2147483648]", ""]
+)
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "UPDATE headrace_positions SET lane = :lane WHERE tenant = 'name-2'",
+        "UPDATE headrace_failures SET lane = :lane WHERE tenant = 'name-2'",
+        """UPDATE headrace_intents SET wave = replace(wave, '"topic-2[7]"', '"' || :lane || '"')""",
+        """UPDATE headrace_deployments SET ends_at = replace(ends_at, 'topic-2[0]', :lane)""",
+    ],
+)
+def test_a_lane_that_no_number_tells_keeps_the_store_as_it_is(database, lane, kept):
+    fill(database, "0011")
+    upgrade(database)
+    with database.write() as connection:
+        connection.execute(text(kept), {"lane": lane})
+    before = content(database)
+    with pytest.raises(ConfigError, match=r"nothing was changed") as refused:
+        downgrade(database, "0011")
+    assert repr(lane) in str(refused.value)
+    assert content(database) == before
+
+
+RECORDED = "INSERT INTO headrace_intents (wave_id, wave, driver) VALUES (:id, :wave, NULL)"
+
+
+def _recorded(name, lanes):
+    piece = {"topic": "topic-2", "from_offset": 2, "until_offset": 5, "epoch": 2, "more": False}
+    slices = [{"lane": ["case-2", "name-2", at], **piece} for at in (2, 10)[:lanes]]
+    bins = [{"slices": slices, "predicted_s": 1.0, "fence": ""}]
+    return {"id": name, "use_case": "case-2", "bins": bins, "budget_s": 1.0}

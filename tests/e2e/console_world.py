@@ -237,6 +237,7 @@ class World:
         return found | {
             "lanes": [
                 {
+                    "lane": f"{tenant}.{use_case}[{lane}]",
                     "partition": lane,
                     "next_offset": 300_000 + 7_001 * lane,
                     "end": 300_000 + 7_001 * lane + behind * (lane + 1) // 10,
@@ -273,6 +274,7 @@ class World:
             "id": number,
             "tenant": tenant,
             "use_case": "score",
+            "lane": f"{tenant}.score[1]",
             "partition": 1,
             "topic": f"{tenant}.score",
             "from_offset": 307_001,

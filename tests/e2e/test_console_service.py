@@ -17,6 +17,7 @@ from headrace.console.opening import console_app, console_listening, console_ser
 from headrace.cycle.clock import SystemClock
 from headrace.doors.keys import new_key
 from headrace.model.credentials import Role
+from headrace.model.lane_names import number_of
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, FailureState, LaneStart
 from headrace.model.statistics import (
@@ -66,7 +67,7 @@ class Tools:
 
 def figures(tenant, now_s, **more):
     stream = StreamId("score", tenant)
-    lanes = (LaneFigures(0, 3, 9), LaneFigures(1, 3, 9))
+    lanes = (LaneFigures("acme.visits[0]", 3, 9), LaneFigures("acme.visits[1]", 3, 9))
     given = {
         "state": "active", "lag_records": 4, "lag_s": 1.5, "in_per_s": 2.0, "out_per_s": 3.0,
         "delay": DELAY, "throttled": False, "task_share": 0.25, "records_total": 100,
@@ -99,7 +100,7 @@ class Service:
 
     def fail(self, **error):
         """Stop partition 0 of acme at offset 3."""
-        piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, 1)
+        piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1)
         given = {"code": "BadRecord", "message": "no JSON", "offset": 3, "raw_value": b"\xff{"}
         wrong = SliceError(temporary=False, **given | error)
         return self.store.failures.keep(Failure(piece, wrong, time.time(), 4))
@@ -107,7 +108,7 @@ class Service:
     def positions(self):
         stream = StreamId("score", "acme")
         return {
-            position.lane.partition: position.next_offset
+            number_of(position.lane.name): position.next_offset
             for position in self.store.progress.load_positions([stream])
         }
 
@@ -128,7 +129,13 @@ def service(tmp_path, monkeypatch):
         for tenant, topic_id in (("acme", "topic-1"), ("bolt", "topic-2")):
             store.registry.add_tenant(Tenant(tenant))
             store.progress.start_lanes(
-                [LaneStart(StreamId("score", tenant), topic_id, {0: 3, 1: 3})]
+                [
+                    LaneStart(
+                        StreamId("score", tenant),
+                        topic_id,
+                        {f"{tenant}.visits[0]": 3, f"{tenant}.visits[1]": 3},
+                    )
+                ]
             )
         app = console_app(settings, store, tools, SystemClock())
         with console_serving(app, console_listening(settings)) as url:

@@ -12,11 +12,13 @@ DEADLINE_S = 60
 def prepare(store):
     store.registry.deploy(Deployment("keep", "m.py", "00", "{tenant}.visits"))
     store.registry.add_tenant(Tenant("acme"))
-    store.progress.start_lanes([LaneStart(ACME, "id", dict.fromkeys(range(LANES), 0))])
+    store.progress.start_lanes(
+        [LaneStart(ACME, "id", {f"acme.visits[{p}]": 0 for p in range(LANES)})]
+    )
 
 
 def moves(epoch, start=0, end=10):
-    return [Move(LaneId(*ACME, lane), start, end, epoch) for lane in range(LANES)]
+    return [Move(LaneId(*ACME, f"acme.visits[{lane}]"), start, end, epoch) for lane in range(LANES)]
 
 
 def offsets(store):

@@ -20,7 +20,7 @@ import json
 
 def write_down(call, what, context):
     (piece,) = context.slices
-    line = [call, what, context.use_case, context.tenant, piece.lane.partition, piece.topic,
+    line = [call, what, context.use_case, context.tenant, piece.lane.name, piece.topic,
             piece.from_offset, piece.until_offset, piece.epoch]
     with open("{folder}/diary", "ab", buffering=0) as diary:
         diary.write((json.dumps(line) + "\\n").encode())
@@ -35,10 +35,10 @@ def flights(path):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     ended = {call for call, what, *_ in lines if what == "end"}
     open_calls, checker = {}, SingleFlight()
-    for call, what, use_case, tenant, partition, topic, first, until, epoch in lines:
+    for call, what, use_case, tenant, lane, topic, first, until, epoch in lines:
         if call not in ended:
             continue
-        piece = Slice(LaneId(use_case, tenant, partition), topic, first, until, epoch)
+        piece = Slice(LaneId(use_case, tenant, lane), topic, first, until, epoch)
         if what == "begin":
             if piece not in open_calls.values():
                 checker.started(wave_of(piece))

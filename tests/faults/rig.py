@@ -26,6 +26,7 @@ from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from headrace.connectors.kafka import create_topics, producer_config
+from headrace.model.lane_names import number_of
 from headrace.store import open_store
 from headrace.testing.in_flight import Made, slices_again, slices_never
 from headrace.testing.kafka_topics import KafkaTopics
@@ -52,7 +53,7 @@ def places(table, context):
         "tenant": pa.array([context.tenant] * rows, pa.string()),
         "whose": pa.array([piece.lane.tenant] * rows, pa.string()),
         "topic": pa.array([piece.topic] * rows, pa.string()),
-        "part": pa.array([piece.lane.partition] * rows, pa.int64()),
+        "part": table["partition"].cast(pa.int64()),
         "record": table["offset"].cast(pa.int64()),
         "first": pa.array([piece.from_offset] * rows, pa.int64()),
         "until": pa.array([piece.until_offset] * rows, pa.int64()),
@@ -222,7 +223,7 @@ class Rig:
                 (
                     position.lane.use_case,
                     self.topic(position.lane.tenant),
-                    position.lane.partition,
+                    number_of(position.lane.name),
                 ): (position.next_offset)
                 for position in store.progress.load_positions()
             }

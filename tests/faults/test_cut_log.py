@@ -17,9 +17,9 @@ from rig import NAMES, Rig
 from three_brokers import ThreeBrokers
 
 from headrace.connectors.kafka import KafkaLog, create_topics, producer_config
+from headrace.model.lane_names import named
 from headrace.model.records import FailureState
 from headrace.model.streams import LaneId, State, StreamId
-from headrace.ports import TopicPartition
 from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = ROW
@@ -76,7 +76,7 @@ class CutRig(Rig):
 
     def end_of_acme(self):
         with closing(KafkaLog(self.config)) as log:
-            return log.end_offsets([TopicPartition(self.acme, 0)])
+            return log.end_offsets([named(self.acme, 0)])
 
     def streams(self):
         with self.store() as store:
@@ -123,7 +123,10 @@ def cut(rig, first, second):
 
 def is_told(rig, driver):
     """Wait until each stream of acme tells what it lost, and see that no other does."""
-    lost = {(LaneId(name, "acme", 0), COPIED, READ, FailureState.SKIPPED) for name in SKIP}
+    lost = {
+        (LaneId(name, "acme", "acme.visits[0]"), COPIED, READ, FailureState.SKIPPED)
+        for name in SKIP
+    }
     until(lambda: rig.failures() == lost, lambda: (rig.failures(), driver.tail()))
     reason = (
         f"OffsetOutOfRange: {rig.acme}[0] ends at {COPIED}, but offsets up to {READ - 1} were "

@@ -50,7 +50,9 @@ def test_positions_tell_what_became_of_a_commit_that_was_cut(store, proxy, lost,
 @pytest.mark.parametrize(("lost", "moved"), [("request", False), ("answer", True)])
 def test_an_intent_is_finished_once_though_its_commit_was_cut(store, proxy, lost, moved):
     epoch = store.membership.hold([ACME])[ACME]
-    slices = tuple(Slice(LaneId(*ACME, p), "acme.visits", 0, 10, epoch) for p in range(LANES))
+    slices = tuple(
+        Slice(LaneId(*ACME, f"acme.visits[{p}]"), "acme.visits", 0, 10, epoch) for p in range(LANES)
+    )
     wave = Wave("w-1", "keep", (Bin(slices, 1.0),), 1.0)
     proxy.fates.append(lost)
     with pytest.raises(OutcomeUnknown):
@@ -70,7 +72,7 @@ def effects(epoch):
     """One for each lane, with one row that names it."""
     return [
         Effect(
-            (Slice(LaneId(*ACME, p), "acme.visits", 0, 10, epoch),),
+            (Slice(LaneId(*ACME, f"acme.visits[{p}]"), "acme.visits", 0, 10, epoch),),
             (10,),
             pa.table({"tenant": ["acme"], "place": pa.array([p], pa.int64())}),
             move_positions=True,
@@ -171,7 +173,7 @@ def test_a_driver_waits_for_a_lock_that_is_held_too_long_and_goes_on(
             other.execute("SELECT FROM headrace_positions FOR UPDATE")
             before = made.positions()
             with pytest.raises(StoreUnavailable, match="held its lock for too long"):
-                store.positions.advance([Move(LaneId("keep", "acme", 0), 0, 1, 1)])
+                store.positions.advance([Move(LaneId("keep", "acme", "acme.visits[0]"), 0, 1, 1)])
             for _ in range(3):
                 made.turn()
             assert made.positions() == before

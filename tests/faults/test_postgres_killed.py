@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from headrace.embedded import EmbeddedPostgres
 from headrace.embedded.addresses import free_ports
 from headrace.errors import OutcomeUnknown, StoreUnavailable
+from headrace.model.lane_names import number_of
 from headrace.model.records import Move
 from headrace.model.streams import LaneId
 from headrace.store import open_store
@@ -78,7 +79,7 @@ def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
         for writer in writers:
             writer.join(DEADLINE_S)
         final = {
-            position.lane.partition: position.next_offset
+            number_of(position.lane.name): position.next_offset
             for position in store.progress.load_positions()
         }
         with store._database.read() as connection:
@@ -104,7 +105,7 @@ def walk(store, epoch, partition, over, unknown):
     while not (sure and over.is_set()):
         try:
             with store.positions.begin() as connection:
-                step = Move(LaneId(*ACME, partition), at, at + 1, epoch)
+                step = Move(LaneId(*ACME, f"acme.visits[{partition}]"), at, at + 1, epoch)
                 (moved,) = store.positions.advance_in(connection, [step])
                 if moved:
                     row = {"lane": partition, "place": at}

@@ -101,7 +101,7 @@ def test_what_one_topic_refuses_stores_nothing_of_another_twice(brokers):
 
 
 def effect(tenant, value, key):
-    piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 0, 9, epoch=1)
+    piece = Slice(LaneId("score", tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 0, 9, epoch=1)
     output = pa.table({"value": [value], "key": pa.array([key], pa.string())})
     return Effect((piece,), (9,), output, may_repeat=False)
 

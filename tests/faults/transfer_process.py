@@ -90,7 +90,7 @@ class FrailLine(sink_transaction_line.TransactionLine):
 
 def effect(topic, lane, place):
     until = place + SLICE_RECORDS
-    piece = Slice(LaneId("copy", "acme", lane), topic, place, until, epoch=1)
+    piece = Slice(LaneId("copy", "acme", f"{topic}[{lane}]"), topic, place, until, epoch=1)
     values = [f"{lane}:{offset}" for offset in range(place, until)]
     return Effect((piece,), (until,), pa.table({"value": values}))
 

@@ -61,7 +61,7 @@ def take(engine, handler, name="quick", guarantee=None):
 
 def wave(number, name="quick"):
     """One slice, of a lane of its own."""
-    lane = LaneId(name, f"tenant{number}", 0)
+    lane = LaneId(name, f"tenant{number}", f"tenant{number}.visits[0]")
     piece = Slice(lane, f"tenant{number}.visits", 0, 10, 1)
     return Wave(f"w{number}", name, (Bin((piece,), 1.0),), 60.0)
 
@@ -346,7 +346,9 @@ def apart(engine, folder):
         for stream in streams:
             store.registry.add_tenant(Tenant(stream.tenant))
         store.membership.hold(streams)
-        store.progress.start_lanes([LaneStart(stream, "id", {0: 0}) for stream in streams])
+        store.progress.start_lanes(
+            [LaneStart(stream, "id", {f"{stream.tenant}.visits[0]": 0}) for stream in streams]
+        )
         files.mkdir()
         take(engine, handler)
         take(engine, handler, "gold", "at-most-once")

@@ -46,7 +46,9 @@ def store(tmp_path, asked):
         store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
         for tenant in ("acme", "bolt"):
             store.registry.add_tenant(Tenant(tenant))
-            store.progress.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3})])
+            store.progress.start_lanes(
+                [LaneStart(StreamId("score", tenant), "id", {f"{tenant}.visits[0]": 3})]
+            )
         yield store
 
 
@@ -61,7 +63,7 @@ def keep_failure(store):
         raw_headers=tuple((f"h{at}", b"v") for at in range(20)),
         traceback="line\n" * 200,
     )
-    piece = Slice(LaneId("score", "bolt", 0), "bolt.visits", 3, 9, 1)
+    piece = Slice(LaneId("score", "bolt", "bolt.visits[0]"), "bolt.visits", 3, 9, 1)
     return store.failures.keep(Failure(piece, error, 5.0))
 
 

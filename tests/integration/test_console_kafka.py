@@ -43,7 +43,9 @@ def store(tenant, tmp_path):
     with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
         store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
         store.registry.add_tenant(Tenant(tenant))
-        store.progress.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3})])
+        store.progress.start_lanes(
+            [LaneStart(StreamId("score", tenant), "id", {f"{tenant}.visits[0]": 3})]
+        )
         yield store
 
 
@@ -64,7 +66,7 @@ def api(store, topics):
 def failed(store, tenant):
     error = SliceError(False, "HandlerError", "no", offset=3, raw_value=b"3", raw_key=b"k")
     error = replace(error, timestamp_ms=1_700_000_000_123)
-    piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 3, 5, 1)
+    piece = Slice(LaneId("score", tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 3, 5, 1)
     return store.failures.keep(Failure(piece, error, 5.0))
 
 

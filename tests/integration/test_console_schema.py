@@ -56,9 +56,17 @@ def filled(store):
     store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
     for tenant in ("acme", "bolt"):
         store.registry.add_tenant(Tenant(tenant))
-        store.progress.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
+        store.progress.start_lanes(
+            [
+                LaneStart(
+                    StreamId("score", tenant),
+                    "id",
+                    {f"{tenant}.visits[0]": 3, f"{tenant}.visits[1]": 3},
+                )
+            ]
+        )
         error = SliceError(False, "HandlerError", "no JSON", offset=3, raw_value=b"\xff\0")
-        piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 3, 9, 1)
+        piece = Slice(LaneId("score", tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 3, 9, 1)
         store.failures.keep(Failure(piece, error, 5.0))
 
 

@@ -8,7 +8,7 @@ import pytest
 from headrace.connectors.kafka import KafkaLog, create_topics
 from headrace.connectors.kafka.topics import unmakable_topics
 from headrace.errors import BrokerUnavailable, ConfigError
-from headrace.ports import TopicPartition
+from headrace.model.lane_names import named
 from headrace.testing.kafka_topics import until
 from headrace.testing.log_contract.rows import numbered
 
@@ -19,17 +19,17 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 def test_one_call_answers_for_a_thousand_lanes(topics):
     name = topics.make(partitions=1000)
     topics.write(name, 999, numbered(3))
-    lanes = [TopicPartition(name, partition) for partition in range(1000)]
+    lanes = [named(name, partition) for partition in range(1000)]
     log = KafkaLog(topics.config)
     ends = log.end_offsets(lanes)
     assert len(ends) == 1000
     assert ends[lanes[999]] == 3
-    assert len(log.topics([name])[name].partitions) == 1000
+    assert len(log.topics([name])[name].lanes) == 1000
 
 
 def test_a_topic_that_goes_away_takes_no_answer_from_the_others(topics):
     stays, goes = topics.make(), topics.make()
-    lanes = [TopicPartition(stays, 0), TopicPartition(goes, 0)]
+    lanes = [named(stays, 0), named(goes, 0)]
     log = KafkaLog(topics.config)
     assert len(log.end_offsets(lanes)) == 2
     topics.delete(goes)
@@ -43,8 +43,8 @@ def test_a_topic_that_goes_away_takes_no_answer_from_the_others(topics):
 @pytest.mark.parametrize("count", [1, 10])
 def test_partitions_that_are_added_are_found_by_a_log_that_knew_there_were_none(topics, count):
     names = [topics.make() for _ in range(count)]
-    first = [TopicPartition(name, 0) for name in names]
-    added = [TopicPartition(name, 1) for name in names]
+    first = [named(name, 0) for name in names]
+    added = [named(name, 1) for name in names]
     log = KafkaLog(topics.config)
     assert log.end_offsets(first + added) == dict.fromkeys(first, 0)
     for name in names:
@@ -68,7 +68,7 @@ def test_the_end_is_held_back_by_an_open_transaction(topics):
     name = topics.make()
     topics.write(name, 0, numbered(2))
     producer = topics.transaction(name, 0, records=3)
-    log, lane = KafkaLog(topics.config), TopicPartition(name, 0)
+    log, lane = KafkaLog(topics.config), named(name, 0)
     assert log.end_offsets([lane]) == {lane: 2}
     topics.commit(name, 0, producer)
     assert log.end_offsets([lane]) == {lane: 6}
@@ -77,7 +77,7 @@ def test_the_end_is_held_back_by_an_open_transaction(topics):
 def test_a_topic_that_spoils_a_whole_round_does_so_once(topics, monkeypatch):
     monkeypatch.setattr("headrace.connectors.kafka.log._VALID_NAME", re.compile(".*"))
     name = topics.make()
-    lane, spoiler = TopicPartition(name, 0), TopicPartition("not a name!", 0)
+    lane, spoiler = named(name, 0), named("not a name!", 0)
     log = KafkaLog(topics.config, timeout_s=1.0)
     assert log.end_offsets([lane, spoiler]) == {lane: 0}
     began_s = time.monotonic()
@@ -89,8 +89,8 @@ def test_a_topic_that_spoils_a_whole_round_does_so_once(topics, monkeypatch):
     "ask",
     [
         lambda log: log.topics(["a"]),
-        lambda log: log.end_offsets([TopicPartition("a", 0)]),
-        lambda log: log.offsets_at([TopicPartition("a", 0)], 1.0),
+        lambda log: log.end_offsets([named("a", 0)]),
+        lambda log: log.offsets_at([named("a", 0)], 1.0),
     ],
 )
 def test_no_broker_is_told_by_address_and_without_secrets(ask):
@@ -109,7 +109,7 @@ def test_refused_credentials_are_a_configuration_error(topics):
         "sasl.password": "hunter2",
     }
     with pytest.raises(ConfigError, match="credentials") as told:
-        KafkaLog(config, timeout_s=3.0).end_offsets([TopicPartition("a", 0)])
+        KafkaLog(config, timeout_s=3.0).end_offsets([named("a", 0)])
     assert "hunter2" not in str(told.value)
 
 

@@ -13,6 +13,7 @@ from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory
 from headrace.connectors.kafka.rounds import FetchTimeouts
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
+from headrace.model.lane_names import number_of
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment, FailureState
 from headrace.model.streams import DataLossPolicy, StreamId, Tenant
@@ -86,7 +87,11 @@ class Service:
 
     def notes(self):
         return [
-            (failure.slice.lane.partition, failure.slice.from_offset, failure.slice.until_offset)
+            (
+                number_of(failure.slice.lane.name),
+                failure.slice.from_offset,
+                failure.slice.until_offset,
+            )
             for failure in self.store.failures.every(ACME)
             if failure.state is FailureState.SKIPPED
         ]

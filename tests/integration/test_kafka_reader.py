@@ -10,6 +10,7 @@ import pytest
 
 from headrace.connectors.kafka import KafkaSliceReader
 from headrace.connectors.kafka.rounds import FetchTimeouts
+from headrace.model.lane_names import number_of
 from headrace.testing.kafka_topics import until
 from headrace.testing.log_contract.rows import failure, numbered, piece, values
 from headrace.testing.log_fake import Row
@@ -32,7 +33,7 @@ def test_a_thousand_small_slices_are_each_complete(topics, reader):
     batches = list(reader.read(pieces, 100))
     assert {batch.slice for batch in batches} == set(pieces)
     for batch in batches:
-        first = batch.slice.lane.partition
+        first = number_of(batch.slice.lane.name)
         assert values([batch]) == [b"%d" % (first + 1), b"%d" % (first + 2)]
         assert (batch.last, batch.error, batch.reached) == (True, None, 3)
 

@@ -10,12 +10,12 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace.connectors.kafka import KafkaDeadLetters, KafkaSliceReader, dead_letters_topic
+from headrace.connectors.kafka.partitions import TopicPartition as Lane
 from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.connectors.kafka.seals import Message, sealed
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.ports import Connections, Effect, Site
-from headrace.ports import TopicPartition as Lane
 from headrace.sinks import KafkaTopic
 from headrace.testing.dead_letters_contract import letter
 from headrace.testing.log_contract.rows import numbered, values
@@ -297,7 +297,7 @@ def test_a_place_past_the_end_is_not_believed(topics, letters, connections):
 
 def read_by(topics, topic, use_case, end, batch_records=100):
     """What a use case is given of a topic."""
-    piece = Slice(LaneId(use_case, "acme", 0), topic, 0, end, epoch=1)
+    piece = Slice(LaneId(use_case, "acme", f"{topic}[0]"), topic, 0, end, epoch=1)
     with contextlib.closing(KafkaSliceReader(topics.config, seal_key=KEY)) as reader:
         return list(reader.read([piece], batch_records))
 

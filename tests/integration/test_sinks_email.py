@@ -85,7 +85,7 @@ def _site(url):
 def _effect(*rows, tenant="acme", may_repeat=True):
     names = ("to", "subject", "body", "id")
     table = pa.table({name: [row[n] for row in rows] for n, name in enumerate(names)})
-    piece = Slice(LaneId("mail", tenant, 0), "t", 0, len(rows), epoch=1)
+    piece = Slice(LaneId("mail", tenant, "t[0]"), "t", 0, len(rows), epoch=1)
     return Effect((piece,), (len(rows),), table, may_repeat=may_repeat)
 
 

@@ -46,7 +46,7 @@ def _write(kafka, topic, effects):
 
 
 def _effect(table, tenant="acme"):
-    return Effect((Slice(LaneId("score", tenant, 2), "t", 7, 50, epoch=1),), (9,), table)
+    return Effect((Slice(LaneId("score", tenant, "t[2]"), "t", 7, 50, epoch=1),), (9,), table)
 
 
 def _read(kafka, topic):

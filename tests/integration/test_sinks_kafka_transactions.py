@@ -62,7 +62,7 @@ class Service:
         self.use_case = f"copy-{uuid.uuid4().hex[:8]}"
 
     def effect(self, *values, from_offset=0, topic=None, partition=0):
-        lane = LaneId(self.use_case, "acme", partition)
+        lane = LaneId(self.use_case, "acme", f"acme.visits[{partition}]")
         until = from_offset + 10
         columns = {"value": list(values)} | ({"topic": [topic] * len(values)} if topic else {})
         piece = Slice(lane, self.source, from_offset, until, epoch=1)

@@ -47,7 +47,7 @@ class Stalling:
 connections = Connections({}, sys.argv[1])
 site = Site(connections, Stalling(SqlPositionsFactory().open(connections)))
 sink = SqlTable("scores", {"lead": "text", "score": "bigint"}, ("lead",), {"score": "0"})
-piece = Slice(LaneId("score", "acme", 0), "t", 0, 1, epoch=1)
+piece = Slice(LaneId("score", "acme", "t[0]"), "t", 0, 1, epoch=1)
 sink.open(site).write([Effect((piece,), (1,), pa.table({"lead": ["a"], "score": [5]}), True)])
 """
 
@@ -58,7 +58,7 @@ def store(tmp_path):
     made.registry.deploy(Deployment("score", "score.py", "0", "{tenant}.visits"))
     made.registry.add_tenant(Tenant("acme"))
     made.membership.hold([_STREAM])
-    made.progress.start_lanes([LaneStart(_STREAM, "id", {0: 0})])
+    made.progress.start_lanes([LaneStart(_STREAM, "id", {"t[0]": 0})])
     yield made
     made.close()
 
@@ -71,7 +71,7 @@ def site(store, tmp_path):
 
 
 def _effect(epoch=1):
-    piece = Slice(LaneId("score", "acme", 0), "t", 0, 1, epoch)
+    piece = Slice(LaneId("score", "acme", "t[0]"), "t", 0, 1, epoch)
     return Effect((piece,), (1,), pa.table({"lead": ["a"], "score": [5]}), move_positions=True)
 
 

@@ -40,7 +40,7 @@ def site(tmp_path):
         store.registry.add_tenant(Tenant(name))
     epochs = store.membership.hold([StreamId("quick", name) for name in ("acme", "bolt")])
     for stream in epochs:
-        store.progress.start_lanes([LaneStart(stream, "id", {0: 0})])
+        store.progress.start_lanes([LaneStart(stream, "id", {f"{stream.tenant}.visits[0]": 0})])
     connections = Connections({"sasl.password": SECRET}, url, warehouse=str(tmp_path / "files"))
     yield store, connections, epochs
     store.close()
@@ -57,7 +57,8 @@ def engine(spark, site):
 
 def wave(number, *tenants, use_case_name="quick", until=10):
     slices = (
-        Slice(LaneId(use_case_name, name, 0), f"{name}.visits", 0, until, 1) for name in tenants
+        Slice(LaneId(use_case_name, name, f"{name}.visits[0]"), f"{name}.visits", 0, until, 1)
+        for name in tenants
     )
     return Wave(f"w{number}", use_case_name, tuple(Bin((piece,), 1.0) for piece in slices), 60.0)
 

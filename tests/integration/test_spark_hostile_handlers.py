@@ -41,7 +41,10 @@ def run(engine, handler, tenants=("acme", "bolt", "cove"), timeout_s=30.0):
     made = use_case(topic=TOPIC, sink=ParquetFiles("out"), name="quick")(handler)
     deployment = Deployment("quick", "m.py", "0" * 64, TOPIC, handler_timeout_s=timeout_s)
     engine.take(made, deployment)
-    slices = tuple(Slice(LaneId("quick", name, 0), f"{name}.visits", 0, 10, 1) for name in tenants)
+    slices = tuple(
+        Slice(LaneId("quick", name, f"{name}.visits[0]"), f"{name}.visits", 0, 10, 1)
+        for name in tenants
+    )
     name = f"w{time.monotonic_ns()}"
     # Predicted long, so that on a busy machine only the timeout ends a call.
     engine.start(Wave(name, "quick", (Bin(slices, 15.0),), 60.0))

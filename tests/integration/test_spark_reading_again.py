@@ -40,7 +40,9 @@ class Site:
         for name in TENANTS:
             self.store.registry.add_tenant(Tenant(name))
         for stream in self.store.membership.hold([StreamId("report", name) for name in TENANTS]):
-            self.store.progress.start_lanes([LaneStart(stream, "id", {0: 0})])
+            self.store.progress.start_lanes(
+                [LaneStart(stream, "id", {f"{stream.tenant}.visits[0]": 0})]
+            )
         self.made = 0
 
     def run(self, handler, records=0, tenants=("acme",), **options):
@@ -50,7 +52,10 @@ class Site:
         tools = TaskTools(connections, reader, SqlPositionsFactory(), MemoryDeadLetters())
         engine = SparkEngine(self.spark, tools)
         made = use_case(topic=TOPIC, form="wave", name="report", **options)(handler)
-        pieces = (Slice(LaneId("report", name, 0), f"{name}.visits", 0, 10, 1) for name in tenants)
+        pieces = (
+            Slice(LaneId("report", name, f"{name}.visits[0]"), f"{name}.visits", 0, 10, 1)
+            for name in tenants
+        )
         self.made += 1
         wave = Wave(f"w{self.made}", "report", tuple(Bin((piece,), 1.0) for piece in pieces), 60.0)
         try:

@@ -72,7 +72,8 @@ def run(engine, use_case_name="quick", tenants=("acme", "bolt")):
     """A wave with a bin for each tenant: one for each of the two workers, as far as Spark likes."""
     name = f"w{time.monotonic_ns()}"
     slices = [
-        Slice(LaneId(use_case_name, tenant, 0), f"{tenant}.visits", 0, 10, 1) for tenant in tenants
+        Slice(LaneId(use_case_name, tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 0, 10, 1)
+        for tenant in tenants
     ]
     engine.start(Wave(name, use_case_name, tuple(Bin((piece,), 1.0) for piece in slices), 60.0))
     deadline, found = time.monotonic() + 90, []
@@ -222,7 +223,7 @@ def test_closing_does_not_wait_for_ever_for_a_handler_of_dataframes(spark, tools
 
     engine = SparkEngine(spark, tools, close_s=0.5)
     take(engine, never_returns, form="wave")
-    slices = (Slice(LaneId("quick", "acme", 0), "acme.visits", 0, 10, 1),)
+    slices = (Slice(LaneId("quick", "acme", "acme.visits[0]"), "acme.visits", 0, 10, 1),)
     engine.start(Wave("stuck", "quick", (Bin(slices, 1.0),), 60.0))
     assert here.wait(90)
     with capture_logs() as lines:

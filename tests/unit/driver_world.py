@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.cycle.driver import Driver, DriverParts
+from headrace.model.lane_names import number_of
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, StreamId, Tenant
@@ -126,7 +127,7 @@ class World:
         found = {}
         for position in self.store.progress.load_positions():
             if position.lane.use_case == use_case_name:
-                found[position.lane.tenant, position.lane.partition] = position.next_offset
+                found[position.lane.tenant, number_of(position.lane.name)] = position.next_offset
         return found
 
     def row(self, tenant, use_case_name="keep"):
@@ -134,7 +135,7 @@ class World:
         return next(row for row in self.driver.rows() if row.stream == stream)
 
     def lane(self, tenant, partition=0):
-        return LaneId("keep", tenant, partition)
+        return LaneId("keep", tenant, f"{tenant}.visits[{partition}]")
 
 
 @pytest.fixture

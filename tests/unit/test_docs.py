@@ -90,7 +90,7 @@ def test_the_guides_use_case_does_what_it_says():
     pages = names["pages"]
     assert isinstance(pages, UseCase)
     context = SliceContext(
-        "pages", "acme", (Slice(LaneId("pages", "acme", 0), "acme.visits", 0, 2, 1),)
+        "pages", "acme", (Slice(LaneId("pages", "acme", "acme.visits[0]"), "acme.visits", 0, 2, 1),)
     )
     done = handle(pages, records([b'{"page": "/a"}', b"{"]), context)
     assert done.output.to_pydict() == {"tenant": ["acme"], "page": ["/a"], "visits": [1]}

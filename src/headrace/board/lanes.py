@@ -1,4 +1,4 @@
-"""One partition of a stream, as a driver remembers it between two turns."""
+"""One lane of a stream, as a driver remembers it between two turns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.policies.data_loss import Short
 
 @dataclass(slots=True)
 class Lane:
-    """One partition of a stream, as last seen."""
+    """One lane of a stream, as last seen."""
 
     position: int
     #: where its log ended when it was last asked; -1 is not known
@@ -20,7 +20,7 @@ class Lane:
     #: where lanes are merged: since it was known to end here, all of its stream's lanes were asked,
     #: so that what is before it can be put in order
     sure: int = -1
-    #: its topic was made again and has no such partition, yet
+    #: its topic was made again and has no such lane, yet
     gone: bool = False
     #: its log ends before its position, as far as was told
     short: Short | None = None
@@ -54,14 +54,14 @@ class Lane:
         """Offsets between the position and the end."""
         return max(0, self.end - self.position)
 
-    def view(self, partition: int, *, merged: bool) -> LaneView:
+    def view(self, name: str, *, merged: bool) -> LaneView:
         """What the planner is shown of it; ``merged`` with other lanes, only what is sure."""
         end = max(min(self.end, self.sure) if merged else self.end, self.position)
         if self.stop_before is not None and self.stop_before > self.position:
             end = min(end, self.stop_before)
         goes_on = (self.end < 0 and not self.gone) or self.end > end
         running = self.wave is not None
-        return LaneView(partition, self.position, end, running, goes_on, self.taken)
+        return LaneView(name, self.position, end, running, goes_on, self.taken)
 
     @property
     def is_blind(self) -> bool:

@@ -5,10 +5,12 @@ What may run of it now follows from that and from its lanes alone, so it is aske
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.board.lanes import Lane
+from headrace.model.lane_names import in_order
 from headrace.model.plans import Cost, StreamView
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, Tenant
@@ -32,7 +34,8 @@ class HeldStream:
     tenant: Tenant
     deployment: Deployment
     epoch: int
-    lanes: dict[int, Lane] = field(default_factory=dict)
+    #: by name, in the order of names
+    lanes: dict[str, Lane] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     credit_s: float = 0.0
     #: shares bins only with streams of the same label; empty is no suspicion
@@ -76,14 +79,19 @@ class HeldStream:
         """Whether it is a rerun that has come to its end."""
         until = self.deployment.until
         return bool(until) and all(
-            partition in self.lanes and self.lanes[partition].position >= end
-            for partition, end in (until or {}).items()
+            name in self.lanes and self.lanes[name].position >= end
+            for name, end in (until or {}).items()
         )
 
-    def bounded(self, partition: int, end: int) -> int:
+    def bounded(self, name: str, end: int) -> int:
         """Where a lane ends for it, if its log ends at ``end``."""
         until = self.deployment.until
-        return end if until is None else min(end, until.get(partition, 0))
+        return end if until is None else min(end, until.get(name, 0))
+
+    def add_lanes(self, positions: Mapping[str, int]) -> None:
+        """Have lanes that it had not, each at its position."""
+        lanes = self.lanes | {name: Lane(at) for name, at in positions.items()}
+        self.lanes = {name: lanes[name] for name in in_order(lanes)}
 
     @property
     def lag_records(self) -> int:
@@ -116,8 +124,8 @@ class HeldStream:
         """What the planner is shown of it."""
         merged = self.merges
         lanes = tuple(
-            lane.view(partition, merged=merged)
-            for partition, lane in sorted(self.lanes.items())
+            lane.view(name, merged=merged)
+            for name, lane in self.lanes.items()
             if not lane.held_back(now_s)
         )
         records = allowance.records

@@ -11,7 +11,6 @@ from headrace.board.lanes import Lane
 from headrace.board.streams import HeldStream
 from headrace.model.streams import LaneId, Position, StreamId
 from headrace.model.waves import Wave
-from headrace.ports import TopicPartition
 
 
 class LaneHolder(NamedTuple):
@@ -45,12 +44,19 @@ class Board:
 
     def fill(self, positions: Iterable[Position]) -> None:
         """Take positions over; a stream that is not held is passed over."""
+        new: dict[StreamId, dict[str, int]] = {}
         for position in positions:
-            held = self.streams.get(position.lane.stream)
+            (_, _, name), stream = position.lane, position.lane.stream
+            held = self.streams.get(stream)
             if held is not None:
-                lane = held.lanes.setdefault(position.lane.partition, Lane(position.next_offset))
-                lane.position = position.next_offset
-                self.ready[position.lane.stream] = None
+                lane = held.lanes.get(name)
+                if lane is None:
+                    new.setdefault(stream, {})[name] = position.next_offset
+                else:
+                    lane.position = position.next_offset
+                self.ready[stream] = None
+        for stream, lanes in new.items():
+            self.streams[stream].add_lanes(lanes)
 
     def runs(self, held: HeldStream) -> bool:
         """Whether a wave with some of the stream is in flight; one that is to run again is not."""
@@ -59,7 +65,7 @@ class Board:
     def lane(self, lane: LaneId) -> Lane | None:
         """The lane, if its stream is held."""
         held = self.streams.get(lane.stream)
-        return held.lanes.get(lane.partition) if held else None
+        return held.lanes.get(lane.name) if held else None
 
     @property
     def busy_slots(self) -> int:
@@ -109,11 +115,10 @@ class Board:
             if lane is not None and lane.wave == wave.id:
                 lane.wave = None
 
-    def partitions(self, wanted: Iterator[HeldStream]) -> dict[TopicPartition, list[LaneHolder]]:
-        """The partitions to ask Kafka about, with who reads them; several use cases can."""
-        found: dict[TopicPartition, list[LaneHolder]] = {}
+    def lanes_of(self, wanted: Iterator[HeldStream]) -> dict[str, list[LaneHolder]]:
+        """The lanes to ask their log about, with who reads them; several use cases can."""
+        found: dict[str, list[LaneHolder]] = {}
         for held in wanted:
-            for number, lane in held.lanes.items():
-                name = TopicPartition(held.stream.topic, number)
+            for name, lane in held.lanes.items():
                 found.setdefault(name, []).append(LaneHolder(held, lane))
         return found

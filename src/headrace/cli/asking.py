@@ -21,6 +21,7 @@ from headrace.connectors.kafka import KafkaLog
 from headrace.cycle.lags import lags
 from headrace.deploying.offer import connections_of, load
 from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.model.lane_names import spoken
 from headrace.model.streams import State, StreamId, original
 from headrace.operating.again import consequences, is_more, of_removal
 from headrace.operating.repeats import repeated
@@ -32,10 +33,10 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def show(seeks: Sequence[Seek], config: Path) -> None:
-    """Say what would come of it, by partition and in words."""
+    """Say what would come of it, by lane and in words."""
     for seek in seeks:
-        for number, shift in sorted(seek.shifts.items()):
-            say(f"{seek.stream} partition {number}: {_told(shift)}")
+        for lane, shift in seek.shifts.items():
+            say(f"{seek.stream} {spoken(lane)}: {_told(shift)}")
     show_consequences(seeks, config)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from headrace.model.lane_names import spoken
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure
 
@@ -57,7 +58,7 @@ def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
     """Everything about a failure, as pairs of a heading and a text of one or more lines."""
     piece, error = failure.slice, failure.error
     yield "failure", f"{failure.id}, {failure.state}, of {when(failure.at_s)}"
-    yield "stream", f"{piece.lane.stream}, partition {piece.lane.partition} of {piece.topic}"
+    yield "stream", f"{piece.lane.stream}, {spoken(piece.lane.name)} of {piece.topic}"
     yield "slice", f"offsets {piece.from_offset}..{piece.until_offset}, epoch {piece.epoch}"
     yield "attempts", str(failure.attempts)
     if failure.times > 1:

@@ -17,6 +17,7 @@ from headrace.cli.asking import YesOption, agree, log_of, show_consequences
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, store_of
 from headrace.cycle.reruns import RerunRange, begin, range_of
 from headrace.errors import ConfigError
+from headrace.model.lane_names import spoken
 from headrace.model.streams import RERUN_MARK, State, StreamId
 from headrace.operating.seeking import Seek, Shift
 from headrace.ports import Store
@@ -89,8 +90,8 @@ def _typed(what: str, first: str, until: str | None, share: float) -> list[str]:
 def _again(wanted: RerunRange) -> Seek:
     """What comes of it: the same as of a seek from where it ends to where it begins."""
     shifts = {
-        number: Shift(at=end, to=start, again=end - start, passed=0)
-        for number, (start, end) in wanted.lanes.items()
+        lane: Shift(at=end, to=start, again=end - start, passed=0)
+        for lane, (start, end) in wanted.lanes.items()
     }
     return Seek(wanted.stream, shifts, wanted.topic_id or "")
 
@@ -111,9 +112,9 @@ def _chosen(store: Store, what: str) -> list[StreamId]:
 
 
 def _tell(wanted: RerunRange) -> None:
-    for number, (start, end) in wanted.lanes.items():
+    for lane, (start, end) in wanted.lanes.items():
         out.print(
-            f"{wanted.stream} partition {number}: offsets {start} to {end - 1}, "
+            f"{wanted.stream} {spoken(lane)}: offsets {start} to {end - 1}, "
             f"at most {end - start} records",
             highlight=False,
         )

@@ -19,6 +19,7 @@ from headrace.cli.failure_text import printable, when
 from headrace.cli.servers import RunningUp
 from headrace.cycle.lags import StreamLag, lags
 from headrace.errors import BrokerUnavailable, ConfigError, UnknownName
+from headrace.model.lane_names import in_order, said
 from headrace.model.records import Failure
 from headrace.model.statistics import Report, ShownState
 from headrace.model.streams import State, Stream, StreamId
@@ -99,9 +100,9 @@ class Listed:
 
     def row(self) -> tuple[str | Text, ...]:
         """Its cells, for people."""
-        stream, how, offsets = self.of.stream, self.how, sorted(self.of.positions.items())
+        stream, how = self.of.stream, self.how
         lag = "-" if self.of.lag_records is None else str(self.of.lag_records)
-        positions = ", ".join(f"{number}:{offset}" for number, offset in offsets)
+        positions = ", ".join(f"{lane}:{offset}" for lane, offset in self._positions().items())
         note = printable(" ".join(how.reason.split()))
         if how.retry_at_s is not None:
             note = f"next try {when(how.retry_at_s, zone=False)}: {note}"
@@ -122,9 +123,14 @@ class Listed:
             "holder": stream.holder,
             "told_at_s": self.told_at_s,
             "lag_records": self.of.lag_records,
-            "positions": {str(number): at for number, at in sorted(self.of.positions.items())},
+            "positions": self._positions(),
             "schemas": [asdict(schema) for schema in self.schemas],
         }
+
+    def _positions(self) -> dict[str, int]:
+        """Where lanes read next, as people say their names, in order."""
+        at, topic = self.of.positions, self.of.stream.topic
+        return {said(lane, topic): at[lane] for lane in in_order(at)}
 
 
 def table_of(rows: Collection[Listed]) -> Table:

@@ -25,6 +25,7 @@ from headrace.cli.console import (
 from headrace.cli.servers import running_up
 from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, wanted
 from headrace.errors import BrokerUnavailable
+from headrace.model.lane_names import label_of
 from headrace.model.streams import State
 from headrace.operating.seeking import carry_out, planned
 from headrace.versions.paths import as_asked, folder_of_file
@@ -178,7 +179,7 @@ def seek(
                 words = ("streams", "seek", str(stream), "--to", to)
                 agree_to(plan, lambda: planned(store, log, stream, plan.offsets), config, *words)
         carry_out(store.progress, plan)
-        shown = ", ".join(f"{number}:{offset}" for number, offset in sorted(plan.offsets.items()))
+        shown = ", ".join(f"{label_of(lane)}:{at}" for lane, at in plan.offsets.items())
         out.print(f"stream {stream} reads next at {shown}")
 
 

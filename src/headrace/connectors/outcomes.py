@@ -17,6 +17,7 @@ from headrace.errors import (
     text_of,
     words_of,
 )
+from headrace.model.lane_names import label_of
 from headrace.model.receipts import SliceError
 from headrace.model.streams import original
 from headrace.ports import Effect, Written
@@ -28,7 +29,7 @@ def identity(effect: Effect) -> str:
     The same slice run again to the same offset has the same identity; nothing else has.
     """
     return ",".join(
-        f"{original(piece.lane.use_case)}/{piece.lane.tenant}/{piece.lane.partition}:{piece.from_offset}-{reached}"
+        f"{original(piece.lane.use_case)}/{piece.lane.tenant}/{label_of(piece.lane.name)}:{piece.from_offset}-{reached}"
         for piece, reached in zip(effect.slices, effect.reached, strict=True)
     )
 

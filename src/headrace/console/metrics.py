@@ -25,7 +25,15 @@ from prometheus_client.registry import Collector
 
 from headrace.console.metric_list import COUNTER, METRICS
 from headrace.errors import StoreUnavailable, StoreUnusable
-from headrace.model.statistics import Report, ShownState, Spread, StreamFigures, UseCaseFigures
+from headrace.model.lane_names import taken_apart
+from headrace.model.statistics import (
+    LaneFigures,
+    Report,
+    ShownState,
+    Spread,
+    StreamFigures,
+    UseCaseFigures,
+)
 from headrace.model.streams import StreamId
 from headrace.ports import Statistics
 from headrace.telemetry.newest_reports import is_lost, newest
@@ -189,7 +197,7 @@ class _Drivers(Collector):
                 _stream(figures, samples)
                 _lanes(figures, self._prefix + name.use_case, samples)
                 for lane in figures.lanes:
-                    place = (figures.topic, str(lane.partition))
+                    place = _place(figures, lane)
                     ends[place] = max(lane.end, ends.get(place, -1))
             else:
                 rest[name.use_case].add(figures)
@@ -252,9 +260,15 @@ def _counters(figures: StreamFigures) -> Iterator[tuple[str, int]]:
     yield "headrace_stream_lost_records_total", figures.lost_records_total
 
 
+def _place(figures: StreamFigures, lane: LaneFigures) -> tuple[str, str]:
+    """Topic and partition, as other tools name them; a log without numbers has its own names."""
+    found = taken_apart(lane.name)
+    return (found.topic, str(found.number)) if found else (figures.topic, lane.name)
+
+
 def _lanes(figures: StreamFigures, group: str, samples: _Samples) -> None:
     for lane in figures.lanes:
-        place = (figures.topic, str(lane.partition))
+        place = _place(figures, lane)
         samples.add("kafka_consumergroup_current_offset", lane.position, group, *place)
         if lane.end < 0:
             continue  # nobody knows

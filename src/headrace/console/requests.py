@@ -106,13 +106,13 @@ class StreamRequest(RequestModel):
 
 
 class PositionsRequest(RequestModel):
-    """Where lanes are to read next, by partition."""
+    """Where lanes are to read next, by name, or by number in the stream's topic."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"offsets": {"0": 23}, "dry_run": True}]}
     )
 
-    offsets: dict[Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")], Offset] = Field(
+    offsets: dict[Annotated[str, Field(min_length=1, max_length=300)], Offset] = Field(
         min_length=1, json_schema_extra={"additionalProperties": False}
     )
     dry_run: bool = Field(default=False, description="Only count, move nothing.")

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from headrace.model.credentials import Key
+from headrace.model.lane_names import taken_apart
 from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import (
     BinFigures,
@@ -242,7 +243,8 @@ def failure_row(failure: Failure, generation: int) -> Values:
         "id": failure.id,
         "tenant": piece.lane.tenant,
         "use_case": piece.lane.use_case,
-        "partition": piece.lane.partition,
+        "lane": piece.lane.name,
+        "partition": partition_in(piece.lane.name),
         "topic": piece.topic,
         "from_offset": piece.from_offset,
         "until_offset": piece.until_offset,
@@ -256,6 +258,12 @@ def failure_row(failure: Failure, generation: int) -> Values:
         "earlier_tenant": piece.epoch < generation,
         "record_kept": failure.record_kept,
     }
+
+
+def partition_in(lane: str) -> int | None:
+    """The number in the name of a lane, as it was shown before lanes had names."""
+    found = taken_apart(lane)
+    return found.number if found else None
 
 
 def record_row(failure: Failure) -> Values | None:

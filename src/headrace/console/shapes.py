@@ -171,9 +171,10 @@ class StreamRow(Shape):
 
 
 class LaneRow(Shape):
-    """One partition of a stream."""
+    """One lane of a stream, such as a partition of its topic."""
 
-    partition: int
+    lane: str = Field(description="Its name, as its log has it.")
+    partition: int | None = Field(description="The number in its name; null where none is.")
     next_offset: int
     #: null as long as no driver told
     end: int | None = Field(description="Where its log ends; null as long as no driver told.")
@@ -202,7 +203,10 @@ class StreamWhole(StreamRow):
 
 
 class Positions(Shape):
-    """Where lanes read next, by partition, and what comes of it; with `dry_run` would."""
+    """Where lanes read next, by number in the stream's topic or else by name; what comes of it.
+
+    With `dry_run`: what would.
+    """
 
     offsets: dict[str, int]
     again: int = Field(description="Offsets that are read again, and have their effects again.")
@@ -224,7 +228,8 @@ class FailureRow(Shape):
     id: int
     tenant: str
     use_case: str
-    partition: int
+    lane: str = Field(description="Name of the lane, as its log has it.")
+    partition: int | None = Field(description="The number in that name; null where none is.")
     topic: str
     from_offset: int
     until_offset: int

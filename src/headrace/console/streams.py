@@ -24,10 +24,11 @@ from headrace.console.requests import (
     TenantName,
     UseCaseName,
 )
-from headrace.console.rows import Values, plain
+from headrace.console.rows import Values, partition_in, plain
 from headrace.console.shapes import Listed, Positions, Redriven, StreamRow, StreamWhole
 from headrace.console.watcher import StoreView
 from headrace.model.credentials import Caller
+from headrace.model.lane_names import in_order, said
 from headrace.model.statistics import StreamFigures
 from headrace.model.streams import State, Stream, StreamId
 from headrace.operating.again import consequences
@@ -126,21 +127,20 @@ async def put_positions(
 ) -> Response:
     """Set where lanes read next, also while they run; lanes that a failure stopped go on.
 
-    Partitions that are not named stay where they are. An offset that the topic does not hold is
+    Lanes that are not named stay where they are. An offset that the topic does not hold is
     refused, and then nothing is done. What is read again has its effects again, under every
     guarantee, exactly-once too: `dry_run` counts first. What runs of the stream is not committed.
     """
     stream = StreamId(use_case, tenant)
-    wanted = {int(number): offset for number, offset in asked.offsets.items()}
 
     def decide() -> Response:
-        live_stream(desk.store.registry, _known(desk, stream).id)
+        found = live_stream(desk.store.registry, _known(desk, stream).id)
         with desk.tools.log() as log:
-            plan = planned(desk.store, log, stream, wanted)
+            plan = planned(desk.store, log, stream, asked.offsets)
         if not asked.dry_run:
             carry_out(desk.store.progress, plan)
             desk.watcher.changed()
-        return answer(_sought(plan))
+        return answer(_sought(plan, found.topic))
 
     return await desk.at_kafka.decide(caller, decide)
 
@@ -179,9 +179,9 @@ def _set_state(desk: Desk, caller: Caller, stream: StreamId, state: State) -> Re
     return _shown(desk, desk.watcher.changed(), stream)
 
 
-def _sought(plan: Seek) -> Values:
+def _sought(plan: Seek, topic: str) -> Values:
     return {
-        "offsets": {str(number): offset for number, offset in plan.offsets.items()},
+        "offsets": {said(name, topic): offset for name, offset in plan.offsets.items()},
         "again": plan.again,
         "passed": plan.passed,
         "consequences": consequences([plan]),
@@ -216,17 +216,22 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
     if stream is None:
         raise not_there("stream", wanted)
     figures = snapshot.figures.get(wanted)
-    ends = {} if figures is None else {lane.partition: lane.end for lane in figures.lanes}
+    ends = {} if figures is None else {lane.name: lane.end for lane in figures.lanes}
     still = desk.store.failures.every(wanted, only_open=True, with_records=False)
-    stopped = {failure.slice.lane.partition: failure.id for failure in still}
+    stopped = {failure.slice.lane.name: failure.id for failure in still}
+    at = {
+        position.lane.name: position.next_offset
+        for position in desk.store.progress.load_positions([wanted])
+    }
     lanes = [
         {
-            "partition": position.lane.partition,
-            "next_offset": position.next_offset,
-            "end": end if (end := ends.get(position.lane.partition, -1)) >= 0 else None,
-            "failure": stopped.get(position.lane.partition),
+            "lane": name,
+            "partition": partition_in(name),
+            "next_offset": at[name],
+            "end": end if (end := ends.get(name, -1)) >= 0 else None,
+            "failure": stopped.get(name),
         }
-        for position in desk.store.progress.load_positions([wanted])
+        for name in in_order(at)
     ]
     row = {
         **snapshot.stream_row(stream),

@@ -92,7 +92,7 @@ class Accounts:
 def _undone(receipt: Receipt, held: HeldStream) -> float:
     """The part of a slice that its lane did not pass, be it in an attempt that nobody heard of."""
     piece, reached = receipt.slice, receipt.reached
-    lane = held.lanes.get(piece.lane.partition)
+    lane = held.lanes.get(piece.lane.name)
     if receipt.superseded and lane is not None and held.epoch == piece.epoch:
         reached = max(reached, min(lane.position, piece.until_offset))
     return (piece.until_offset - reached) / max(1, piece.size)

@@ -132,7 +132,7 @@ class Applier:
                 _learn_merged(self.board.streams[stream], receipts)
 
     def _came_through(self, receipt: Receipt, held: HeldStream) -> None:
-        lane = held.lanes.get(receipt.slice.lane.partition)
+        lane = held.lanes.get(receipt.slice.lane.name)
         if lane is None:
             return
         # A slice that a spent budget left untouched says nothing, neither good nor bad.
@@ -197,7 +197,7 @@ def _learn_merged(held: HeldStream, receipts: Sequence[Receipt]) -> None:
         planned=sum(receipt.slice.size for receipt in receipts),
     )
     for receipt in receipts:
-        lane = held.lanes.get(receipt.slice.lane.partition)
+        lane = held.lanes.get(receipt.slice.lane.name)
         if lane is not None:
             lane.taken = receipt.records
 

@@ -105,8 +105,6 @@ def _claimed_to(piece: Slice, begin: int, positions: dict[LaneId, Position]) -> 
 
 def _told(piece: Slice, error: SliceError, now_s: float) -> Failure:
     offsets = f"{piece.from_offset} to {piece.until_offset - 1}"
-    message = (
-        f"offsets {offsets} of {piece.topic}[{piece.lane.partition}] {CLAIMED}: {error.message}"
-    )
+    message = f"offsets {offsets} of {piece.lane.name} {CLAIMED}: {error.message}"
     told = SliceError(temporary=False, code=error.code, message=message)
     return Failure(piece, told, now_s, attempts=1, state=FailureState.SKIPPED)

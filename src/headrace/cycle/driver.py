@@ -336,7 +336,7 @@ class Driver:
     def _start(self) -> None:
         now_s = self.parts.clock.monotonic_s()
         for lane in self.recorded.short_logs(self.versions, now_s):
-            self.observer.ask_again(self.board.streams[lane.stream], lane.partition)
+            self.observer.ask_again(self.board.streams[lane.stream], lane.name)
         for wave in self.recorded.due(self.versions, now_s):
             self._launch(wave, len(wave.bins), fresh=False)
         free = self._free_slots()

@@ -12,7 +12,7 @@ is *sure* only when all lanes answered a look that began after it was known: wha
 before the record that ends there is then known as well (decision 0019). A lane that nobody tells
 the end of holds the others, and after a moment people are told so.
 
-Several use cases that read one partition share its answer.
+Several use cases that read one lane share its answer.
 
 A turn costs what it asks, and nothing for other lanes. Answers may come turns later (`talks.py`):
 those about lanes that were given up or doubted meanwhile tell nothing. What an end that went back
@@ -34,16 +34,16 @@ from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable
 from headrace.model.streams import State, StreamId
-from headrace.ports import Log, TopicPartition
+from headrace.ports import Log
 from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
 
 #: how long a lane stays lively after its last new record
 LIVELY_S = 30.0
-#: partitions of the sweep; at 3 to 5 microseconds each this is about 1 % of a core
+#: lanes of the sweep; at 3 to 5 microseconds each this is about 1 % of a core
 SWEPT_PER_S = 2500.0
-#: no partition is asked more often than this by the sweep
+#: no lane is asked more often than this by the sweep
 _SWEPT_EVERY_S = 0.02
 #: people are told of a stream that waits for an answer when it has for so long
 BLIND_S = 2.0
@@ -53,15 +53,15 @@ class Followed(NamedTuple):
     """A stream whose lanes are asked, and what they were when they were taken up."""
 
     held: HeldStream
-    partitions: tuple[TopicPartition, ...]
+    lanes: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class News:
     """What the answers of a turn told, beyond the ends themselves."""
 
-    #: streams whose log ends earlier than it did, with the partition
-    went_back: list[tuple[HeldStream, TopicPartition]] = field(default_factory=list)
+    #: streams with a lane whose log ends earlier than it did
+    went_back: list[HeldStream] = field(default_factory=list)
     #: streams with a new record after a quiet time
     woken: list[HeldStream] = field(default_factory=list)
 
@@ -69,10 +69,10 @@ class News:
 class AskedEnds(NamedTuple):
     """What became of a question."""
 
-    #: partitions with new records
-    grown: list[TopicPartition]
+    #: lanes with new records
+    grown: list[str]
     #: those without an answer
-    silent: set[TopicPartition]
+    silent: set[str]
 
 
 @dataclass(slots=True)
@@ -80,25 +80,25 @@ class Ends:
     """Keeps the ends on a board true."""
 
     board: Board
-    _readers: dict[TopicPartition, tuple[LaneHolder, ...]] = field(default_factory=dict)
+    _readers: dict[str, tuple[LaneHolder, ...]] = field(default_factory=dict)
     _followed: dict[StreamId, Followed] = field(default_factory=dict)
-    _sweep: Sweep[TopicPartition] = field(
+    _sweep: Sweep[str] = field(
         default_factory=lambda: Sweep(SWEPT_PER_S, SWEPT_PER_S, _SWEPT_EVERY_S)
     )
-    #: partition -> second of its last new record, longest ago first
-    _lively: OrderedDict[TopicPartition, float] = field(default_factory=OrderedDict)
+    #: lane -> second of its last new record, longest ago first
+    _lively: OrderedDict[str, float] = field(default_factory=OrderedDict)
     #: streams whose lanes are merged, some of them with records that are not sure
     _unsure: dict[StreamId, HeldStream] = field(default_factory=dict)
     #: those that wait for it -> since which second
     _blind_since_s: dict[StreamId, float] = field(default_factory=dict)
     #: of whose leaders nothing is to be believed; the next question begins with that
-    _doubted: set[TopicPartition] = field(default_factory=set)
+    _doubted: set[str] = field(default_factory=set)
     #: what was asked of these before is not to be believed
-    _outdated: set[TopicPartition] = field(default_factory=set)
+    _outdated: set[str] = field(default_factory=set)
 
     @property
     def lively(self) -> int:
-        """Partitions that had a new record lately."""
+        """Lanes that had a new record lately."""
         return len(self._lively)
 
     def follow(self, held: HeldStream) -> None:
@@ -111,26 +111,24 @@ class Ends:
 
     def _take_up(self, held: HeldStream) -> None:
         self.leave(held.stream.id)
-        partitions = tuple(TopicPartition(held.stream.topic, number) for number in held.lanes)
-        for name, lane in zip(partitions, held.lanes.values(), strict=True):
+        for name, lane in held.lanes.items():
             self._readers[name] = (*self._readers.get(name, ()), LaneHolder(held, lane))
             self._sweep.add(name)
-        self._followed[held.stream.id] = Followed(held, partitions)
+        self._followed[held.stream.id] = Followed(held, tuple(held.lanes))
 
     def hurry(self, held: HeldStream) -> None:
         """Ask for a followed stream's lanes in the next turn."""
-        for name in self._followed[held.stream.id].partitions:
+        for name in self._followed[held.stream.id].lanes:
             self._sweep.hurry(name)
 
     def forget(self, held: HeldStream) -> None:
         """Believe no answer about a stream's lanes to a question that was asked before."""
-        self._outdated |= {TopicPartition(held.stream.topic, number) for number in held.lanes}
+        self._outdated |= held.lanes.keys()
 
-    def ask_again(self, held: HeldStream, partition: int) -> None:
+    def ask_again(self, held: HeldStream, name: str) -> None:
         """Believe nothing of where a log ends, and ask in the next turn who leads it by then."""
         if held.stream.id in self._followed:
-            name = TopicPartition(held.stream.topic, partition)
-            held.lanes[partition].end = -1
+            held.lanes[name].end = -1
             self._doubted.add(name)
             self._outdated.add(name)
             self._sweep.hurry(name)
@@ -143,8 +141,8 @@ class Ends:
         if before is None:
             return
         before.held.blind = None
-        self._outdated |= set(before.partitions)
-        for name in before.partitions:
+        self._outdated |= set(before.lanes)
+        for name in before.lanes:
             others = tuple(
                 holder for holder in self._readers[name] if holder.held is not before.held
             )
@@ -193,20 +191,18 @@ class Ends:
                 return
             del self._lively[name]
 
-    def _done(self, name: TopicPartition) -> bool:
+    def _done(self, name: str) -> bool:
         """Whether a reader of it has nothing left to do."""
         return any(holder.lane.end <= holder.lane.position for holder in self._readers[name])
 
-    def _learn(
-        self, asked: Collection[TopicPartition], now_s: float, news: News
-    ) -> Talk[AskedEnds]:
+    def _learn(self, asked: Collection[str], now_s: float, news: News) -> Talk[AskedEnds]:
         """Ask; what was known before is sure now, in streams all of whose lanes answered."""
         if not asked:
             return AskedEnds([], set())
         whole = [held for held in self._unsure.values() if self._are_in(held, asked)]
         before = [[(lane, lane.end) for lane in held.lanes.values()] for held in whole]
         doubted, self._doubted, self._outdated = self._doubted, set(), set()
-        told: dict[TopicPartition, int] = yield partial(_ends, doubted, list(asked))
+        told: dict[str, int] = yield partial(_ends, doubted, list(asked))
         answers = {
             name: end
             for name, end in told.items()
@@ -222,14 +218,14 @@ class Ends:
             self._lively.move_to_end(name)
         return AskedEnds(grown, set(asked) - told.keys())
 
-    def _take(self, name: TopicPartition, end: int, asked_s: float, news: News) -> bool:
+    def _take(self, name: str, end: int, asked_s: float, news: News) -> bool:
         """Write an answer down; True if it tells of a new record that may run."""
         grown = False
         for held, lane in self._readers[name]:
             known = lane.end if lane.end >= 0 else lane.position
-            ends_at = held.bounded(name.partition, end)
+            ends_at = held.bounded(name, end)
             if ends_at < lane.end:
-                news.went_back.append((held, name))
+                news.went_back.append(held)
             elif ends_at > known and held.state is State.ACTIVE:
                 grown = True
                 if name not in self._lively:
@@ -239,19 +235,19 @@ class Ends:
                 self.board.ready[held.stream.id] = None
         return grown
 
-    def _merged(self, names: Iterable[TopicPartition]) -> list[HeldStream]:
+    def _merged(self, names: Iterable[str]) -> list[HeldStream]:
         """The streams whose order goes over all of their lanes, these among them."""
         readers = (held for name in names for held, _ in self._readers[name])
         return [held for held in readers if held.merges]
 
-    def _lanes_of(self, streams: Iterable[HeldStream]) -> Iterator[TopicPartition]:
-        """Their partitions, but for those that their topics do not have any more."""
+    def _lanes_of(self, streams: Iterable[HeldStream]) -> Iterator[str]:
+        """Their lanes, but for those that their topics do not have any more."""
         for held in streams:
-            for name in self._followed[held.stream.id].partitions:
-                if not held.lanes[name.partition].gone:
+            for name in self._followed[held.stream.id].lanes:
+                if not held.lanes[name].gone:
                     yield name
 
-    def _are_in(self, held: HeldStream, names: Container[TopicPartition]) -> bool:
+    def _are_in(self, held: HeldStream, names: Container[str]) -> bool:
         """Whether these are all lanes of a stream, and maybe more."""
         return all(name in names for name in self._lanes_of([held]))
 
@@ -271,12 +267,12 @@ class Ends:
                 found.append(held)
         return found
 
-    def _tell(self, silent: Collection[TopicPartition], now_s: float) -> None:
+    def _tell(self, silent: Collection[str], now_s: float) -> None:
         """Let people know of streams that have waited for an answer for longer than a moment."""
         waiting = {
             held.stream.id: (held, lanes)
             for held in self._blind()
-            if (lanes := [name.partition for name in self._lanes_of([held]) if name in silent])
+            if (lanes := [name for name in self._lanes_of([held]) if name in silent])
         }
         for stream in self._blind_since_s.keys() - waiting.keys():
             del self._blind_since_s[stream]
@@ -285,15 +281,13 @@ class Ends:
             since_s = self._blind_since_s.setdefault(stream, now_s)
             if now_s - since_s >= BLIND_S and held.blind is None:
                 held.blind = (
-                    f"order stream: no broker says where {held.stream.topic}{lanes} ends; "
+                    f"order stream: no broker says where {', '.join(lanes)} ends; "
                     "it may have the oldest record"
                 )
                 log.warning("stream waits for a lane", **of_stream(stream), why=held.blind)
 
 
-def _ends(
-    doubted: Collection[TopicPartition], asked: Collection[TopicPartition], log: Log
-) -> dict[TopicPartition, int]:
+def _ends(doubted: Collection[str], asked: Collection[str], log: Log) -> dict[str, int]:
     """Asked in a thread."""
     if doubted:
         log.doubt(doubted)
@@ -301,8 +295,4 @@ def _ends(
 
 
 def _unchanged(before: Followed, held: HeldStream) -> bool:
-    return (
-        before.held is held
-        and len(before.partitions) == len(held.lanes)
-        and (not before.partitions or before.partitions[0].topic == held.stream.topic)
-    )
+    return before.held is held and before.lanes == tuple(held.lanes)

@@ -18,6 +18,7 @@ import structlog
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetter, PendingLetters
+from headrace.model.lane_names import spoken
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Slice
@@ -62,9 +63,9 @@ class Failing:
         """Stop the lanes of this driver that have an open failure in the store, and no others."""
         stopped = self.store.failures.stopped_lanes(driver)
         lanes = {
-            LaneId(*held.stream.id, partition): lane
+            LaneId(*held.stream.id, name): lane
             for held in self.board.streams.values()
-            for partition, lane in held.lanes.items()
+            for name, lane in held.lanes.items()
         }
         told = self._told(
             number
@@ -87,7 +88,7 @@ class Failing:
             return {}
         found = self.store.failures.every(only_open=True, with_records=False)
         return {
-            failure.id: _told(failure.slice.lane.partition, failure.error)
+            failure.id: _told(failure.slice.lane.name, failure.error)
             for failure in found
             if failure.id in numbers
         }
@@ -192,7 +193,7 @@ class Failing:
         for piece in slices:
             lane = self.board.lane(piece.lane)
             if lane is not None:
-                lane.trouble = _told(piece.lane.partition, error)
+                lane.trouble = _told(piece.lane.name, error)
                 lane.not_before_s = now_s + self.wait_s(lane.tries, error)
                 lane.tries += 1
 
@@ -245,8 +246,7 @@ class Failing:
             return
         lane.aside = error.offset
         lane.trouble = (
-            f"partition {piece.lane.partition}: offset {error.offset} waits until its dead letter "
-            "is kept"
+            f"{spoken(piece.lane.name)}: offset {error.offset} waits until its dead letter is kept"
         )
 
     def poll(self) -> None:
@@ -292,21 +292,21 @@ class Failing:
         held = self.board.streams.get(aside.move.lane.stream)
         if held is None or held.epoch != aside.move.epoch:
             return None
-        return held.lanes.get(aside.move.lane.partition)
+        return held.lanes.get(aside.move.lane.name)
 
     def _count(self, aside: PendingLetter, *, moved: bool) -> None:
         piece, error = aside.letter.slice, aside.letter.error
         meter = self.reporter.meter(piece.lane.stream)
         # A letter whose lane does not go on comes again.
         meter.dead_letters += moved
-        meter.note(_told(piece.lane.partition, error), self.clock.now_s())
+        meter.note(_told(piece.lane.name, error), self.clock.now_s())
         log.warning("record set aside", **of_slice(piece), offset=error.offset, error=error.message)
 
     def _try_again(self, letter: DeadLetter, lane: Lane, why: str) -> None:
         piece, error = letter.slice, letter.error
         log.warning("dead letter not kept", **of_slice(piece), error=why)
         lane.trouble = (
-            f"partition {piece.lane.partition}: the dead letter of offset {error.offset} is not "
+            f"{spoken(piece.lane.name)}: the dead letter of offset {error.offset} is not "
             f"kept: {why}"
         )
         lane.not_before_s = self.clock.monotonic_s() + self.wait_s(lane.tries, error)
@@ -314,7 +314,7 @@ class Failing:
 
     def _remember(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
         lane.tries, lane.attempts = verdict.history.tries, verdict.history.attempts
-        lane.trouble = _told(piece.lane.partition, error)
+        lane.trouble = _told(piece.lane.name, error)
 
 
 def hurts(error: SliceError) -> bool:
@@ -322,8 +322,8 @@ def hurts(error: SliceError) -> bool:
     return error.code in HURTS_NEIGHBOURS
 
 
-def _told(partition: int, error: SliceError) -> str:
-    return f"partition {partition}: {error.code}: {error.message}"
+def _told(name: str, error: SliceError) -> str:
+    return f"{spoken(name)}: {error.code}: {error.message}"
 
 
 def _rules(deployment: Deployment) -> FailureRules:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headrace.errors import ConfigError, LeaderUnknown, UnknownName
+from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.streams import State, Stream, StreamId
-from headrace.ports import Log, Registry, Store, TopicInfo, TopicPartition
+from headrace.ports import Log, Registry, Store, TopicInfo
 
-#: offsets by topic and partition
-_OfTopics = Mapping[str, Mapping[int, int]]
+#: offsets by lane
+_Offsets = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,36 +26,36 @@ class StreamLag:
     stream: Stream
     #: active only if tenant and stream both are
     state: State
-    #: next offset by partition
-    positions: Mapping[int, int]
-    #: end of the log by partition; a partition that cannot be asked now is left out
-    ends: Mapping[int, int]
-    starts: Mapping[int, int]
+    #: next offset by lane
+    positions: Mapping[str, int]
+    #: end of the log by lane; one that cannot be asked now is left out
+    ends: Mapping[str, int]
+    starts: Mapping[str, int]
     #: None: it is not there, or Kafka was not asked
     topic: TopicInfo | None
-    #: where a rerun ends, by partition; one that is over ends nowhere, and has nothing to read
-    until: Mapping[int, int] | None = None
+    #: where a rerun ends, by lane; one that is over ends nowhere, and has nothing to read
+    until: Mapping[str, int] | None = None
 
     @property
     def lag_records(self) -> int | None:
         """Offsets between positions and ends, a rerun's own; None if not all of it is known.
 
-        Without a topic there is none. Of a partition without a leader nobody knows the end, and
+        Without a topic there is none. Of a lane without a leader nobody knows the end, and
         most of what waits may be there.
         """
         if self.topic is None:
             return None
-        numbers = set(self.topic.partitions)
+        lanes = set(self.topic.lanes)
         if self.until is not None:
-            numbers &= self.until.keys()
+            lanes &= self.until.keys()
         begins = {**self.starts, **self.positions}
-        if not numbers <= self.ends.keys() & begins.keys():
+        if not lanes <= self.ends.keys() & begins.keys():
             return None
-        return sum(max(0, self._last(number) - begins[number]) for number in numbers)
+        return sum(max(0, self._last(lane) - begins[lane]) for lane in lanes)
 
-    def _last(self, number: int) -> int:
-        end = self.ends[number]
-        return end if self.until is None else min(end, self.until[number])
+    def _last(self, lane: str) -> int:
+        end = self.ends[lane]
+        return end if self.until is None else min(end, self.until[lane])
 
     def faults(self) -> list[str]:
         """What cannot be: each a sentence. Empty when store and Kafka agree."""
@@ -65,14 +66,14 @@ class StreamLag:
         found = []
         if self.stream.topic_id not in (None, self.topic.topic_id):
             found.append(f"topic {self.stream.topic} was deleted and made again")
-        for number, position in sorted(self.positions.items()):
-            start, end = self.starts.get(number), self.ends.get(number)
-            if number not in self.topic.partitions:
-                found.append(f"partition {number} of {self.stream.topic} is gone")
+        for lane in in_order(self.positions):
+            position, start, end = self.positions[lane], self.starts.get(lane), self.ends.get(lane)
+            if lane not in self.topic.lanes:
+                found.append(f"{spoken(lane)} of {self.stream.topic} is gone")
             elif start is not None and position < start:
-                found.append(f"partition {number}: offsets {position} to {start - 1} were deleted")
+                found.append(f"{spoken(lane)}: offsets {position} to {start - 1} were deleted")
             elif end is not None and position > end:
-                found.append(f"partition {number}: position {position} is past the end {end}")
+                found.append(f"{spoken(lane)}: position {position} is past the end {end}")
         return found
 
 
@@ -96,18 +97,16 @@ def lags(
     streams = [stream for stream in found if wanted(stream, states[stream.id])]
     known, ends, starts = _of_log(log, {stream.topic for stream in streams})
     until = {deployment.use_case: deployment.until for deployment in store.registry.deployments()}
-    positions: dict[StreamId, dict[int, int]] = {}
+    positions: dict[StreamId, dict[str, int]] = {}
     for position in store.progress.load_positions():
-        positions.setdefault(position.lane.stream, {})[position.lane.partition] = (
-            position.next_offset
-        )
+        positions.setdefault(position.lane.stream, {})[position.lane.name] = position.next_offset
     return [
         StreamLag(
             stream=stream,
             state=states[stream.id],
             positions=positions.get(stream.id, {}),
-            ends=ends.get(stream.topic, {}),
-            starts=starts.get(stream.topic, {}),
+            ends=_of_topic(ends, known.get(stream.topic)),
+            starts=_of_topic(starts, known.get(stream.topic)),
             topic=known.get(stream.topic),
             until=until.get(stream.id.use_case),
         )
@@ -117,26 +116,21 @@ def lags(
 
 def _of_log(
     log: Log | None, topics: Collection[str]
-) -> tuple[Mapping[str, TopicInfo], _OfTopics, _OfTopics]:
-    """Topics with their ends and starts, by topic."""
+) -> tuple[Mapping[str, TopicInfo], _Offsets, _Offsets]:
+    """Topics, and where their lanes end and start."""
     if log is None:
         return {}, {}, {}
     known = log.topics(topics)
-    asked = [
-        TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions
-    ]
-    return known, _by_topic(log.end_offsets(asked)), _by_topic(log.start_offsets(asked))
+    asked = [lane for info in known.values() for lane in info.lanes]
+    return known, log.end_offsets(asked), log.start_offsets(asked)
 
 
 def _effective(tenant: State, stream: State) -> State:
     return tenant if tenant is not State.ACTIVE else stream
 
 
-def _by_topic(offsets: Mapping[TopicPartition, int]) -> _OfTopics:
-    found: dict[str, dict[int, int]] = {}
-    for at, offset in offsets.items():
-        found.setdefault(at.topic, {})[at.partition] = offset
-    return found
+def _of_topic(offsets: _Offsets, info: TopicInfo | None) -> _Offsets:
+    return {lane: offsets[lane] for lane in info.lanes if lane in offsets} if info else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +140,9 @@ class StreamLog:
     stream: Stream
     #: described before the offsets were asked; None if it is not there
     topic: TopicInfo | None
-    #: where the log starts and ends, by partition
-    starts: dict[int, int]
-    ends: dict[int, int]
+    #: where the log starts and ends, by lane and in their order
+    starts: dict[str, int]
+    ends: dict[str, int]
 
 
 def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
@@ -156,7 +150,7 @@ def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
 
     Raises:
         UnknownName: there is no such stream.
-        LeaderUnknown: of one of its partitions nobody knows; what was decided without it would
+        LeaderUnknown: of one of its lanes nobody knows; what was decided without it would
             leave it out.
     """
     found = next((known for known in registry.streams() if known.id == stream), None)
@@ -164,26 +158,24 @@ def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
         raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
     # The topic first: of one that is made again meanwhile the id is not that of the offsets.
     info = log.topics([found.topic]).get(found.topic)
-    asked = [TopicPartition(found.topic, number) for number in info.partitions] if info else []
-    starts = _of_all(log.start_offsets(asked), asked, found.topic)
-    return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked, found.topic))
+    asked = info.lanes if info else ()
+    starts = _of_all(log.start_offsets(asked), asked)
+    return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked))
 
 
-def _of_all(
-    offsets: Mapping[TopicPartition, int], asked: Sequence[TopicPartition], topic: str
-) -> dict[int, int]:
-    """Offsets of one topic by partition, of all that were asked for."""
-    silent = [at.partition for at in asked if at not in offsets]
+def _of_all(offsets: _Offsets, asked: Sequence[str]) -> dict[str, int]:
+    """Offsets by lane, of all that were asked for."""
+    silent = [lane for lane in asked if lane not in offsets]
     if silent:
         raise LeaderUnknown(
-            f"{topic}{silent}: no broker answers for these partitions now; nothing was done, try "
-            "again when they have a leader"
+            f"{', '.join(silent)}: no broker answers for these partitions now; nothing was done, "
+            "try again when they have a leader"
         )
-    return {at.partition: offset for at, offset in offsets.items()}
+    return {lane: offsets[lane] for lane in asked}
 
 
-def seek_target(log: Log, of: StreamLog, to: str) -> dict[int, int]:
-    """Offsets by partition for what a person typed.
+def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, int]:
+    """Offsets by lane for what a person typed.
 
     Args:
         log: knows which offsets a time means.
@@ -192,7 +184,7 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[int, int]:
 
     Raises:
         ConfigError: ``to`` cannot be understood, or is outside what the log holds.
-        LeaderUnknown: of one of its partitions nobody knows what was where at that time.
+        LeaderUnknown: of one of its lanes nobody knows what was where at that time.
     """
     if to == "earliest":
         return of.starts
@@ -202,39 +194,55 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[int, int]:
         return seek_offsets(of, _from_json(to, of))
     if to.lstrip("-").isdigit():
         return seek_offsets(of, dict.fromkeys(of.starts, int(to)))
-    topic = of.stream.topic
-    asked = [TopicPartition(topic, number) for number in of.starts]
-    return _of_all(log.offsets_at(asked, _timestamp_s(to)), asked, topic)
+    asked = list(of.starts)
+    return _of_all(log.offsets_at(asked, _timestamp_s(to)), asked)
 
 
-def seek_offsets(of: StreamLog, wanted: Mapping[int, int]) -> dict[int, int]:
-    """The offsets by partition themselves, if the log holds them.
+def seek_offsets(of: StreamLog, wanted: Mapping[str, int]) -> dict[str, int]:
+    """The offsets by lane themselves, if the log holds them.
+
+    Args:
+        of: the stream to seek.
+        wanted: offsets by the names of lanes, or by their numbers in the stream's topic.
 
     Raises:
-        ConfigError: an offset is outside what the log holds.
+        ConfigError: an offset is outside what the log holds, or a lane is named twice.
     """
-    for number, offset in wanted.items():
-        if number not in of.starts:
-            raise ConfigError(f"{of.stream.topic} has no partition {number}")
-        if not of.starts[number] <= offset <= of.ends.get(number, -1):
+    found: dict[str, int] = {}
+    for text, offset in wanted.items():
+        lane = meant(text, of.stream.topic)
+        if lane not in of.starts:
+            raise ConfigError(f"{of.stream.topic} has no {_spoken(lane, of.stream.topic)}")
+        if lane in found:
+            raise ConfigError(f"{lane} is named twice")
+        if not of.starts[lane] <= offset <= of.ends.get(lane, -1):
             raise ConfigError(
-                f"{of.stream.topic}[{number}] holds offsets {of.starts[number]} to "
-                f"{of.ends.get(number)}; {offset} is not among them"
+                f"{lane} holds offsets {of.starts[lane]} to {of.ends.get(lane)}; {offset} is not "
+                "among them"
             )
-    return dict(wanted)
+        found[lane] = offset
+    return found
 
 
-def _from_json(text: str, of: StreamLog) -> dict[int, int]:
+def _spoken(lane: str, topic: str) -> str:
+    """A lane as a person may have said it, also one of another topic."""
+    found = taken_apart(lane)
+    told = spoken(lane)
+    return told if found is None or found.topic == topic else f"{told} of {found.topic}"
+
+
+def _from_json(text: str, of: StreamLog) -> dict[str, int]:
     topic = of.stream.topic
     try:
-        offsets = {int(number): int(offset) for number, offset in json.loads(text)[topic].items()}
+        said = json.loads(text)[topic].items()
+        offsets = {meant(lane, topic): int(offset) for lane, offset in said}
     except (ValueError, KeyError, AttributeError, TypeError) as exc:
         form = json.dumps({topic: {"0": 23}})
         raise ConfigError(f"offsets look like {form}; this is {text}") from exc
     special = {-2: of.starts, -1: of.ends}
     return {
-        number: special[offset].get(number, offset) if offset in special else offset
-        for number, offset in offsets.items()
+        lane: special[offset].get(lane, offset) if offset in special else offset
+        for lane, offset in offsets.items()
     }
 
 

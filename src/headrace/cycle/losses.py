@@ -28,6 +28,7 @@ import structlog
 from headrace.board import Board, HeldStream
 from headrace.cycle.talks import Talk
 from headrace.errors import OffsetOutOfRange, TopicRecreated
+from headrace.model.lane_names import spoken
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, Stopper, StreamId
@@ -39,7 +40,7 @@ from headrace.policies.data_loss import (
     lost_topic,
     seen_short,
 )
-from headrace.ports import Clock, Log, Progress, Registry, TopicInfo, TopicPartition
+from headrace.ports import Clock, Log, Progress, Registry, TopicInfo
 from headrace.telemetry.log_fields import of_stream
 from headrace.telemetry.report import Reporter
 
@@ -54,8 +55,8 @@ _NO_LEADER = "a partition of its new topic has no leader; it begins when all hav
 class FirstAndLast:
     """First and last offsets, as far as they were asked for and could be had."""
 
-    starts: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
+    starts: Mapping[str, int]
+    ends: Mapping[str, int]
     #: monotonic second at which the youngest question was put
     asked_s: float = 0.0
 
@@ -93,11 +94,11 @@ class Losses:
         Raises:
             BrokerUnavailable: nothing was learned.
         """
-        there = {held.stream.topic: frozenset(info.partitions) for held, info in seen}
+        there = {name for _, info in seen for name in info.lanes}
         lanes = {
             name: holders
-            for name, holders in self.board.partitions(held for held, _ in seen).items()
-            if name.partition in there[name.topic]
+            for name, holders in self.board.lanes_of(held for held, _ in seen).items()
+            if name in there
         }
         # Nobody has asked yet, or the log ends before the position. It need not have been cut: a
         # seek may go to records that came later.
@@ -139,27 +140,26 @@ class Losses:
             return self._suspend(held, info, found)
         return self._skip(held, info, found)
 
-    def _of_ranges(self, held: HeldStream, edges: FirstAndLast) -> dict[int, Lost]:
+    def _of_ranges(self, held: HeldStream, edges: FirstAndLast) -> dict[str, Lost]:
         """What its lanes lost, but for those that run, and those that may not be moved now."""
         waits = held.deployment.data_loss is DataLossPolicy.SKIP
-        until, found = held.deployment.until, dict[int, Lost]()
-        for number, lane in held.lanes.items():
+        until, found = held.deployment.until, dict[str, Lost]()
+        for name, lane in held.lanes.items():
             # A lane that is stopped at a record goes on when somebody says so, and not before.
             if lane.wave in self.board.flights or (waits and lane.failure is not None):
                 continue
-            if until is not None and lane.position >= until.get(number, 0):
+            if until is not None and lane.position >= until.get(name, 0):
                 continue  # a rerun has nothing left to read there
-            name = TopicPartition(held.stream.topic, number)
             lost = lost_range(lane.position, edges.starts.get(name), edges.ends.get(name))
             if lost is not None:
-                found[number] = lost
+                found[name] = lost
         return found
 
-    def _too_early(self, held: HeldStream, found: Mapping[int, Lost], asked_s: float) -> str | None:
+    def _too_early(self, held: HeldStream, found: Mapping[str, Lost], asked_s: float) -> str | None:
         """Why nothing may be done yet about what seems to be cut; None if nothing only seems so."""
         now_s, reason = self.clock.monotonic_s(), None
-        for number, lane in held.lanes.items():
-            lost = found.get(number)
+        for name, lane in held.lanes.items():
+            lost = found.get(name)
             if lost is None or lost.loss is not Loss.CUT:
                 lane.short = None
                 continue
@@ -167,16 +167,16 @@ class Losses:
             lane.short = seen_short(lane.short, lane.position, asked_s, now_s, patience_s)
             if not lane.short.lasts(self.cut_patience_s):
                 reason = (
-                    f"{held.stream.topic}[{number}] seems to end at {lost.from_offset}, before the "
+                    f"{name} seems to end at {lost.from_offset}, before the "
                     f"position {lane.position}; a broker that is cut off says so as well, so it is "
                     f"asked for {self.cut_patience_s:g} s before the log counts as cut"
                 )
         return reason
 
-    def _suspend(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str:
+    def _suspend(self, held: HeldStream, info: TopicInfo, found: Mapping[str, Lost]) -> str:
         errors = [
-            _error(lost, f"{_fact(held, number, lost, info)}; {_advice(lost)}")
-            for number, lost in sorted(found.items())
+            _error(lost, f"{_fact(held, name, lost, info)}; {_advice(lost)}")
+            for name, lost in found.items()
         ]
         for error in errors:
             log.error("stream suspended", **of_stream(held.stream.id), why=_shown(error))
@@ -185,16 +185,16 @@ class Losses:
         self.registry.set_stream_state(held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE)
         return reason
 
-    def _skip(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str | None:
+    def _skip(self, held: HeldStream, info: TopicInfo, found: Mapping[str, Lost]) -> str | None:
         """Go on behind what is lost; returns why not, if not."""
         if self.board.runs(held):
             return _ENDS_FIRST
         stream, moves, failures = held.stream.id, [], []
-        for number, loss in sorted(found.items()):
-            lane = LaneId(*stream, number)
+        for name, loss in found.items():
+            lane = LaneId(*stream, name)
             piece = Slice(lane, held.stream.topic, loss.from_offset, loss.until_offset, held.epoch)
-            moves.append(Move(lane, held.lanes[number].position, loss.go_on_at, held.epoch))
-            fact = f"{_fact(held, number, loss, info)}; skipped, goes on at {loss.go_on_at}"
+            moves.append(Move(lane, held.lanes[name].position, loss.go_on_at, held.epoch))
+            fact = f"{_fact(held, name, loss, info)}; skipped, goes on at {loss.go_on_at}"
             failures.append(self._over(piece, _error(loss, fact)))
         epoch = self.progress.skip_lost(stream, moves, failures, info.topic_id)
         if epoch is None:
@@ -204,8 +204,8 @@ class Losses:
         if held.stream.topic_id != info.topic_id:
             held.topic_since = epoch
         held.stream = replace(held.stream, topic_id=info.topic_id, epoch=epoch)
-        for number, loss in found.items():
-            held.lanes[number].restart(loss.go_on_at)
+        for name, loss in found.items():
+            held.lanes[name].restart(loss.go_on_at)
         self._tell(stream, found, failures)
         return None
 
@@ -215,7 +215,7 @@ class Losses:
         return Failure(piece, error, now_s, attempts=0, state=FailureState.SKIPPED)
 
     def _tell(
-        self, stream: StreamId, found: Mapping[int, Lost], failures: Sequence[Failure]
+        self, stream: StreamId, found: Mapping[str, Lost], failures: Sequence[Failure]
     ) -> None:
         meter = self.reporter.meter(stream)
         meter.lost_records += sum(lost.size for lost in found.values() if lost.unread)
@@ -225,14 +225,12 @@ class Losses:
             log.warning("lost records skipped", **of_stream(stream), error=shown)
 
 
-def _edges(
-    lanes: Collection[TopicPartition], doubtful: Collection[TopicPartition], log: Log
-) -> FirstAndLast:
+def _edges(lanes: Collection[str], doubtful: Collection[str], log: Log) -> FirstAndLast:
     """Asked in a thread."""
     return FirstAndLast(log.start_offsets(lanes), log.end_offsets(doubtful) if doubtful else {})
 
 
-def _asked_anew(edges: FirstAndLast, lost: Collection[TopicPartition], log: Log) -> FirstAndLast:
+def _asked_anew(edges: FirstAndLast, lost: Collection[str], log: Log) -> FirstAndLast:
     """The edges, of partitions that seem to have lost something as their leaders of now say.
 
     A new leader does not answer before it knows (KIP-207), but the client may still ask the one
@@ -251,28 +249,27 @@ def _error(lost: Lost, message: str) -> SliceError:
     return SliceError(temporary=False, code=kind.__name__, message=message)
 
 
-def _of_topic(held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> dict[int, Lost] | None:
+def _of_topic(held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> dict[str, Lost] | None:
     """What its lanes lost with their topic; None if the new one cannot be seen whole yet."""
-    found: dict[int, Lost] = {}
-    for number, lane in held.lanes.items():
-        start = edges.starts.get(TopicPartition(held.stream.topic, number))
-        if start is None and number in info.partitions:
+    found: dict[str, Lost] = {}
+    for name, lane in held.lanes.items():
+        start = edges.starts.get(name)
+        if start is None and name in info.lanes:
             return None
-        found[number] = lost_topic(lane.position, start or 0)
+        found[name] = lost_topic(lane.position, start or 0)
     return found
 
 
-def _fact(held: HeldStream, number: int, lost: Lost, info: TopicInfo) -> str:
-    where = f"{held.stream.topic}[{number}]"
+def _fact(held: HeldStream, name: str, lost: Lost, info: TopicInfo) -> str:
     if lost.loss is Loss.RETENTION:
         gone = f"{lost.from_offset} to {lost.until_offset - 1}"
-        return f"{where} lost offsets {gone} to retention before they were read"
+        return f"{name} lost offsets {gone} to retention before they were read"
     if lost.loss is Loss.CUT:
         read = f"offsets up to {lost.until_offset - 1} were read"
-        return f"{where} ends at {lost.from_offset}, but {read}: the log was cut"
+        return f"{name} ends at {lost.from_offset}, but {read}: the log was cut"
     return (
         f"topic {held.stream.topic} was deleted and made again (id {held.stream.topic_id}, now "
-        f"{info.topic_id}); what it had in partition {number} from offset {lost.from_offset} on "
+        f"{info.topic_id}); what it had in {spoken(name)} from offset {lost.from_offset} on "
         "is lost"
     )
 

@@ -26,7 +26,7 @@ from headrace.board import Board, HeldStream
 from headrace.cycle.beside import ended, one_thread
 from headrace.errors import BrokerUnavailable, HeadraceError
 from headrace.model.streams import State, StreamId
-from headrace.ports import PositionsMirror, TopicPartition
+from headrace.ports import PositionsMirror
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ TROUBLE_S = 30.0
 STREAMS_A_TURN = 500
 
 #: use case -> next offsets
-Batch = dict[str, dict[TopicPartition, int]]
+Batch = dict[str, dict[str, int]]
 
 
 @dataclass(slots=True)
@@ -49,8 +49,8 @@ class _Shown:
 
     #: monotonic second at which all of it was shown
     whole_at_s: float
-    #: by partition
-    offsets: dict[int, int]
+    #: by lane
+    offsets: dict[str, int]
 
 
 class _Came(NamedTuple):
@@ -168,25 +168,25 @@ class Mirror:
             return
         if now_s < self._troubles.get(name.use_case, now_s):
             return
-        for number, offset in self._news(held, now_s).items():
-            lane = TopicPartition(held.stream.topic, number)
-            self._batch.setdefault(name.use_case, {})[lane] = offset
+        news = self._news(held, now_s)
+        if news:
+            self._batch.setdefault(name.use_case, {}).update(news)
 
-    def _news(self, held: HeldStream, now_s: float) -> dict[int, int]:
+    def _news(self, held: HeldStream, now_s: float) -> dict[str, int]:
         """Offsets of a stream that are not shown, or were not for long; they count as shown."""
-        offsets = {number: lane.position for number, lane in held.lanes.items()}
+        offsets = {name: lane.position for name, lane in held.lanes.items()}
         before = self._shown.get(held.stream.id)
         if before is None or now_s - before.whole_at_s >= AGAIN_S:
             self._shown[held.stream.id] = _Shown(now_s, offsets)
             return offsets
         if before.offsets == offsets:
             return {}
-        news = {at: offset for at, offset in offsets.items() if before.offsets.get(at) != offset}
+        news = {lane: at for lane, at in offsets.items() if before.offsets.get(lane) != at}
         before.offsets = offsets
         return news
 
 
-def _show(mirror: PositionsMirror, batch: Mapping[str, Mapping[TopicPartition, int]]) -> _Came:
+def _show(mirror: PositionsMirror, batch: Mapping[str, Mapping[str, int]]) -> _Came:
     """Hand a batch over, in a thread of its own."""
     came: dict[str, str | None] = {}
     down: str | None = None

@@ -1,7 +1,7 @@
 """The first step: bring the board up to date with the store and with Kafka.
 
 Three questions, each asked as seldom as it may be. *What do the operators want?* Every turn, but
-one small query unless something changed: `control` here. *Which topics and partitions are there?*
+one small query unless something changed: `control` here. *Which topics and lanes are there?*
 `topics.py`. *Where do the logs end?* `ends.py`. With nothing new a turn costs the same for ten
 lanes and for ten thousand.
 
@@ -115,7 +115,7 @@ class Observer:
         self.board.fill(self.store.progress.load_positions(streams))
 
     def topics(self, now_s: float) -> None:
-        """Learn ids and partitions; give new lanes their first position."""
+        """Learn ids and lanes; give new lanes their first position."""
         if not self._about_topics.is_busy:
             self._about_topics.begin(self._topics.ask(now_s))
         self._about_topics.go_on()
@@ -135,9 +135,9 @@ class Observer:
         self._heed(news, now_s)
 
     def _heed(self, news: News, now_s: float) -> None:
-        for held, name in news.went_back:
+        for held in news.went_back:
             # A log only grows: it was cut, or the topic was made again. Look first.
-            why = f"{name.topic}: the log's end went back; checking why"
+            why = f"{held.stream.topic}: the log's end went back; checking why"
             if held.state is not State.REMOVED:
                 self._topics.doubt(held, why)
         if self._topics.woken(news.woken, now_s):
@@ -158,9 +158,9 @@ class Observer:
         lane.end = -1
         self._topics.doubt(held, why)
 
-    def ask_again(self, held: HeldStream, partition: int) -> None:
+    def ask_again(self, held: HeldStream, name: str) -> None:
         """Ask in the next turn where a log ends, of whom the cluster says leads it then."""
-        self._ends.ask_again(held, partition)
+        self._ends.ask_again(held, name)
 
     @property
     def quiet(self) -> bool:

@@ -23,6 +23,7 @@ import structlog
 from headrace.board import Board
 from headrace.cycle.lags import seek_target, stream_log
 from headrace.errors import ConfigError, no_use_case
+from headrace.model.lane_names import in_order
 from headrace.model.records import Deployment
 from headrace.model.streams import (
     RERUN_MARK,
@@ -44,8 +45,8 @@ class RerunRange:
     """What is to be read again."""
 
     stream: StreamId
-    #: half-open offsets by partition; none is empty
-    lanes: Mapping[int, tuple[int, int]]
+    #: half-open offsets by lane; none is empty
+    lanes: Mapping[str, tuple[int, int]]
     #: id of the topic that these offsets are of; None is not known yet
     topic_id: str | None = None
 
@@ -74,16 +75,16 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     of = stream_log(store.registry, log, stream)
     starts = seek_target(log, of, first)
     here = {
-        position.lane.partition: position.next_offset
+        position.lane.name: position.next_offset
         for position in store.progress.load_positions([stream])
     }
     ends = here if last is None else seek_target(log, of, last)
     found = {
-        number: (starts[number], min(ends.get(number, 0), position))
-        for number, position in here.items()
-        if number in starts
+        name: (starts[name], min(ends.get(name, 0), here[name]))
+        for name in in_order(here)
+        if name in starts
     }
-    lanes = {number: bounds for number, bounds in sorted(found.items()) if bounds[0] < bounds[1]}
+    lanes = {name: bounds for name, bounds in found.items() if bounds[0] < bounds[1]}
     if not lanes:
         raise ConfigError(f"stream {stream} has read nothing between these places")
     return RerunRange(stream, lanes, of.stream.topic_id)
@@ -120,11 +121,11 @@ def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:
             break
     rerun = StreamId(made.use_case, stream.tenant)
     store.registry.add_stream(rerun)
-    starts = {number: start for number, (start, _) in wanted.lanes.items()}
+    starts = {name: start for name, (start, _) in wanted.lanes.items()}
     # Should the topic be made again before a driver looks, these offsets mean nothing in it.
     store.progress.seek(rerun, starts, wanted.topic_id)
     store.registry.deploy(
-        replace(made, until={number: end for number, (_, end) in wanted.lanes.items()})
+        replace(made, until={name: end for name, (_, end) in wanted.lanes.items()})
     )
     # Whoever deployed since the first look did not see that it has begun.
     renew_reruns(store.registry, [stream.use_case])

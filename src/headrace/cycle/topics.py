@@ -32,7 +32,7 @@ from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId, original
-from headrace.ports import Log, Progress, TopicInfo, TopicPartition
+from headrace.ports import Log, Progress, TopicInfo
 
 TOPICS_EVERY_S = 30.0
 TOPICS_PER_S = 40.0
@@ -55,12 +55,12 @@ class NewLanes(NamedTuple):
     """A stream with lanes that have no position yet."""
 
     seen: SeenTopic
-    partitions: list[int]
+    lanes: list[str]
 
 
 @dataclass(slots=True)
 class TopicKeeper:
-    """Keeps ids, partitions and first positions on a board true."""
+    """Keeps ids, lanes and first positions on a board true."""
 
     progress: Progress
     board: Board
@@ -199,15 +199,14 @@ class TopicKeeper:
         if info is None:
             if held.waiting is None:
                 self._missing.note(stream.id, stream.topic)
-            name = stream.id
-            use_case = original(name.use_case)
-            make = f"headrace topics create {use_case} --inputs --tenant {name.tenant}"
+            use_case, tenant = original(stream.id.use_case), stream.id.tenant
+            make = f"headrace topics create {use_case} --inputs --tenant {tenant}"
             self._wait(held, f"topic {stream.topic} is not there yet; '{make}' makes it")
             return False
         if stream.topic_id not in (None, info.topic_id):
             held.looked_at = _FIRST_A_LOOK
-        for number, lane in held.lanes.items():
-            lane.gone = number not in info.partitions
+        for name, lane in held.lanes.items():
+            lane.gone = name not in info.lanes
         return True
 
     def _wait_for(self, seen: Iterable[SeenTopic], reasons: Mapping[StreamId, str]) -> None:
@@ -232,14 +231,14 @@ class TopicKeeper:
         fresh = [
             NewLanes(
                 seen_topic,
-                [n for n in seen_topic.info.partitions if n not in seen_topic.held.lanes],
+                [name for name in seen_topic.info.lanes if name not in seen_topic.held.lanes],
             )
             for seen_topic in seen
         ]
         fresh = [
             fresh_topic
             for fresh_topic in fresh
-            if fresh_topic.partitions or fresh_topic.seen.held.stream.topic_id is None
+            if fresh_topic.lanes or fresh_topic.seen.held.stream.topic_id is None
         ]
         if not fresh:
             return seen
@@ -247,15 +246,14 @@ class TopicKeeper:
         earliest, latest = asked
         seen = self._same(seen)
         same = {seen_topic.held.stream.id for seen_topic in seen}
-        started: list[tuple[HeldStream, TopicInfo, dict[int, int]]] = []
+        started: list[tuple[HeldStream, TopicInfo, dict[str, int]]] = []
         stuck: dict[StreamId, str] = {}
-        for (held, info, _), numbers in fresh:
+        for (held, info, _), names in fresh:
             if held.stream.id not in same:
                 continue
             edge = latest if _begins_at_end(held) else earliest
-            names = {number: TopicPartition(held.stream.topic, number) for number in numbers}
-            first = {number: edge[name] for number, name in names.items() if name in edge}
-            whole = len(first) == len(numbers)
+            first = {name: edge[name] for name in names if name in edge}
+            whole = len(first) == len(names)
             if whole or not _begins_at_end(held):
                 started.append((held, info, first))
             # Of lanes in one order the oldest record may be where nobody answers. And one that got
@@ -268,7 +266,7 @@ class TopicKeeper:
         self._wait_for(seen, stuck)
         return [seen_topic for seen_topic in seen if seen_topic.held.stream.id not in stuck]
 
-    def _store_lanes(self, started: list[tuple[HeldStream, TopicInfo, dict[int, int]]]) -> None:
+    def _store_lanes(self, started: list[tuple[HeldStream, TopicInfo, dict[str, int]]]) -> None:
         starts = [
             LaneStart(held.stream.id, info.topic_id, first, held.stream.topic_id)
             for held, info, first in started
@@ -288,7 +286,7 @@ class TopicKeeper:
         self.ends.leave(held.stream.id)
 
 
-Offsets = dict[TopicPartition, int]
+Offsets = dict[str, int]
 
 
 def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
@@ -296,18 +294,18 @@ def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
     return log.topics(names)
 
 
-def _edges_of(fresh: Iterable[NewLanes]) -> tuple[list[TopicPartition], list[TopicPartition]]:
+def _edges_of(fresh: Iterable[NewLanes]) -> tuple[list[str], list[str]]:
     """New lanes whose first offset is wanted, and those whose last."""
-    first: list[TopicPartition] = []
-    last: list[TopicPartition] = []
-    for (held, _, _), numbers in fresh:
+    first: list[str] = []
+    last: list[str] = []
+    for (held, _, _), names in fresh:
         wanted = last if _begins_at_end(held) else first
-        wanted += [TopicPartition(held.stream.topic, number) for number in numbers]
+        wanted += names
     return first, last
 
 
 def _first_and_last(
-    first: Collection[TopicPartition], last: Collection[TopicPartition], log: Log
+    first: Collection[str], last: Collection[str], log: Log
 ) -> tuple[Offsets, Offsets]:
     """Asked in a thread."""
     return log.start_offsets(first) if first else {}, log.end_offsets(last) if last else {}

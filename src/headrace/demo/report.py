@@ -20,6 +20,7 @@ from headrace.connectors.sql.guests import in_sql
 from headrace.demo.expected import Expected, came_by, expected
 from headrace.demo.scenario import REMOVED
 from headrace.demo.visits import GUEST, LANES, Visit
+from headrace.model.lane_names import number_of
 from headrace.model.streams import Position
 from headrace.ports import Log, Store
 
@@ -75,10 +76,7 @@ def collect(
     by_schema: Mapping[str, int],
 ) -> Found:
     """Read everything back from where it is; a guest's visits are nobody's business."""
-    ends = {
-        (at.topic.removesuffix(".visits"), at.partition): offset
-        for at, offset in log.end_offsets(LANES).items()
-    }
+    ends = {_lane(name): offset for name, offset in log.end_offsets(LANES).items()}
     with in_sql(store.positions).begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, lead, score, visits FROM scores")
         scores = {(row[0], row[1]): (row[2], row[3]) for row in rows if row[0] != GUEST}
@@ -97,10 +95,16 @@ def collect(
     )
 
 
+def _lane(name: str) -> Lane:
+    """Tenant and number."""
+    topic, _, _ = name.partition(".visits[")
+    return topic, number_of(name)
+
+
 def _by_use_case(positions: Iterable[Position]) -> dict[str, dict[Lane, int]]:
     found: dict[str, dict[Lane, int]] = {}
     for position in positions:
-        lane = (position.lane.tenant, position.lane.partition)
+        lane = _lane(position.lane.name)
         found.setdefault(position.lane.use_case, {})[lane] = position.next_offset
     return found
 

@@ -256,11 +256,11 @@ def _all_read(driver: Driver, log: KafkaLog) -> bool:
     if not driver.idle:
         return False
     held = [stream for stream in driver.board.streams.values() if stream.state is State.ACTIVE]
-    lanes = driver.board.partitions(iter(held))
+    lanes = driver.board.lanes_of(iter(held))
     ends = log.end_offsets(list(lanes))
     return all(
-        reading.lane.position == ends.get(partition)
-        for partition, readings in lanes.items()
+        reading.lane.position == ends.get(name)
+        for name, readings in lanes.items()
         for reading in readings
     )
 

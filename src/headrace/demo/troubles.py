@@ -22,11 +22,12 @@ from headrace.demo import doors
 from headrace.demo.orders import CALM_S, QUIET, TROUBLE, Order, OrderFeeder, orders
 from headrace.demo.report import Check
 from headrace.demo.typical import listen
+from headrace.model.lane_names import named
 from headrace.model.records import Failure
 from headrace.model.statistics import ShownState
 from headrace.model.streams import Tenant
 from headrace.policies.quarantine import MOST_LETTERS
-from headrace.ports import Store, TopicPartition, WaveResult
+from headrace.ports import Store, WaveResult
 from headrace.process.signals import stopping_on_signals
 from headrace.running.assembly import Assembly, assembled
 from headrace.running.live import LiveTable
@@ -95,7 +96,7 @@ def run_troubles(
         if delays is None:
             return []
         log = KafkaLog(made.connections.kafka)
-        letters = log.end_offsets([TopicPartition("poisoned.orders.dlq", 0)])
+        letters = log.end_offsets([named("poisoned.orders.dlq", 0)])
         log.close()
         return checks(orders(), made.store, sum(letters.values()), delays)
 

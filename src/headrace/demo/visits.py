@@ -17,7 +17,7 @@ from datetime import datetime
 from importlib import resources
 
 from headrace.errors import BrokerUnavailable
-from headrace.ports import TopicPartition
+from headrace.model.lane_names import named
 
 SECTIONS = ("articles", "blog", "files", "images", "presentations", "projects")
 TENANTS = (*SECTIONS, "home")
@@ -25,7 +25,7 @@ TENANTS = (*SECTIONS, "home")
 GUEST = "guest"
 PARTITIONS = 2
 LANES = tuple(
-    TopicPartition(f"{tenant}.visits", number) for tenant in TENANTS for number in range(PARTITIONS)
+    named(f"{tenant}.visits", number) for tenant in TENANTS for number in range(PARTITIONS)
 )
 
 _LINE = re.compile(
@@ -105,7 +105,7 @@ def read_visits() -> Iterator[Visit]:
             yield parse(number, line)
 
 
-def unsent(visits: list[Visit], ends: Mapping[TopicPartition, int]) -> list[Visit]:
+def unsent(visits: list[Visit], ends: Mapping[str, int]) -> list[Visit]:
     """The visits that are not in Kafka yet, in the order of the file.
 
     Raises:
@@ -116,7 +116,7 @@ def unsent(visits: list[Visit], ends: Mapping[TopicPartition, int]) -> list[Visi
     seen = dict.fromkeys(LANES, 0)
     left = []
     for visit in visits:
-        lane = TopicPartition(visit.topic, visit.partition)
+        lane = named(visit.topic, visit.partition)
         if seen[lane] >= ends.get(lane, 0):
             left.append(visit)
         seen[lane] += 1

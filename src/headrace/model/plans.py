@@ -55,9 +55,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """One partition of a stream as the planner sees it."""
+    """One lane of a stream as the planner sees it."""
 
-    partition: int
+    name: str
     #: next offset to read
     position: int
     #: what may be planned ends here; at most the end of the log (for read_committed: the last
@@ -77,6 +77,7 @@ class StreamView:
 
     id: StreamId
     topic: str
+    #: in the order of their names (`lane_names.in_order`); a tie goes to the first
     lanes: tuple[LaneView, ...]
     order: Order = Order.LANE
     epoch: int = 0

@@ -32,8 +32,8 @@ class LaneStart:
     stream: StreamId
     #: id Kafka gave the topic
     topic_id: str
-    #: first offset by partition
-    offsets: Mapping[int, int]
+    #: first offset by name of the lane
+    offsets: Mapping[str, int]
     #: the id by which the stream's topic was known before; None for no topic yet
     known_id: str | None = None
 
@@ -71,8 +71,8 @@ class Deployment:
     data_loss: DataLossPolicy = DataLossPolicy.FAIL
     #: for a rerun: what its weight is multiplied with, so that fresh records come first
     share: float = 1.0
-    #: for a rerun: where each partition ends, what is not named being left out; None is no rerun
-    until: Mapping[int, int] | None = None
+    #: for a rerun: where each lane ends, what is not named being left out; None is no rerun
+    until: Mapping[str, int] | None = None
     #: for people: how often effects happen, and where they go; empty where nobody has said it yet
     guarantee: str = ""
     sink: str = ""

@@ -31,9 +31,9 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class LaneFigures:
-    """One partition of a stream."""
+    """One lane of a stream."""
 
-    partition: int
+    name: str
     position: int
     #: where its log ends; -1 as long as nobody knows
     end: int

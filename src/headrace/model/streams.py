@@ -88,11 +88,12 @@ class StreamId(NamedTuple):
 
 
 class LaneId(NamedTuple):
-    """One partition of a stream: the unit of order."""
+    """One lane of a stream, such as a partition of its topic: the unit of order."""
 
     use_case: str
     tenant: str
-    partition: int
+    #: what its log calls it, such as ``acme.visits[3]``; a stream has no two of one name
+    name: str
 
     @property
     def stream(self) -> StreamId:
@@ -100,7 +101,7 @@ class LaneId(NamedTuple):
         return StreamId(self.use_case, self.tenant)
 
     def __str__(self) -> str:
-        return f"{self.tenant}/{self.use_case}/{self.partition}"
+        return f"{self.tenant}/{self.use_case}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Slice:
         return self.lane, self.from_offset
 
     def __str__(self) -> str:
-        return f"{self.topic}[{self.lane.partition}] {self.from_offset}..{self.until_offset}"
+        return f"{self.lane.name} {self.from_offset}..{self.until_offset}"
 
 
 @dataclass(frozen=True, slots=True)

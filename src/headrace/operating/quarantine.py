@@ -92,13 +92,13 @@ def consequence(failure: Failure) -> str:
     if failure.error.offset is None and not piece.size:
         return (
             f"failure {failure.id}: passes over nothing more; what was claimed of "
-            f"{piece.topic}[{piece.lane.partition}] before offset {piece.from_offset} is lost"
+            f"{piece.lane.name} before offset {piece.from_offset} is lost"
         )
     if failure.error.offset is None:
         return f"failure {failure.id}: passes over {piece.size} offsets, {piece}, kept nowhere"
     return (
         f"failure {failure.id}: passes over offset {failure.error.offset} of "
-        f"{piece.topic}[{piece.lane.partition}], which is kept in {piece.topic}.dlq"
+        f"{piece.lane.name}, which is kept in {piece.topic}.dlq"
     )
 
 

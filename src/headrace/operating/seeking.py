@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log
 from headrace.errors import ConfigError
+from headrace.model.lane_names import in_order, said
 from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
 from headrace.ports import Log, Progress, Store, TopicInfo
 
@@ -43,18 +44,18 @@ class Seek:
     """A seek as it was planned."""
 
     stream: StreamId
-    #: by partition
-    shifts: Mapping[int, Shift]
+    #: by lane, in their order
+    shifts: Mapping[str, Shift]
     topic_id: str
-    #: partitions that the topic does not have, of which the stream has a lane
-    gone: frozenset[int] = frozenset()
+    #: lanes of the stream that its topic does not have
+    gone: frozenset[str] = frozenset()
     #: nobody has suspended the stream, so that some of it may run
     runs: bool = False
 
     @property
-    def offsets(self) -> dict[int, int]:
+    def offsets(self) -> dict[str, int]:
         """Where lanes read next after it."""
-        return {partition: shift.to for partition, shift in self.shifts.items()}
+        return {lane: shift.to for lane, shift in self.shifts.items()}
 
     @property
     def again(self) -> int:
@@ -67,14 +68,14 @@ class Seek:
         return sum(shift.passed for shift in self.shifts.values())
 
 
-def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int]) -> Seek:
+def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, int]) -> Seek:
     """What it means to let a stream read next at ``to``; does nothing.
 
     Args:
         store: knows the stream.
         log: knows the offsets.
         stream: the one to seek.
-        to: what a person typed (see ``seek_target``), or offsets by partition.
+        to: what a person typed (see ``seek_target``), or offsets as for ``seek_offsets``.
 
     Raises:
         UnknownName: there is no such stream.
@@ -86,12 +87,12 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int
     if not offsets or of.topic is None:
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
     lanes = {
-        position.lane.partition: position.next_offset
+        position.lane.name: position.next_offset
         for position in store.progress.load_positions([stream])
     }
     _check_not_rerun(of.stream, of.topic)
-    _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.partitions) - set(offsets))
-    gone = frozenset(lanes.keys() - set(of.topic.partitions))
+    _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.lanes) - set(offsets))
+    gone = frozenset(lanes.keys() - set(of.topic.lanes))
     shifts, runs = _shifts(of, of.topic, lanes, offsets), of.stream.state is State.ACTIVE
     return Seek(stream, shifts, of.topic.topic_id, gone, runs)
 
@@ -105,8 +106,8 @@ def carry_out(progress: Progress, seek: Seek) -> None:
     progress.seek(seek.stream, dict.fromkeys(seek.gone, 0) | seek.offsets, seek.topic_id)
 
 
-def seek(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int]) -> dict[int, int]:
-    """Let a stream read next at ``to``, and ask nobody; return the offsets by partition.
+def seek(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, int]) -> dict[str, int]:
+    """Let a stream read next at ``to``, and ask nobody; return the offsets by lane.
 
     Raises:
         UnknownName, ConfigError: as ``planned`` and ``carry_out``.
@@ -131,8 +132,7 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
         if stream.id not in streams or stream.state is not State.REMOVED:
             continue
         lanes = {
-            one.lane.partition: one.next_offset
-            for one in store.progress.load_positions([stream.id])
+            one.lane.name: one.next_offset for one in store.progress.load_positions([stream.id])
         }
         of = stream_log(store.registry, log, stream.id)
         if of.topic is not None and lanes:
@@ -142,18 +142,18 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
 
 
 def _shifts(
-    of: StreamLog, topic: TopicInfo, lanes: Mapping[int, int], offsets: Mapping[int, int]
-) -> dict[int, Shift]:
+    of: StreamLog, topic: TopicInfo, lanes: Mapping[str, int], offsets: Mapping[str, int]
+) -> dict[str, Shift]:
     # An offset of a topic that is no more says nothing of what was read of this one.
     known = of.stream.topic_id in (None, topic.topic_id)
     return {
-        partition: _shift(lanes.get(partition) if known else None, to, of, partition)
-        for partition, to in offsets.items()
+        lane: _shift(lanes.get(lane) if known else None, offsets[lane], of, lane)
+        for lane in in_order(offsets)
     }
 
 
-def _shift(at: int | None, to: int, of: StreamLog, partition: int) -> Shift:
-    start, end = of.starts.get(partition, to), of.ends.get(partition, to)
+def _shift(at: int | None, to: int, of: StreamLog, lane: str) -> Shift:
+    start, end = of.starts.get(lane, to), of.ends.get(lane, to)
     # What Kafka lost can neither be read again nor be passed over.
     read = min(max(start, at if at is not None else start), end)
     return Shift(at, to, max(0, read - to), max(0, to - read))
@@ -168,10 +168,10 @@ def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:
         )
 
 
-def _check_whole(stream: Stream, topic: TopicInfo, left: Collection[int]) -> None:
+def _check_whole(stream: Stream, topic: TopicInfo, left: Collection[str]) -> None:
     if left and stream.topic_id not in (None, topic.topic_id):
-        numbers = ", ".join(str(number) for number in sorted(left))
+        lanes = ", ".join(said(lane, stream.topic) for lane in in_order(left))
         raise ConfigError(
             f"topic {stream.topic} was deleted and made again; seek all of its partitions, "
-            f"also {numbers}"
+            f"also {lanes}"
         )

@@ -38,8 +38,9 @@ Properties, the first before the second
    one slice takes, and slices of different size have told too little lately, one slice is a
    sixteenth as long as it might be. Where it would have three records at most it is twice as long
    instead, at most one in eight of them, if that is no more than half of what counts as hanging.
-8. *Stable.* The order of the snapshot does not matter. Ties go to the lower stream id (use case,
-   tenant), then the lower partition.
+8. *Stable.* The order of streams in the snapshot does not matter. Ties go to the lower stream id
+   (use case, tenant), then to the lane that comes first in its stream: they come in the order of
+   their names.
 
 *Nobody starves.* Rank a stream by credit over weight. All that wait rise alike, and being served
 lowers the rank, so those not served keep their order. Slots go to the group (use case, kind and
@@ -85,14 +86,15 @@ whale's part comes from three of its lanes, 200 records each; the fourth stays f
 that ends next. The heavy tenant needs both of its lanes, 600 records each. All three have more
 than 0.1 s waiting, so they may share bins.
 
+>>> from headrace.model.lane_names import named
 >>> from headrace.model.plans import Cost, LaneView, Snapshot, StreamView
 >>> from headrace.model.streams import StreamId
 >>> from headrace.planning import check, plan
 >>> cost = Cost(seconds_per_record=0.001, seconds_per_slice=0.0, spread=0.1, samples=9)
 >>> def stream(tenant, lanes, records, weight):
-...     views = tuple(LaneView(number, 0, records) for number in range(lanes))
-...     name = StreamId("score", tenant)
-...     return StreamView(name, f"{tenant}.visits", views, weight=weight, cost=cost)
+...     name, topic = StreamId("score", tenant), f"{tenant}.visits"
+...     views = tuple(LaneView(named(topic, number), 0, records) for number in range(lanes))
+...     return StreamView(name, topic, views, weight=weight, cost=cost)
 >>> streams = (stream("whale", 4, 1000, 1), stream("heavy", 2, 1000, 2), stream("small", 1, 200, 1))
 >>> snapshot = Snapshot("turn-7", streams, free_slots=2)
 >>> made = plan(snapshot)
@@ -124,7 +126,7 @@ eight times 2 s, and has a bin to itself. Its share was 0.4 s: what it takes bey
 >>> from headrace.model.plans import Contrast
 >>> seen = Contrast(records=3000, seconds=5.0, weight=9.0)
 >>> cost = Cost(0.001, seconds_per_slice=2.0, spread=0.1, samples=9, contrast=seen)
->>> lanes = (LaneView(0, 0, 10**6),)
+>>> lanes = (LaneView("calls.visits[0]", 0, 10**6),)
 >>> calls = StreamView(StreamId("score", "calls"), "calls.visits", lanes, cost=cost)
 >>> snapshot = Snapshot("turn-8", (calls, *streams), free_slots=2)
 >>> made = plan(snapshot)

@@ -211,16 +211,16 @@ def _is_quick(limits: Limits, view: StreamView) -> bool | None:
 
 
 def _slice_faults(snapshot: Snapshot, view: StreamView, pieces: list[Slice]) -> Iterator[PlanFault]:
-    lanes = {lane.partition: lane for lane in view.lanes}
-    seen: set[int] = set()
+    lanes = {lane.name: lane for lane in view.lanes}
+    seen: set[str] = set()
     for piece in pieces:
-        partition = piece.lane.partition
+        name = piece.lane.name
         found = list(_bounds(snapshot.limits, view, piece))
-        if partition in seen:
+        if name in seen:
             found.append(FaultKind.PLANNED_TWICE)
-        seen.add(partition)
-        if partition in lanes:
-            found += _range(lanes[partition], piece)
+        seen.add(name)
+        if name in lanes:
+            found += _range(lanes[name], piece)
         else:
             found.append(FaultKind.UNKNOWN_LANE)
         for kind in found:
@@ -259,8 +259,8 @@ def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]
         return
     if any(lane.in_flight for lane in view.lanes):
         yield FaultKind.STREAM_IN_FLIGHT
-    planned = {piece.lane.partition for piece in pieces}
-    if any(lane.end > lane.position and lane.partition not in planned for lane in view.lanes):
+    planned = {piece.lane.name for piece in pieces}
+    if any(lane.end > lane.position and lane.name not in planned for lane in view.lanes):
         yield FaultKind.LANE_LEFT_OUT
     if any(lane.goes_on and lane.end <= lane.position for lane in view.lanes):
         yield FaultKind.LANE_UNKNOWN

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from headrace.model.plans import Contrast, LaneView, Limits, Snapshot, StreamView
 from headrace.planning.kinds import EPSILON_S, Group, group_of
@@ -30,15 +29,13 @@ SMALLER, LARGER, FEWER = 16, 2, 4
 #: over a budget, a slice is no more than so many times as large as what was seen
 SEEN_TIMES = 4
 
-_partition = attrgetter("partition")
-
 
 @dataclass(slots=True, eq=False)
 class Demand:
     """What one stream could use in this turn, were it alone."""
 
     view: StreamView
-    #: lanes with something to take, by partition
+    #: lanes with something to take, in the order of the view
     lanes: list[LaneView]
     #: most records of each of them
     most: list[int]
@@ -193,7 +190,6 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
         return None
     if view.allowance_bytes is not None and view.allowance_bytes <= 0:
         return None
-    lanes.sort(key=_partition)
     cost, budget_s = view.cost, limits.bin_budget_s
     fixed_s = max(cost.seconds_per_slice, 0.0)
     record_s = max(cost.seconds_per_record, EPSILON_S)

@@ -104,8 +104,8 @@ def grow(piece: Cut, room_s: float, most_more: int) -> int:
         How many it was given.
     """
     demand = piece.demand
-    most_of = dict(zip((lane.partition for lane in demand.lanes), demand.most, strict=True))
-    most = [most_of[lane.partition] for lane in piece.lanes]
+    most_of = dict(zip((lane.name for lane in demand.lanes), demand.most, strict=True))
+    most = [most_of[lane.name] for lane in piece.lanes]
     has = sum(piece.records)
     more = min(most_more, int((room_s + EPSILON_S) / demand.record_s), sum(most) - has)
     if more <= 0:
@@ -125,7 +125,7 @@ def slices_of(piece: Cut) -> list[Slice]:
     for lane, count in zip(piece.lanes, piece.records, strict=True):
         start = lane.position
         until = start + count
-        lane_id = LaneId(use_case, tenant, lane.partition)
+        lane_id = LaneId(use_case, tenant, lane.name)
         more = until < lane.end or lane.goes_on
         made.append(Slice(lane_id, topic, start, until, epoch, more))
     return made

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from headrace.model.lane_names import place_of
 from headrace.model.plans import Snapshot
+from headrace.model.streams import StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.planning.kinds import Group
 from headrace.planning.slices import Cut, slices_of
@@ -37,5 +39,6 @@ def _bin(cuts: Sequence[Cut]) -> Bin:
     return Bin(slices, sum(cut.seconds for cut in cuts))
 
 
-def _longest_first(bin_: Bin) -> tuple[float, tuple[str, str, int]]:
-    return (-bin_.predicted_s, bin_.slices[0].lane)
+def _longest_first(bin_: Bin) -> tuple[float, StreamId, tuple[str, int, str]]:
+    first = bin_.slices[0].lane
+    return -bin_.predicted_s, first.stream, place_of(first.name)

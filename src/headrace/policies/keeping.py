@@ -74,7 +74,7 @@ def without_record(failure: Failure) -> Failure:
     why = (
         f"{error.message[:_MESSAGE]} (kept without its record, as open failures of tenant "
         f"{piece.lane.tenant} fill the {MOST_BYTES / 2**20:g} MiB that the store has for them; the "
-        f"record is still in Kafka, {piece.topic}[{piece.lane.partition}] offset {at}: decide "
+        f"record is still in Kafka, {piece.lane.name} offset {at}: decide "
         "about older failures of the tenant, then retry this one)"
     )
     bare = replace(error, message=why, traceback="", raw_key=None, raw_value=None, raw_headers=())

@@ -27,7 +27,7 @@ from headrace.ports.formats import (
     needs_registry,
 )
 from headrace.ports.keys import Audit, Keys
-from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
+from headrace.ports.log import Clock, Log, TopicInfo
 from headrace.ports.membership import Membership
 from headrace.ports.mirror import PositionsMirror
 from headrace.ports.positions import (
@@ -141,7 +141,6 @@ __all__ = [
     "SubjectSetting",
     "SubjectVersion",
     "TopicInfo",
-    "TopicPartition",
     "Undecoded",
     "Unencoded",
     "Waiting",

@@ -1,10 +1,10 @@
-"""What is in Kafka, and what time it is: all that a planning turn asks about."""
+"""What is in a log, and what time it is: all that a planning turn asks about."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 
 class Clock(Protocol):
@@ -17,48 +17,42 @@ class Clock(Protocol):
         """Seconds since some start; never goes back. For durations, budgets and leases."""
 
 
-class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """What Kafka says of a topic."""
+    """What a log says of a topic."""
 
     #: new when the topic is made again under the same name
     topic_id: str
-    partitions: tuple[int, ...]
+    #: names of its lanes, in order
+    lanes: tuple[str, ...]
 
 
 class Log(Protocol):
-    """What is in Kafka, without reading a record.
+    """What is in a log, without reading a record.
 
-    Called from one thread, beside the turns and for nearly each of them. Each call is one round of
-    requests for all names given. What cannot be had at this moment is left out of the answer,
-    partition by partition, so that one leaderless partition delays nobody else.
+    The log names its lanes, and nobody else makes names up: no two of them have one, whichever
+    topics they are of. Called from one thread, beside the turns and for nearly each of them. Each
+    call is one round of requests for all names given. What cannot be had at this moment is left out
+    of the answer, lane by lane, so that one without a leader delays no other; and so is a name that
+    the log did not give to any lane.
 
     Raises:
         BrokerUnavailable: no broker answered at all.
     """
 
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
-        """Id and partitions of each topic that exists; a topic that does not is left out."""
+        """Id and lanes of each topic that exists; a topic that does not is left out."""
 
-    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, lanes: Collection[str]) -> dict[str, int]:
         """The offset after the last record a ``read_committed`` reader may see."""
 
-    def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def start_offsets(self, lanes: Collection[str]) -> dict[str, int]:
         """The first offset that retention has left."""
 
-    def offsets_at(
-        self, partitions: Collection[TopicPartition], timestamp_s: float
-    ) -> dict[TopicPartition, int]:
+    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, int]:
         """The first offset whose record is not older; the end offset where there is none."""
 
-    def doubt(self, partitions: Collection[TopicPartition]) -> None:
+    def doubt(self, lanes: Collection[str]) -> None:
         """Forget who leads these: the next offsets are of whom the cluster says does now."""
 
     def close(self) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from headrace.ports.log import TopicPartition
-
 
 class PositionsMirror(Protocol):
     """Shows positions to other tools. Best effort: the store has them, and nobody reads this back.
@@ -14,10 +12,10 @@ class PositionsMirror(Protocol):
     Called from one thread at a time, and never from the one that turns: it may take its time.
     """
 
-    def show(self, use_case: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Show these next offsets of a use case; what was shown of other partitions stays.
+    def show(self, use_case: str, offsets: Mapping[str, int]) -> None:
+        """Show these next offsets of a use case by lane; what was shown of other lanes stays.
 
-        A partition that is not there is passed over.
+        A lane that is not there is passed over.
 
         Raises:
             HeadraceError: not all of it was shown; it may be tried again.

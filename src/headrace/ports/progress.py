@@ -36,7 +36,7 @@ class Progress(Protocol):
         """
 
     def seek(
-        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+        self, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None = None
     ) -> None:
         """Set positions, whatever they were, under a new epoch: nothing in flight will commit.
 

@@ -36,6 +36,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.errors import HeadraceError
+from headrace.model.lane_names import number_of
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Bin, Wave
@@ -222,7 +223,7 @@ class SparkFrame:
         """The same but for the records of some slices."""
         records = self.given
         for piece in slices:
-            tenant, partition = piece.lane.tenant, piece.lane.partition
+            tenant, partition = piece.lane.tenant, number_of(piece.lane.name)
             records = records.where(
                 ~((sf.col(_TENANT) == tenant) & (sf.col("partition") == partition))
             )

@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pyarrow as pa
 
+from headrace.model.lane_names import number_of
 from headrace.spark.portions import Portion
 
 
@@ -21,7 +22,7 @@ def tables_of(portion: Portion) -> list[pa.Table]:
     lanes = portion.records["partition"].to_numpy()
     order = np.argsort(lanes, kind="stable")
     sorted_, lanes = portion.records.take(order), lanes[order]
-    wanted = [planned.lane.partition for planned in portion.planned]
+    wanted = [number_of(planned.lane.name) for planned in portion.planned]
     starts, ends = (np.searchsorted(lanes, wanted, side) for side in ("left", "right"))
     return [
         sorted_.slice(int(start), int(end - start)) for start, end in zip(starts, ends, strict=True)
@@ -34,7 +35,8 @@ def fractions_of(portion: Portion) -> list[float]:
     if count == 1 or not whole:
         return [1 / count] * count
     lanes = portion.records["partition"].to_numpy()
-    return [np.count_nonzero(lanes == piece.lane.partition) / whole for piece in portion.planned]
+    numbers = (number_of(piece.lane.name) for piece in portion.planned)
+    return [np.count_nonzero(lanes == number) / whole for number in numbers]
 
 
 def spread(whole: int, weights: Sequence[int]) -> list[int]:

@@ -17,6 +17,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.model.lane_names import number_of
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice, StreamId
 from headrace.ports import SliceBatch
@@ -98,7 +99,7 @@ def merge(portions: list[Portion]) -> Portion:
     now; those lanes stop early and go on in the next wave. The lane with the oldest last record is
     always taken whole, so every portion makes progress.
     """
-    portions = sorted(portions, key=lambda portion: portion.planned[0].lane.partition)
+    portions = sorted(portions, key=lambda portion: _number(portion.planned[0]))
     planned = tuple(portion.planned[0] for portion in portions)
     broken = next((portion for portion in portions if portion.error), None)
     if broken is not None:
@@ -114,7 +115,7 @@ def merge(portions: list[Portion]) -> Portion:
     left = set(table.slice(cut)["partition"].to_pylist())
     reached = tuple(
         _reached_in(taken, portion.planned[0])
-        if portion.planned[0].lane.partition in left
+        if _number(portion.planned[0]) in left
         else portion.reached[0]
         for portion in portions
     )
@@ -141,23 +142,23 @@ def _rows_before_horizon(table: pa.Table, portions: list[Portion]) -> int:
 
     None, if such a lane has no record here, only gaps: how old its next one is, nobody knows.
     """
-    goes_on = {portion.planned[0].lane.partition for portion in portions if portion.planned[0].more}
+    goes_on = {_number(portion.planned[0]) for portion in portions if portion.planned[0].more}
     lanes_by_row = enumerate(table["partition"].to_pylist())
     last_row = {partition: row for row, partition in lanes_by_row if partition in goes_on}
     return min((last_row.get(number, -1) + 1 for number in goes_on), default=table.num_rows)
 
 
 def _reached_in(taken: pa.Table, planned: Slice) -> int:
-    offsets = taken.filter(
-        pc.equal(taken["partition"], pa.scalar(planned.lane.partition, pa.int32()))
-    )["offset"]
+    offsets = taken.filter(pc.equal(taken["partition"], pa.scalar(_number(planned), pa.int32())))[
+        "offset"
+    ]
     return int(pc.max(offsets).as_py()) + 1 if len(offsets) else planned.from_offset
 
 
 def slice_of(portion: Portion, row: int) -> Slice:
     """The planned slice that a record is of; a merged portion has one for each partition."""
     partition = portion.records["partition"][row].as_py()
-    return next(piece for piece in portion.planned if piece.lane.partition == partition)
+    return next(piece for piece in portion.planned if _number(piece) == partition)
 
 
 def cut_to(
@@ -167,7 +168,7 @@ def cut_to(
     taken = portion.records.slice(0, rows)
     left = set(portion.records.slice(rows)["partition"].to_pylist())
     reached = tuple(
-        max(_reached_in(taken, piece), piece.from_offset) if piece.lane.partition in left else upto
+        max(_reached_in(taken, piece), piece.from_offset) if _number(piece) in left else upto
         for piece, upto in zip(portion.slices, portion.reached, strict=True)
     )
     return replace(portion, reached=reached, records=taken, error=error, blamed=blamed)
@@ -178,6 +179,11 @@ def rest_of(portion: Portion, done: Portion) -> Portion:
     left = portion.records.slice(done.records.num_rows)
     stand = tuple(map(_from, portion.slices, done.reached))
     return replace(portion, slices=stand, records=left)
+
+
+def _number(planned: Slice) -> int:
+    """What records of it have in the column ``partition``."""
+    return number_of(planned.lane.name)
 
 
 def _from(planned: Slice, offset: int) -> Slice:

@@ -87,10 +87,8 @@ def _add_missing_streams(connection: Connection, deployment: Deployment) -> None
         streams.start(connection, StreamId(deployment.use_case, tenant), topic)
 
 
-def _offsets(text: str | None) -> dict[int, int] | None:
-    if text is None:
-        return None
-    return {int(partition): offset for partition, offset in json.loads(text).items()}
+def _offsets(text: str | None) -> dict[str, int] | None:
+    return None if text is None else dict(json.loads(text))
 
 
 def _row(deployment: Deployment) -> dict[str, object]:

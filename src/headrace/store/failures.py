@@ -32,6 +32,7 @@ from sqlalchemy import (
 )
 
 from headrace.errors import ConfigError, UnknownName
+from headrace.model.lane_names import spoken
 from headrace.model.receipts import SliceError
 from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
 from headrace.model.streams import LaneId, Slice, State, Stopper, StreamId
@@ -98,7 +99,7 @@ def _retried(failure: Failure, *, since_epoch: int) -> Select[int, int]:
     lane, topic, at, is_slice = failure.place
     offset, begin = failures.c.record_offset, failures.c.from_offset
     there = and_(offset.is_(None), begin == at) if is_slice else offset == at
-    ours = of(failures, lane.stream) & (failures.c.partition == lane.partition)
+    ours = of(failures, lane.stream) & (failures.c.lane == lane.name)
     retried = failures.c.state == FailureState.RETRIED.value
     asked = select(failures.c.id, failures.c.times)
     of_tenant = ours & (failures.c.epoch >= since_epoch)
@@ -188,7 +189,7 @@ def skip(connection: Connection, number: int) -> None:
     lane = failure.slice.lane
     streams.locked(connection, lane.stream)
     _end(connection, failure, FailureState.SKIPPED)
-    ours = of(positions, lane.stream) & (positions.c.partition == lane.partition)
+    ours = of(positions, lane.stream) & (positions.c.lane == lane.name)
     moved = update(positions).where(ours, positions.c.next_offset.in_(failure.skipped_from))
     if not connection.execute(moved.values(next_offset=failure.skipped_to)).rowcount:
         now = connection.scalar(select(positions.c.next_offset).where(ours))
@@ -222,7 +223,7 @@ def _suspend_all(connection: Connection, failure: Failure) -> None:
     asked = select(stream_rows.c.tenant).where(ours).order_by(stream_rows.c.tenant)
     connection.execute(asked.with_for_update())
     where = "" if error.offset is None else f" at offset {error.offset}"
-    reason = f"use case stopped by {lane.stream}, partition {lane.partition}{where}: {error.code}"
+    reason = f"use case stopped by {lane.stream}, {spoken(lane.name)}{where}: {error.code}"
     # What one tenant sent is none of another's business.
     told = case(
         (stream_rows.c.tenant == lane.tenant, streams.one_line(f"{reason}: {error.message}")),
@@ -258,7 +259,8 @@ def _failures(
 
 def _row(failure: Failure) -> dict[str, Any]:
     values = asdict(failure.slice) | asdict(failure.error)
-    values |= LaneId(*values.pop("lane"))._asdict()
+    lane = failure.slice.lane
+    values |= {**lane.stream._asdict(), "lane": lane.name}
     values["record_offset"] = values.pop("offset")
     values["record_timestamp_ms"] = values.pop("timestamp_ms")
     values |= {"at_s": failure.at_s, "attempts": failure.attempts, "times": failure.times}
@@ -269,7 +271,7 @@ def _row(failure: Failure) -> dict[str, Any]:
 
 
 def _failure(row: Row[Any], headers: _Headers) -> Failure:
-    lane = LaneId(row.use_case, row.tenant, row.partition)
+    lane = LaneId(row.use_case, row.tenant, row.lane)
     return Failure(
         slice=Slice(lane, row.topic, row.from_offset, row.until_offset, row.epoch, row.more),
         error=SliceError(

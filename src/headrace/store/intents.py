@@ -132,7 +132,7 @@ def _due(
     nothing = {piece.begin: piece.epoch for piece in over}
     for some in matching(positions, {lane.stream for lane, _ in left}):
         for row in connection.execute(select(positions).where(some)):
-            place = LaneId(row.use_case, row.tenant, row.partition), row.next_offset
+            place = LaneId(row.use_case, row.tenant, row.lane), row.next_offset
             if place in left and nothing.get(place) != row.epoch:
                 yield place, row.epoch
 

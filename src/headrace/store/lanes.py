@@ -8,6 +8,7 @@ by work done are in ``positions.py``.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from sys import intern
 
 from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
@@ -43,12 +44,11 @@ def start(connection: Connection, first: LaneStart) -> None:
     connection.execute(
         update(stream_rows).where(of(stream_rows, stream)).values(topic_id=first.topic_id)
     )
-    have = _partitions(connection, stream)
-    _insert(connection, stream, row.epoch, {p: offsets[p] for p in offsets if p not in have})
+    _insert(connection, stream, row.epoch, _without(offsets, _names(connection, stream)))
 
 
 def seek(
-    connection: Connection, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None
+    connection: Connection, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None
 ) -> None:
     """Set positions, whatever they were, and the topic's id, or none.
 
@@ -60,34 +60,38 @@ def seek(
         raise stream_removed(stream.tenant, stream.use_case)
     epoch = streams.turn_to(connection, row, stream, topic_id)
     stops.release(connection, stream, set(offsets))
-    have = _partitions(connection, stream)
-    for partition in sorted(have & set(offsets)):
+    have = _names(connection, stream)
+    for name in sorted(have & set(offsets)):
         connection.execute(
             update(positions)
-            .where(of(positions, stream), positions.c.partition == partition)
-            .values(next_offset=offsets[partition])
+            .where(of(positions, stream), positions.c.lane == name)
+            .values(next_offset=offsets[name])
         )
-    _insert(connection, stream, epoch, {p: offsets[p] for p in offsets if p not in have})
+    _insert(connection, stream, epoch, _without(offsets, have))
 
 
 def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Position]:
     asked = select(positions).where(some).order_by(*positions.primary_key)
     return [
-        Position(LaneId(use_case, tenant, partition), next_offset, epoch)
-        for use_case, tenant, partition, next_offset, epoch in connection.execute(asked)
+        Position(LaneId(use_case, tenant, intern(name)), next_offset, epoch)
+        for use_case, tenant, name, next_offset, epoch in connection.execute(asked)
     ]
 
 
-def _partitions(connection: Connection, stream: StreamId) -> set[int]:
-    return set(connection.scalars(select(positions.c.partition).where(of(positions, stream))))
+def _names(connection: Connection, stream: StreamId) -> set[str]:
+    return set(connection.scalars(select(positions.c.lane).where(of(positions, stream))))
+
+
+def _without(offsets: Mapping[str, int], names: Collection[str]) -> dict[str, int]:
+    return {name: offset for name, offset in offsets.items() if name not in names}
 
 
 def _insert(
-    connection: Connection, stream: StreamId, epoch: int, offsets: Mapping[int, int]
+    connection: Connection, stream: StreamId, epoch: int, offsets: Mapping[str, int]
 ) -> None:
     rows = [
-        {**stream._asdict(), "partition": partition, "next_offset": offset, "epoch": epoch}
-        for partition, offset in sorted(offsets.items())
+        {**stream._asdict(), "lane": name, "next_offset": offset, "epoch": epoch}
+        for name, offset in sorted(offsets.items())
     ]
     if rows:
         connection.execute(insert(positions), rows)

@@ -39,9 +39,9 @@ def skip(
     epoch = streams.turn_to(connection, row, stream, topic_id)
     ours = of(positions, stream)
     for move in moves:
-        lane = ours & (positions.c.partition == move.lane.partition)
+        lane = ours & (positions.c.lane == move.lane.name)
         connection.execute(update(positions).where(lane).values(next_offset=move.to_offset))
-    stops.release(connection, stream, {move.lane.partition for move in moves})
+    stops.release(connection, stream, {move.lane.name for move in moves})
     for note in notes:
         failures.note(connection, note)
     return epoch
@@ -51,9 +51,7 @@ def _as_thought(
     connection: Connection, stream: StreamId, epoch: int, moves: Sequence[Move]
 ) -> bool:
     """Whether all lanes are where the moves begin; they stay there until the transaction ends."""
-    asked = select(positions.c.partition, positions.c.next_offset).where(of(positions, stream))
-    in_order = asked.order_by(positions.c.partition).with_for_update()
-    at = {row.partition: row.next_offset for row in connection.execute(in_order)}
-    return all(
-        move.epoch == epoch and at.get(move.lane.partition) == move.from_offset for move in moves
-    )
+    asked = select(positions.c.lane, positions.c.next_offset).where(of(positions, stream))
+    in_order = asked.order_by(positions.c.lane).with_for_update()
+    at = {row.lane: row.next_offset for row in connection.execute(in_order)}
+    return all(move.epoch == epoch and at.get(move.lane.name) == move.from_offset for move in moves)

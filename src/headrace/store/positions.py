@@ -5,7 +5,7 @@ Spark started again. So a position moves only from exactly where it was, and onl
 that is written beside it::
 
     UPDATE headrace_positions SET next_offset = :to
-    WHERE use_case = .. AND tenant = .. AND partition = ..
+    WHERE use_case = .. AND tenant = .. AND lane = ..
       AND next_offset = :from AND epoch = :epoch
 
 No row updated means: done before, fenced or sought. A wave commits thousands of moves at once, and
@@ -36,25 +36,25 @@ from headrace.store.faults import translated
 
 _MOVE_ONE = """
 UPDATE headrace_positions SET next_offset = ?
-WHERE use_case = ? AND tenant = ? AND partition = ? AND next_offset = ? AND epoch = ?
+WHERE use_case = ? AND tenant = ? AND lane = ? AND next_offset = ? AND epoch = ?
 """
 # Under READ COMMITTED the conditions are checked again on the row as it is once its lock is had,
 # and it stays so: the update needs to look at the key only.
 _MOVE_ALL = """
 WITH moves AS (
     SELECT * FROM unnest(
-        %s::int[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::bigint[], %s::bigint[]
-    ) AS m (number, use_case, tenant, partition, from_offset, to_offset, epoch)
+        %s::int[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]
+    ) AS m (number, use_case, tenant, lane, from_offset, to_offset, epoch)
 ), locked AS (
     SELECT m.*
-    FROM headrace_positions p JOIN moves m USING (use_case, tenant, partition)
+    FROM headrace_positions p JOIN moves m USING (use_case, tenant, lane)
     WHERE p.next_offset = m.from_offset AND p.epoch = m.epoch
-    ORDER BY p.use_case, p.tenant, p.partition
+    ORDER BY p.use_case, p.tenant, p.lane
     FOR UPDATE OF p
 )
 UPDATE headrace_positions p SET next_offset = m.to_offset
 FROM locked m
-WHERE p.use_case = m.use_case AND p.tenant = m.tenant AND p.partition = m.partition
+WHERE p.use_case = m.use_case AND p.tenant = m.tenant AND p.lane = m.lane
 RETURNING m.number
 """
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from headrace.model.lane_names import named
 from headrace.model.statistics import (
     BinFigures,
     LaneFigures,
@@ -28,9 +29,10 @@ from headrace.model.statistics import (
 from headrace.model.streams import StreamId
 
 #: raise it when the version before can no longer read what is written here
-_FORM = b"\x03"
-#: forms that are read: earlier ones have no time of the next try, and no schemas of writers
-_READ = (b"\x01", b"\x02", _FORM)
+_FORM = b"\x04"
+#: forms that are read: earlier ones number lanes within their topic, and even earlier ones have no
+#: time of the next try, and no schemas of writers
+_READ = (b"\x01", b"\x02", b"\x03", _FORM)
 #: the quickest; the best takes four times as long for a fifth less
 _LEVEL = 1
 _PLAIN = tuple(field.name for field in fields(Report) if field.name not in ("streams", "waves"))
@@ -115,9 +117,15 @@ def _report(told: dict[str, Any]) -> Report:
 def _stream(told: dict[str, Any]) -> StreamFigures:
     told["stream"] = StreamId(*told["stream"])
     told["delay"] = Spread(**told["delay"])
-    told["lanes"] = tuple(LaneFigures(**lane) for lane in told["lanes"])
+    told["lanes"] = tuple(_lane(told["topic"], lane) for lane in told["lanes"])
     told["writers"] = tuple(WriterFigures(**writer) for writer in told.get("writers", ()))
     return StreamFigures(**told)
+
+
+def _lane(topic: str, told: dict[str, Any]) -> LaneFigures:
+    if "partition" in told:
+        told["name"] = named(topic, told.pop("partition"))
+    return LaneFigures(**told)
 
 
 def _use_case(told: dict[str, Any]) -> UseCaseFigures:

@@ -121,7 +121,7 @@ deployments = Table(
     Column("max_rate_per_lane", Double),
     Column("data_loss", Text, nullable=False, server_default="fail"),
     Column("share", Double, nullable=False, server_default="1"),
-    #: of a rerun: JSON object of offsets by partition
+    #: of a rerun: JSON object of offsets by lane
     Column("ends_at", Text),
     Column("guarantee", Text, nullable=False, server_default=""),
     Column("sink", Text, nullable=False, server_default=""),
@@ -163,7 +163,8 @@ positions = Table(
     metadata,
     Column("use_case", NAME, primary_key=True),
     Column("tenant", NAME, primary_key=True),
-    Column("partition", Integer, primary_key=True, autoincrement=False),
+    #: what its log calls it
+    Column("lane", NAME, primary_key=True),
     Column("next_offset", BigInteger, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     ForeignKeyConstraint(
@@ -191,7 +192,7 @@ failures = Table(
     Column("at_s", Double, nullable=False),
     Column("use_case", NAME, nullable=False),
     Column("tenant", NAME, nullable=False),
-    Column("partition", Integer, nullable=False),
+    Column("lane", NAME, nullable=False, server_default=""),
     Column("topic", Text, nullable=False),
     Column("from_offset", BigInteger, nullable=False),
     Column("until_offset", BigInteger, nullable=False),
@@ -228,7 +229,7 @@ open_failures = Index(
     "headrace_open_failures",
     failures.c.use_case,
     failures.c.tenant,
-    failures.c.partition,
+    failures.c.lane,
     unique=True,
     sqlite_where=_OPEN,
     postgresql_where=_OPEN,

@@ -32,7 +32,7 @@ class SqlProgress:
                 lanes.start(connection, lane_start)
 
     def seek(
-        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+        self, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None = None
     ) -> None:
         """Set positions, and the id of the topic they are in, under a new epoch."""
         with changing(self._database) as connection:

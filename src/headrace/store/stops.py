@@ -25,7 +25,7 @@ _is_open = failures.c.state == FailureState.OPEN.value
 def open_one(connection: Connection, lane: LaneId) -> int | None:
     """The id of the lane's open failure; None if the lane may go on."""
     asked = select(failures.c.id).where(
-        of(failures, lane.stream), failures.c.partition == lane.partition, _is_open
+        of(failures, lane.stream), failures.c.lane == lane.name, _is_open
     )
     return connection.scalar(asked)
 
@@ -33,19 +33,17 @@ def open_one(connection: Connection, lane: LaneId) -> int | None:
 def of_driver(connection: Connection, driver: str) -> dict[LaneId, int]:
     """The open failure of each stopped lane of the streams that a driver holds."""
     same = (streams.c.use_case == failures.c.use_case) & (streams.c.tenant == failures.c.tenant)
-    lane = (failures.c.use_case, failures.c.tenant, failures.c.partition)
+    lane = (failures.c.use_case, failures.c.tenant, failures.c.lane)
     asked = select(failures.c.id, *lane).join(streams, same)
     rows = connection.execute(asked.where(_is_open, streams.c.holder == driver))
-    return {LaneId(row.use_case, row.tenant, row.partition): row.id for row in rows}
+    return {LaneId(row.use_case, row.tenant, row.lane): row.id for row in rows}
 
 
-def release(
-    connection: Connection, stream: StreamId, partitions: Collection[int] | None = None
-) -> None:
-    """Let lanes of a stream go on where they stand: all of them, or some partitions."""
+def release(connection: Connection, stream: StreamId, names: Collection[str] | None = None) -> None:
+    """Let lanes of a stream go on where they stand: all of them, or some."""
     ours = of(failures, stream)
-    if partitions is not None:
-        ours &= failures.c.partition.in_(partitions)
+    if names is not None:
+        ours &= failures.c.lane.in_(names)
     _retry(connection, ours)
 
 

@@ -199,8 +199,8 @@ def hold(
         streams.c.use_case == positions.c.use_case, streams.c.tenant == positions.c.tenant
     )
     for some in matching(positions, held):
-        asked_lanes = select(positions.c.partition).where(some)
-        in_order = asked_lanes.order_by(positions.c.tenant, positions.c.partition)
+        asked_lanes = select(positions.c.lane).where(some)
+        in_order = asked_lanes.order_by(positions.c.tenant, positions.c.lane)
         connection.execute(in_order.with_for_update())
         connection.execute(update(positions).where(some).values(epoch=of_stream.scalar_subquery()))
     return epochs

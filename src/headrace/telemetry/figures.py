@@ -80,10 +80,10 @@ class _Track:
     restless: bool = True
     #: when it was last seen to be as described, by the steady clock
     seen_s: float = 0.0
-    #: ends by partition
-    ends: dict[int, int] = field(default_factory=dict)
-    #: of partitions that lag
-    looks: dict[int, tuple[EndSample, ...]] = field(default_factory=dict)
+    #: ends by lane
+    ends: dict[str, int] = field(default_factory=dict)
+    #: of lanes that lag
+    looks: dict[str, tuple[EndSample, ...]] = field(default_factory=dict)
     #: what its delay was read from: the meter's version, and its windows
     delay_of: tuple[int, int] = (0, 0)
 
@@ -176,7 +176,7 @@ class BoardFigures:
         track.urgent, track.mark = found, (meter.version, *_ends(lanes))
         track.restless = bool(lag or incoming or outgoing or task_s)
         track.seen_s = now.steady_s
-        track.ends = {partition: lane.end for partition, lane in lanes.items()}
+        track.ends = {name: lane.end for name, lane in lanes.items()}
         track.figures = StreamFigures(
             stream=name,
             topic=held.stream.topic,
@@ -210,7 +210,7 @@ def _nothing(held: HeldStream) -> StreamFigures:
     return StreamFigures(held.stream.id, topic, "", *told)
 
 
-def _ends(lanes: Mapping[int, Lane]) -> list[object]:
+def _ends(lanes: Mapping[str, Lane]) -> list[object]:
     return [
         told
         for lane in lanes.values()
@@ -227,28 +227,28 @@ def _delay(track: _Track, meter: Meter, recent: list[MeterWindow]) -> Spread:
     return spread_of(merged_of(recent))
 
 
-def _came(before: Mapping[int, int], lanes: Mapping[int, Lane]) -> int:
+def _came(before: Mapping[str, int], lanes: Mapping[str, Lane]) -> int:
     """Records that came since the last look, as far as the ends are known."""
     came = 0
-    for partition, lane in lanes.items():
-        end = before.get(partition, -1)
+    for name, lane in lanes.items():
+        end = before.get(name, -1)
         if 0 <= end < lane.end:
             came += lane.end - end
     return came
 
 
-def _late_s(track: _Track, lanes: Mapping[int, Lane], now: _Now) -> dict[int, float]:
+def _late_s(track: _Track, lanes: Mapping[str, Lane], now: _Now) -> dict[str, float]:
     """How late each lane that lags is."""
     late_s, looks = {}, {}
-    for partition, lane in lanes.items():
+    for name, lane in lanes.items():
         if not lane.lag_records:
             continue
-        seen, before = track.looks.get(partition, _NO_LOOKS), track.ends.get(partition, -1)
+        seen, before = track.looks.get(name, _NO_LOOKS), track.ends.get(name, -1)
         if not seen and before >= 0:
             # It had no lag when it was seen last, whenever that end was learned.
             seen = (EndSample(track.seen_s, before),)
-        looks[partition] = remembered(seen, EndSample(now.steady_s, lane.end), lane.position)
-        late_s[partition] = lag_s(looks[partition], lane.position)
+        looks[name] = remembered(seen, EndSample(now.steady_s, lane.end), lane.position)
+        late_s[name] = lag_s(looks[name], lane.position)
     track.looks = looks
     return late_s
 
@@ -259,8 +259,8 @@ def _count(window: MeterWindow, came: int, lag: int, late_s: float) -> None:
     window.lag_s = max(window.lag_s, late_s)
 
 
-def _lanes(lanes: Mapping[int, Lane], late_s: Mapping[int, float]) -> tuple[LaneFigures, ...]:
+def _lanes(lanes: Mapping[str, Lane], late_s: Mapping[str, float]) -> tuple[LaneFigures, ...]:
     return tuple(
-        LaneFigures(partition, lane.position, lane.end, lane.failure, late_s.get(partition, 0.0))
-        for partition, lane in lanes.items()
+        LaneFigures(name, lane.position, lane.end, lane.failure, late_s.get(name, 0.0))
+        for name, lane in lanes.items()
     )

@@ -24,7 +24,7 @@ FIELDS = {
     "tenant": "a tenant",
     "use_case": "a use case",
     "stream": "a stream, as tenant/use-case",
-    "slice": "a slice, as topic[partition] from..until",
+    "slice": "a slice, as lane from..until: acme.visits[3] 40..64",
     "wave": "id of a wave",
     "topic": "a Kafka topic",
     "topics": "several, the first by name",

@@ -20,6 +20,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NewType
 
@@ -28,6 +29,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from headrace.errors import ConfigError
+from headrace.model.lane_names import place_of
 from headrace.model.plans import LaneView, Plan, Snapshot, StreamView
 
 # Under a name of their own the classes take this configuration, without knowing of pydantic.
@@ -69,7 +71,11 @@ def snapshot_from_json(text: str) -> Snapshot:
         raise _refused([(_path(fault["loc"]), _what(fault)) for fault in found]) from exc
     if nonsense := list(_nonsense(snapshot)):
         raise _refused(nonsense)
-    return snapshot
+    return replace(snapshot, streams=tuple(map(_in_order, snapshot.streams)))
+
+
+def _in_order(stream: StreamView) -> StreamView:
+    return replace(stream, lanes=tuple(sorted(stream.lanes, key=lambda lane: place_of(lane.name))))
 
 
 def plan_to_json(plan: Plan) -> str:
@@ -176,14 +182,16 @@ def _nonsense_of_stream(path: str, stream: StreamView) -> Iterator[tuple[str, st
     yield from _below(f"{path}cost.contrast.", stream.cost.contrast, 0, *told)
     seen = set()
     for number, lane in enumerate(stream.lanes):
-        if lane.partition in seen:
-            yield f"{path}lanes[{number}].partition", f"{lane.partition} is there twice"
-        seen.add(lane.partition)
+        if not lane.name:
+            yield f"{path}lanes[{number}].name", "is empty"
+        if lane.name in seen:
+            yield f"{path}lanes[{number}].name", f"{lane.name} is there twice"
+        seen.add(lane.name)
         yield from _nonsense_of_lane(f"{path}lanes[{number}].", lane)
 
 
 def _nonsense_of_lane(path: str, lane: LaneView) -> Iterator[tuple[str, str]]:
-    yield from _below(path, lane, 0, "partition", "position")
+    yield from _below(path, lane, 0, "position")
     if lane.end < lane.position:
         yield f"{path}end", f"{lane.end} is before the position {lane.position}"
 

@@ -23,6 +23,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from headrace.model.lane_names import label_of
 from headrace.model.receipts import Receipt
 
 _WORDS = TraceContextTextMapPropagator()
@@ -78,7 +79,7 @@ class Spans:
                 "headrace.wave": wave,
                 "messaging.system": "kafka",
                 "messaging.destination.name": piece.topic,
-                "messaging.destination.partition.id": str(piece.lane.partition),
+                "messaging.destination.partition.id": label_of(piece.lane.name),
                 "messaging.batch.message_count": receipt.records,
                 "headrace.from_offset": piece.from_offset,
                 "headrace.reached": receipt.reached,

@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import BrokerUnavailable
+from headrace.model.lane_names import named
 from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, DeadLetter, DeadLetters, DeadLettersFactory
@@ -59,7 +60,7 @@ def letter(  # noqa: PLR0913  (each is a fact of a letter that some test is abou
         raw_headers=headers,
         timestamp_ms=timestamp_ms,
     )
-    lane = LaneId(use_case, "acme", partition)
+    lane = LaneId(use_case, "acme", named(topic, partition))
     piece = Slice(lane, topic, 0, offset + 10, epoch)
     return DeadLetter(piece, error, attempts=2)
 
@@ -100,7 +101,7 @@ class DeadLettersContract(ABC):
         return [
             kept_letter.error.offset
             for kept_letter in kept
-            if kept_letter.slice.lane.partition == partition
+            if kept_letter.slice.lane.name == named(topic, partition)
         ]
 
     def test_a_record_is_kept_as_it_came(self) -> None:
@@ -127,7 +128,7 @@ class DeadLettersContract(ABC):
             letters.keep([letter(topic, 7, partition=2, message="Zürich", traceback="line 1\n")])
         (kept,) = self.kept(topic)
         assert kept.slice.topic == topic
-        assert kept.slice.lane == LaneId("pages", "acme", 2)
+        assert kept.slice.lane == LaneId("pages", "acme", named(topic, 2))
         assert (kept.error.offset, kept.attempts) == (7, 2)
         assert kept.error.code == "HandlerError"
         assert (kept.error.message, kept.error.traceback) == ("Zürich", "line 1\n")

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from headrace.errors import ConfigError
+from headrace.model.lane_names import named
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Schemas
 from headrace.spark.handling import called
@@ -63,7 +64,7 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
         timestamps_ms=timestamps_ms,
         keys=keys,
     )
-    piece = Slice(LaneId(use_case.name, tenant, 0), topic, 0, len(values), 1)
+    piece = Slice(LaneId(use_case.name, tenant, named(topic, 0)), topic, 0, len(values), 1)
     context = SliceContext(use_case.name, tenant, (piece,), dict(options or {}))
     output = called(use_case, given, context, known)
     # A sink of users may have no such look; an empty table writes nothing, whatever its columns.

@@ -19,7 +19,8 @@ from confluent_kafka.cimpl import NewPartitions
 
 from headrace.connectors.kafka import KafkaLog, create_topics, make_producer
 from headrace.connectors.kafka.config import admin_config, consumer_config
-from headrace.ports import TopicPartition as Lane
+from headrace.connectors.kafka.partitions import by_partition
+from headrace.model.lane_names import named
 from headrace.testing.log_fake import Row
 
 _DEADLINE_S = 30.0
@@ -45,7 +46,7 @@ class KafkaTopics:
     ) -> None:
         """The same, for a name that was deleted before."""
         create_topics(self.config, {name: partitions}, topic_config=topic_config)
-        lanes = [Lane(name, partition) for partition in range(partitions)]
+        lanes = [named(name, partition) for partition in range(partitions)]
         log = KafkaLog(self.config)
         until(lambda: len(log.end_offsets(lanes)) == partitions)
         log.close()
@@ -53,7 +54,7 @@ class KafkaTopics:
     def add_partitions(self, name: str, partitions: int) -> None:
         """Let a topic have so many, and wait until the new ones have leaders."""
         self._admin.create_partitions([NewPartitions(name, partitions)])[name].result(_DEADLINE_S)
-        lanes = [Lane(name, partition) for partition in range(partitions)]
+        lanes = [named(name, partition) for partition in range(partitions)]
         log = KafkaLog(self.config)
         until(lambda: len(log.end_offsets(lanes)) == partitions)
         log.close()
@@ -83,7 +84,7 @@ class KafkaTopics:
         """
         log = KafkaLog(self.config)
         info = log.topics([topic]).get(topic)
-        lanes = [Lane(topic, partition) for partition in info.partitions] if info else []
+        lanes = info.lanes if info else ()
         settings = consumer_config(self.config, {}) | {"group.id": "unused"}
         with closing(Consumer(settings | {"isolation.level": "read_uncommitted"})) as consumer:
             until(lambda: log.end_offsets(lanes) == _written(consumer, lanes))
@@ -121,7 +122,7 @@ class KafkaTopics:
 
     def _settle(self, topic: str, partition: int, end: Callable[[float], Any]) -> None:
         # The markers follow the answer: the last stable offset moves a moment later.
-        lane = Lane(topic, partition)
+        lane = named(topic, partition)
         log = KafkaLog(self.config)
         before = log.end_offsets([lane])[lane]
         end(_DEADLINE_S)
@@ -143,16 +144,16 @@ def write_rows(producer: Producer, topic: str, partition: int, rows: Sequence[Ro
         producer.poll(0)
 
 
-def _written(consumer: Consumer, lanes: Sequence[Lane]) -> dict[Lane, int]:
+def _written(consumer: Consumer, lanes: Sequence[str]) -> dict[str, int]:
     """Where logs end for a reader that sees open transactions."""
-    asked = [TopicPartition(*lane, OFFSET_END) for lane in lanes]
+    asked = [TopicPartition(*at, OFFSET_END) for at in by_partition(lanes)]
     answers = consumer.offsets_for_times(asked, timeout=_DEADLINE_S) if asked else []
-    return {Lane(answer.topic, answer.partition): answer.offset for answer in answers}
+    return {named(answer.topic, answer.partition): answer.offset for answer in answers}
 
 
-def _read_all(consumer: Consumer, lane: Lane, end: int) -> Iterator[Any]:
+def _read_all(consumer: Consumer, lane: str, end: int) -> Iterator[Any]:
     """Committed messages before an offset."""
-    consumer.assign([TopicPartition(*lane, 0)])
+    consumer.assign([TopicPartition(*at, 0) for at in by_partition([lane])])
     give_up_s = time.monotonic() + _DEADLINE_S
     while end > 0:
         message: Any = consumer.poll(0.1)

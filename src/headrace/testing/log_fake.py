@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.seals import Message, sent_back
 from headrace.errors import (
     BrokerUnavailable,
@@ -23,6 +24,7 @@ from headrace.errors import (
     Temporary,
     TopicMissing,
 )
+from headrace.model.lane_names import in_order, named, number_of
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice, original
 from headrace.ports import (
@@ -31,7 +33,6 @@ from headrace.ports import (
     SliceBatch,
     SliceReader,
     TopicInfo,
-    TopicPartition,
 )
 
 
@@ -69,7 +70,7 @@ class MemoryLog:
     """``headrace.ports.Log`` in memory, with the means to write to it and to break it."""
 
     def __init__(self) -> None:
-        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._lanes: dict[str, _Lane] = {}
         self._ids: dict[str, str] = {}
         self._made = 0
         #: no broker answers
@@ -83,57 +84,58 @@ class MemoryLog:
         self._made += 1
         self._ids[name] = f"topic-{self._made}"
         for partition in range(partitions):
-            self._lanes[TopicPartition(name, partition)] = _Lane()
+            self._lanes[named(name, partition)] = _Lane()
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records."""
         del self._ids[name]
-        self._lanes = {at: lane for at, lane in self._lanes.items() if at.topic != name}
+        for lane in self._lanes_of(name):
+            del self._lanes[lane]
 
     def widen(self, topic: str) -> int:
         """Add a partition to a topic; return its number."""
-        number = sum(at.topic == topic for at in self._lanes)
-        self._lanes[TopicPartition(topic, number)] = _Lane()
+        number = len(self._lanes_of(topic))
+        self._lanes[named(topic, number)] = _Lane()
         return number
 
     def append(self, topic: str, partition: int, rows: Sequence[Row]) -> int:
         """Write records; return the offset of the first."""
-        lane = self._lanes[TopicPartition(topic, partition)]
+        lane = self._lanes[named(topic, partition)]
         lane.rows += rows
         return len(lane.rows) - len(rows)
 
     def append_gap(self, topic: str, partition: int, offsets: int) -> None:
         """Use up offsets without a record: an aborted transaction, a control record."""
-        self._lanes[TopicPartition(topic, partition)].rows += [None] * offsets
+        self._lanes[named(topic, partition)].rows += [None] * offsets
 
     def compact(self, topic: str, partition: int, offsets: Collection[int]) -> None:
         """Take records away and leave their offsets empty."""
-        lane = self._lanes[TopicPartition(topic, partition)]
+        lane = self._lanes[named(topic, partition)]
         for offset in offsets:
             lane.rows[offset] = None
 
     def expire(self, topic: str, partition: int, start: int) -> None:
         """Let retention take everything before ``start``."""
-        self._lanes[TopicPartition(topic, partition)].start = start
+        self._lanes[named(topic, partition)].start = start
 
     def truncate(self, topic: str, partition: int, end: int) -> None:
         """Lose the youngest records, as an unclean election does."""
-        del self._lanes[TopicPartition(topic, partition)].rows[end:]
+        del self._lanes[named(topic, partition)].rows[end:]
 
     def open_transaction(self, topic: str, partition: int) -> None:
         """What is written from now on is not stable until ``end_transaction``."""
-        lane = self._lanes[TopicPartition(topic, partition)]
+        lane = self._lanes[named(topic, partition)]
         lane.open_from = len(lane.rows)
 
     def end_transaction(self, topic: str, partition: int) -> None:
         """Commit: its records can be seen, and a control record follows them."""
-        lane = self._lanes[TopicPartition(topic, partition)]
+        lane = self._lanes[named(topic, partition)]
         lane.open_from = None
         lane.rows.append(None)
 
     def set_leader(self, topic: str, partition: int, present: bool) -> None:
         """Take a partition's leader away, or bring one back."""
-        self._lanes[TopicPartition(topic, partition)].leader = present
+        self._lanes[named(topic, partition)].leader = present
 
     def cut_off(self, topic: str, partition: int, end: int, *, replaced: bool) -> None:
         """Let a leader that is cut off tell an end.
@@ -144,18 +146,18 @@ class MemoryLog:
             end: what it tells.
             replaced: the cluster has another one, of which the client hears when it asks.
         """
-        lane = self._lanes[TopicPartition(topic, partition)]
+        lane = self._lanes[named(topic, partition)]
         lane.told_end, lane.replaced = end, replaced
 
     def replace_leader(self, topic: str, partition: int) -> None:
         """Let the cluster have another leader in the place of one that is cut off."""
-        self._lanes[TopicPartition(topic, partition)].replaced = True
+        self._lanes[named(topic, partition)].replaced = True
 
     # what it is, whether it answers or not
 
     def edges(self, topic: str, partition: int) -> range:
         """From the first offset of a partition to its end."""
-        lane = self._lanes[TopicPartition(topic, partition)]
+        lane = self._lanes[named(topic, partition)]
         return range(lane.start, lane.stable_end)
 
     def id_of(self, topic: str) -> str:
@@ -165,29 +167,25 @@ class MemoryLog:
     # the port
 
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
-        """Id and partitions of each topic that exists."""
+        """Id and lanes of each topic that exists."""
         self._answer()
         return {
-            name: TopicInfo(
-                self._ids[name], tuple(at.partition for at in self._lanes if at.topic == name)
-            )
+            name: TopicInfo(self._ids[name], tuple(self._lanes_of(name)))
             for name in names
             if name in self._ids
         }
 
-    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, lanes: Collection[str]) -> dict[str, int]:
         """The last stable offsets."""
         return self._offsets(
-            partitions, lambda lane: lane.stable_end if lane.told_end is None else lane.told_end
+            lanes, lambda lane: lane.stable_end if lane.told_end is None else lane.told_end
         )
 
-    def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def start_offsets(self, lanes: Collection[str]) -> dict[str, int]:
         """The first offsets that are left."""
-        return self._offsets(partitions, lambda lane: lane.start)
+        return self._offsets(lanes, lambda lane: lane.start)
 
-    def offsets_at(
-        self, partitions: Collection[TopicPartition], timestamp_s: float
-    ) -> dict[TopicPartition, int]:
+    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, int]:
         """The first offset whose record is not older; the end offset where there is none."""
 
         def first(lane: _Lane) -> int:
@@ -197,13 +195,11 @@ class MemoryLog:
                     return offset
             return lane.stable_end
 
-        return self._offsets(partitions, first)
+        return self._offsets(lanes, first)
 
-    def doubt(self, partitions: Collection[TopicPartition]) -> None:
+    def doubt(self, lanes: Collection[str]) -> None:
         """Hear of leaders that were replaced."""
-        for lane in (
-            self._lanes[partition] for partition in partitions if partition in self._lanes
-        ):
+        for lane in (self._lanes[name] for name in lanes if name in self._lanes):
             if lane.replaced:
                 lane.told_end = None
 
@@ -217,8 +213,7 @@ class MemoryLog:
             HeadraceError: they cannot be read, for the reasons a real cluster has.
         """
         self._answer()
-        at = TopicPartition(piece.topic, piece.lane.partition)
-        lane = self._lanes.get(at)
+        lane = self._lanes.get(piece.lane.name)
         if lane is None:
             raise TopicMissing(f"{piece} is not there; create the topic or remove the stream")
         if not lane.leader:
@@ -232,14 +227,16 @@ class MemoryLog:
         found = enumerate(lane.rows[piece.from_offset : piece.until_offset], piece.from_offset)
         return [(offset, row) for offset, row in found if row is not None]
 
-    def _offsets(
-        self, partitions: Collection[TopicPartition], of: Callable[[_Lane], int]
-    ) -> dict[TopicPartition, int]:
+    def _lanes_of(self, topic: str) -> list[str]:
+        lanes = (name for name in self._lanes if name.startswith(f"{topic}["))
+        return in_order(lanes)
+
+    def _offsets(self, lanes: Collection[str], of: Callable[[_Lane], int]) -> dict[str, int]:
         self._answer()
         return {
-            at: of(self._lanes[at])
-            for at in partitions
-            if at in self._lanes and self._lanes[at].leader
+            name: of(self._lanes[name])
+            for name in lanes
+            if name in self._lanes and self._lanes[name].leader
         }
 
     def _answer(self) -> None:
@@ -288,7 +285,7 @@ class MemoryReader:
 
     def _is_given(self, piece: Slice, row: Row) -> bool:
         """Whether a record was sent back for the slice's use case, or for nobody."""
-        at = TopicPartition(piece.topic, piece.lane.partition)
+        at = TopicPartition(piece.topic, number_of(piece.lane.name))
         found = sent_back(Message(row.key, row.value, tuple(row.headers)), at, self._seal_key)
         return found is None or found.use_case == original(piece.lane.use_case)
 
@@ -309,7 +306,7 @@ def _table(piece: Slice, rows: Sequence[tuple[int, Row]]) -> pa.Table:
     found = [
         {
             "topic": piece.topic,
-            "partition": piece.lane.partition,
+            "partition": number_of(piece.lane.name),
             "offset": offset,
             "timestamp": row.timestamp_ms,
             "key": row.key,

@@ -6,7 +6,7 @@ A subclass says how to make one and how to see what other tools see::
         def make_topic(self, partitions): ...    # a name nobody else uses
         def mirror(self): ...                    # a new PositionsMirror
         def unreachable(self): ...               # one whose cluster is down
-        def seen(self, use_case): ...            # dict of TopicPartition to next offset
+        def seen(self, use_case): ...            # dict of lane to next offset
 """
 
 # A test's name is its sentence.
@@ -19,7 +19,8 @@ import uuid
 import pytest
 
 from headrace.errors import BrokerUnavailable
-from headrace.ports import PositionsMirror, TopicPartition
+from headrace.model.lane_names import named
+from headrace.ports import PositionsMirror
 
 
 class MirrorContract:
@@ -34,7 +35,7 @@ class MirrorContract:
     def unreachable(self) -> PositionsMirror:
         raise NotImplementedError
 
-    def seen(self, use_case: str) -> dict[TopicPartition, int]:
+    def seen(self, use_case: str) -> dict[str, int]:
         raise NotImplementedError
 
     @pytest.fixture
@@ -43,7 +44,7 @@ class MirrorContract:
 
     def test_what_is_shown_can_be_seen_and_moves_either_way(self, use_case: str) -> None:
         topic = self.make_topic(3)
-        one, two, three = (TopicPartition(topic, number) for number in range(3))
+        one, two, three = (named(topic, number) for number in range(3))
         mirror = self.mirror()
         mirror.show(use_case, {one: 5, two: 0})
         mirror.show(use_case, {one: 9, three: 4})
@@ -53,7 +54,7 @@ class MirrorContract:
         mirror.close()
 
     def test_use_cases_on_one_topic_are_seen_apart(self, use_case: str) -> None:
-        lane, other = TopicPartition(self.make_topic(1), 0), f"{use_case}-2"
+        lane, other = named(self.make_topic(1), 0), f"{use_case}-2"
         mirror = self.mirror()
         mirror.show(use_case, {lane: 5})
         mirror.show(other, {lane: 7})
@@ -62,7 +63,7 @@ class MirrorContract:
 
     def test_more_lanes_than_one_request_takes_are_all_seen(self, use_case: str) -> None:
         topic = self.make_topic(1200)
-        offsets = {TopicPartition(topic, number): number for number in range(1200)}
+        offsets = {named(topic, number): number for number in range(1200)}
         mirror = self.mirror()
         mirror.show(use_case, offsets)
         assert self.seen(use_case) == offsets
@@ -70,19 +71,19 @@ class MirrorContract:
 
     def test_a_partition_that_is_not_there_takes_no_other_with_it(self, use_case: str) -> None:
         topic = self.make_topic(2)
-        there = {TopicPartition(topic, number): 3 for number in range(2)}
+        there = {named(topic, number): 3 for number in range(2)}
         mirror = self.mirror()
         mirror.show(use_case, {**there, self.gone(): 4})
         assert self.seen(use_case) == there
         mirror.close()
 
-    def gone(self) -> TopicPartition:
+    def gone(self) -> str:
         """A partition that is not there."""
-        return TopicPartition(f"gone-{uuid.uuid4().hex}", 0)
+        return named(f"gone-{uuid.uuid4().hex}", 0)
 
     def test_nothing_to_show_is_no_trouble(self, use_case: str) -> None:
         self.mirror().show(use_case, {})
 
     def test_a_cluster_that_is_down_is_told_in_time(self) -> None:
         with pytest.raises(BrokerUnavailable):
-            self.unreachable().show("case", {TopicPartition("a", 0): 1})
+            self.unreachable().show("case", {named("a", 0): 1})

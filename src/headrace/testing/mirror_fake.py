@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError
-from headrace.ports import TopicPartition
 
 
 @dataclass(slots=True)
@@ -26,17 +25,17 @@ class MemoryMirror:
         missing: partitions that are not there.
     """
 
-    shown: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
-    calls: list[tuple[str, dict[TopicPartition, int]]] = field(default_factory=list)
+    shown: dict[str, dict[str, int]] = field(default_factory=dict)
+    calls: list[tuple[str, dict[str, int]]] = field(default_factory=list)
     troubles: dict[str, HeadraceError] = field(default_factory=dict)
     free: threading.Event = field(default_factory=threading.Event)
-    missing: set[TopicPartition] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Begin in good health."""
         self.free.set()
 
-    def show(self, use_case: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def show(self, use_case: str, offsets: Mapping[str, int]) -> None:
         """Show these next offsets, or fail as told."""
         self.free.wait()
         self.calls.append((use_case, dict(offsets)))

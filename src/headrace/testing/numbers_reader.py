@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.errors import LeaderUnknown
+from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, SliceBatch
 from headrace.spark.slice_errors import error_of
@@ -45,7 +46,7 @@ class NumbersReader:
             table = records(
                 [b"%d" % offset for offset in range(start, end)],
                 topic=piece.topic,
-                partition=piece.lane.partition,
+                partition=number_of(piece.lane.name),
                 first_offset=start,
             )
             yield SliceBatch(piece, table, end, last=end == piece.until_offset)

@@ -33,6 +33,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
+from headrace.model.lane_names import named
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Effect, Sink, SinkWriter, Site, needs_shared_folder
 from headrace.testing.odd_tables import odd_tables
@@ -101,7 +102,7 @@ class SinkContract(ABC):
     ) -> Effect:
         """An effect of one slice that stands for as many records as it has rows, at least one."""
         reached = from_offset + max(table.num_rows, 1)
-        lane = LaneId(USE_CASE, tenant, partition)
+        lane = LaneId(USE_CASE, tenant, named(f"{tenant}.visits", partition))
         piece = Slice(lane, f"{tenant}.visits", from_offset, reached, epoch=1)
         made = Effect((piece,), (reached,), table, move_positions=self._transacts)
         self.place(made)

@@ -47,11 +47,14 @@ Open = Callable[[], Statistics]
 def report_of(driver: str, at_s: float, *streams: StreamId) -> Report:
     """A report with something in every field."""
     spread = Spread(3, 0.1, 0.2, 0.25, None, 0.25)
-    lanes = (LaneFigures(0, 7, 9), LaneFigures(1, 4, -1, failure=3))
     told = tuple(
         StreamFigures(
             stream, f"{stream.tenant}.visits", "suspended 1/2", 2, 1.5, 0.5, 0.25, spread,
-            True, 0.125, 11, 1, 2, "run-1.0", "HandlerError: \u00e9 \U0001f680", lanes,
+            True, 0.125, 11, 1, 2, "run-1.0", "HandlerError: \u00e9 \U0001f680",
+            (
+                LaneFigures(f"{stream.tenant}.visits[0]", 7, 9),
+                LaneFigures(f"{stream.tenant}.visits[1]", 4, -1, failure=3),
+            ),
             retry_at_s=12.5, writers=(WriterFigures("value", "100001", 9, 5.0, 6.5),),
         )
         for stream in streams

@@ -37,7 +37,15 @@ def store(tmp_path, config):
     store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
     for tenant in ("acme", "bolt"):
         store.registry.add_tenant(Tenant(tenant))
-        store.progress.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
+        store.progress.start_lanes(
+            [
+                LaneStart(
+                    StreamId("score", tenant),
+                    "id",
+                    {f"{tenant}.visits[0]": 3, f"{tenant}.visits[1]": 3},
+                )
+            ]
+        )
     yield store
     store.close()
 
@@ -57,7 +65,7 @@ def fail(store):
     """Keep a failure at offset 3 of a lane that stands there."""
 
     def keep(tenant="acme", partition=0, *, stop_use_case=False, until=9, **error):
-        lane = LaneId("score", tenant, partition)
+        lane = LaneId("score", tenant, f"{tenant}.visits[{partition}]")
         piece = Slice(lane, f"{tenant}.visits", 3, until, 1)
         given = {"code": "HandlerError", "message": "no JSON", "offset": 3, **error}
         failure = Failure(piece, SliceError(temporary=False, **given), 1_790_000_000.0, 4)

@@ -7,6 +7,7 @@ import pytest
 from headrace.cli import asking, quarantine
 from headrace.connectors.kafka.redrive import Redriven
 from headrace.errors import BrokerUnavailable
+from headrace.model.lane_names import number_of
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
@@ -39,7 +40,7 @@ def letters(store, monkeypatch):
 
 def offsets(store, stream=ACME):
     return {
-        position.lane.partition: position.next_offset
+        number_of(position.lane.name): position.next_offset
         for position in store.progress.load_positions([stream])
     }
 
@@ -71,7 +72,7 @@ def test_the_list_tells_tries_and_how_often_it_came_again(headrace, fail, store)
 
 
 def test_what_kafka_had_lost_was_never_tried(headrace, store):
-    piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, 1)
+    piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1)
     gone = SliceError(temporary=False, code="RecordsLost", message="gone")
     store.failures.keep(Failure(piece, gone, 1_790_000_000.0, attempts=0))
     assert headrace("quarantine", "list").output.splitlines()[1].split()[4:6] == ["-", "1"]
@@ -155,7 +156,7 @@ def test_show_says_when_no_record_is_named(headrace, fail, store):
 
 @pytest.mark.parametrize(("until", "shown"), [(9, "3..9"), (3, "3.. ")])
 def test_what_kafka_lost_is_listed_with_its_range_and_stops_nothing(headrace, store, until, shown):
-    lane = LaneId("score", "acme", 0)
+    lane = LaneId("score", "acme", "acme.visits[0]")
     (epoch,) = store.membership.hold([ACME]).values()
     message = "acme.visits[0] lost offsets 3 to 8 to retention before they were read"
     error = SliceError(False, "OffsetOutOfRange", message)
@@ -205,7 +206,7 @@ def test_retry_takes_ids_a_stream_or_all(headrace, fail, store):
     assert {failure.id for failure in store.failures.every(only_open=True)} == set(numbers[2:])
     shown = headrace("quarantine", "retry", "--all").output
     assert store.failures.every(only_open=True) == []
-    assert f"failure {numbers[2]}: bolt/score/0 goes on at offset 3" in shown
+    assert f"failure {numbers[2]}: bolt/score/bolt.visits[0] goes on at offset 3" in shown
     assert "no lane is stopped" in headrace("quarantine", "retry", "--all").output
     assert offsets(store) == {0: 3, 1: 3}
 
@@ -222,7 +223,7 @@ def test_one_that_is_not_open_any_more_keeps_no_other_from_being_retried(headrac
     store.failures.retry(over)
     result = headrace("quarantine", "retry", str(over), str(still))
     assert result.exit_code == 2
-    assert f"failure {over} of lane acme/score/0 is not open any more" in result.output
+    assert f"failure {over} of lane acme/score/acme.visits[0] is not open any more" in result.output
     assert set(states(store).values()) == {FailureState.RETRIED}
 
 
@@ -337,7 +338,7 @@ def test_a_skip_that_cannot_be_leaves_nothing_in_the_dead_letters(headrace, fail
     result = headrace("quarantine", "skip", str(over), "--yes")
     assert result.exit_code == 2
     assert "not open any more: it was retried" in " ".join(result.output.split())
-    store.progress.seek(ACME, {0: 7})
+    store.progress.seek(ACME, {"acme.visits[0]": 7})
     again = fail()
     result = headrace("quarantine", "skip", str(again), "--yes")
     assert result.exit_code == 2

@@ -36,10 +36,14 @@ def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(head
     assert told.exit_code == 0, told.output
     assert "headrace streams remove acme/score~1" in told.output
     _, made = store.registry.deployments()
-    assert (made.use_case, made.until, made.share) == ("score~1", {0: 3, 1: 3}, 1.0)
+    assert (made.use_case, made.until, made.share) == (
+        "score~1",
+        {"acme.visits[0]": 3, "acme.visits[1]": 3},
+        1.0,
+    )
     at = {position.lane: position.next_offset for position in store.progress.load_positions()}
-    assert at[LaneId("score~1", "acme", 0)] == 1
-    assert at[LaneId("score", "acme", 0)] == 3
+    assert at[LaneId("score~1", "acme", "acme.visits[0]")] == 1
+    assert at[LaneId("score", "acme", "acme.visits[0]")] == 3
     assert headrace("streams", "remove", "acme", "score~1").exit_code == 0
 
 

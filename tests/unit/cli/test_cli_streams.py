@@ -12,6 +12,7 @@ from headrace.cli.servers import folder_of, remember
 from headrace.cycle.lags import StreamLag
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import BrokerUnavailable
+from headrace.model.lane_names import number_of
 from headrace.model.records import Deployment, Move
 from headrace.model.statistics import LaneFigures, WriterFigures
 from headrace.model.streams import LaneId, State, Stream, StreamId
@@ -36,7 +37,11 @@ def visits(log, store):
     log.create_topic("acme.visits", 2)
     for partition in (0, 1):
         log.append("acme.visits", partition, [Row(b"{}")] * 9)
-    store.progress.seek(ACME, {0: 3, 1: 3}, log.topics(["acme.visits"])["acme.visits"].topic_id)
+    store.progress.seek(
+        ACME,
+        {"acme.visits[0]": 3, "acme.visits[1]": 3},
+        log.topics(["acme.visits"])["acme.visits"].topic_id,
+    )
 
 
 @pytest.fixture
@@ -47,7 +52,7 @@ def terminal(monkeypatch):
 
 def offsets(store):
     return {
-        position.lane.partition: position.next_offset
+        number_of(position.lane.name): position.next_offset
         for position in store.progress.load_positions([ACME])
     }
 
@@ -59,7 +64,12 @@ def tell(store):
     def publish(ago_s=0.0, **told):
         store.membership.hold([ACME, BOLT], "one", store.membership.join("one", ["score"]))
         report = report_of("one", time.time() - ago_s, ACME, BOLT)
-        well = {"state": "active", "note": "", "lanes": (LaneFigures(0, 3, 9),), "retry_at_s": None}
+        well = {
+            "state": "active",
+            "note": "",
+            "lanes": (LaneFigures("acme.visits[0]", 3, 9),),
+            "retry_at_s": None,
+        }
         of_acme, of_bolt = (replace(stream, **well) for stream in report.streams)
         store.statistics.publish(replace(report, streams=(replace(of_acme, **told), of_bolt)))
 
@@ -252,7 +262,7 @@ def test_a_seek_that_is_more_when_it_is_agreed_to_is_counted_and_asked_about_ane
     def meanwhile(*words):
         confirmed(*words)
         epoch = store.progress.load_positions([ACME])[0].epoch
-        store.positions.advance([Move(LaneId(*ACME, 0), 3, 9, epoch)])
+        store.positions.advance([Move(LaneId(*ACME, "acme.visits[0]"), 3, 9, epoch)])
 
     monkeypatch.setattr(asking, "confirm", meanwhile)
     result = headrace(*SEEK, "earliest", input=typed)
@@ -383,13 +393,15 @@ def test_a_rerun_waits_for_its_own_partitions_alone(log):
     rerun = StreamId("score@again", "acme")
     stream = Stream(rerun, "acme.visits", State.ACTIVE)
     topic = log.topics(["acme.visits"])["acme.visits"]
+    other, ours, _ = topic.lanes
 
     def lag(until, ends):
-        held = StreamLag(stream, State.ACTIVE, {1: 3}, ends, {0: 0, 1: 0, 2: 0}, topic, until)
+        starts = dict.fromkeys(topic.lanes, 0)
+        held = StreamLag(stream, State.ACTIVE, {ours: 3}, ends, starts, topic, until)
         return held.lag_records
 
-    assert lag({1: 5}, {1: 9}) == 2
-    assert lag({0: 5, 1: 5}, {1: 9}) is None
+    assert lag({ours: 5}, {ours: 9}) == 2
+    assert lag({other: 5, ours: 5}, {ours: 9}) is None
     assert lag({}, {}) == 0
 
 

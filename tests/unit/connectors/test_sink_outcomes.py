@@ -11,7 +11,9 @@ from headrace.ports import Effect
 
 
 def _slice(partition, start, until=100):
-    return Slice(LaneId("score", "acme", partition), "acme.visits", start, until, epoch=3)
+    return Slice(
+        LaneId("score", "acme", f"acme.visits[{partition}]"), "acme.visits", start, until, epoch=3
+    )
 
 
 def test_the_identity_is_the_lane_and_the_range_reached():
@@ -21,7 +23,7 @@ def test_the_identity_is_the_lane_and_the_range_reached():
 
 def test_the_identity_does_not_depend_on_who_runs_it_or_how_far_it_was_to_go():
     first = Effect((_slice(2, 7),), (9,), pa.table({}))
-    other = Slice(LaneId("score", "acme", 2), "acme.visits", 7, 50, epoch=4)
+    other = Slice(LaneId("score", "acme", "acme.visits[2]"), "acme.visits", 7, 50, epoch=4)
     assert identity(Effect((other,), (9,), pa.table({}))) == identity(first)
 
 

@@ -46,7 +46,15 @@ def store(clock):
     store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
     for tenant, topic_id in (("acme", "topic-1"), ("bolt", "topic-2")):
         store.registry.add_tenant(Tenant(tenant))
-        store.progress.start_lanes([LaneStart(StreamId("score", tenant), topic_id, {0: 3, 1: 3})])
+        store.progress.start_lanes(
+            [
+                LaneStart(
+                    StreamId("score", tenant),
+                    topic_id,
+                    {f"{tenant}.visits[0]": 3, f"{tenant}.visits[1]": 3},
+                )
+            ]
+        )
     return store
 
 
@@ -148,7 +156,7 @@ def fail(store):
     """Keep a failure at offset 3 of a lane that stands there."""
 
     def keep(tenant="acme", partition=0, *, until=9, **error):
-        lane = LaneId("score", tenant, partition)
+        lane = LaneId("score", tenant, f"{tenant}.visits[{partition}]")
         given = {
             "code": "HandlerError",
             "message": "no JSON",

@@ -52,7 +52,13 @@ def read(command):
 def pages(store):
     """The stream that the page speaks of."""
     store.registry.deploy(Deployment("pages", "pages.py", "ab12", "{tenant}.visits"))
-    store.progress.start_lanes([LaneStart(StreamId("pages", "acme"), "topic-1", {0: 3, 1: 3})])
+    store.progress.start_lanes(
+        [
+            LaneStart(
+                StreamId("pages", "acme"), "topic-1", {"acme.visits[0]": 3, "acme.visits[1]": 3}
+            )
+        ]
+    )
 
 
 @pytest.mark.usefixtures("pages")

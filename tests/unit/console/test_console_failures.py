@@ -7,6 +7,7 @@ import pytest
 from headrace.console import failures
 from headrace.console.watcher import Watcher
 from headrace.errors import BrokerUnavailable
+from headrace.model.lane_names import number_of
 from headrace.model.records import FailureState
 from headrace.model.streams import State, StreamId
 
@@ -19,7 +20,9 @@ def state(store, number):
 
 def at(store, partition=0):
     found = store.progress.load_positions([ACME])
-    return next(position.next_offset for position in found if position.lane.partition == partition)
+    return next(
+        position.next_offset for position in found if number_of(position.lane.name) == partition
+    )
 
 
 def test_a_failure_is_shown_with_its_record_byte_for_byte(api, fail):
@@ -175,8 +178,9 @@ def test_a_whole_slice_is_skipped_only_if_that_is_meant(api, store, tools, fail)
 
 def test_a_skip_from_elsewhere_leaves_nothing_behind(api, store, tools, fail):
     number = fail()
-    store.data.positions[ACME][0] = store.data.positions[ACME][1]
-    store.data.positions[ACME].pop(0)
+    lanes = store.data.positions[ACME]
+    lanes["acme.visits[0]"] = lanes["acme.visits[1]"]
+    store.data.positions[ACME].pop("acme.visits[0]")
     assert api("POST", f"/v1/failures/{number}/skip").status_code == 409
     assert tools.kept.letters == []
 

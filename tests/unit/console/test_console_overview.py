@@ -36,7 +36,12 @@ def test_use_cases_are_shown_with_figures_of_all_drivers(api, store, clock):
 def test_a_rerun_that_is_over_leaves_the_list_until_it_is_asked_for(api, store):
     store.registry.deploy(
         Deployment(
-            "score~1", "score.py", "ab12", "{tenant}.visits", all_tenants=False, until={0: 3}
+            "score~1",
+            "score.py",
+            "ab12",
+            "{tenant}.visits",
+            all_tenants=False,
+            until={"acme.visits[0]": 3},
         )
     )
     rerun = StreamId("score~1", "acme")

@@ -8,6 +8,7 @@ from told import figures, report
 
 from headrace.console.places import Places
 from headrace.errors import BrokerUnavailable
+from headrace.model.lane_names import number_of
 from headrace.model.statistics import WriterFigures
 from headrace.model.streams import State, StreamId
 from headrace.ports import SchemaKind
@@ -23,7 +24,7 @@ def state(store):
 
 def offsets(store):
     return {
-        position.lane.partition: position.next_offset
+        number_of(position.lane.name): position.next_offset
         for position in store.progress.load_positions([ACME])
     }
 
@@ -34,8 +35,20 @@ def test_a_stream_is_shown_with_its_lanes_and_what_stops_them(api, store, clock,
     shown = api.get(PATH).json()
     assert shown["figures"]["records_total"] == 100
     assert shown["lanes"] == [
-        {"partition": 0, "next_offset": 3, "end": 9, "failure": number},
-        {"partition": 1, "next_offset": 3, "end": None, "failure": None},
+        {
+            "lane": "acme.visits[0]",
+            "partition": 0,
+            "next_offset": 3,
+            "end": 9,
+            "failure": number,
+        },
+        {
+            "lane": "acme.visits[1]",
+            "partition": 1,
+            "next_offset": 3,
+            "end": None,
+            "failure": None,
+        },
     ]
 
 
@@ -98,6 +111,27 @@ def test_a_seek_moves_the_lanes_it_names_and_no_other(api, store):
     assert offsets(store) == {0: 7, 1: 3}
 
 
+def test_a_lane_may_be_named_as_its_log_names_it(api, store):
+    body = {"offsets": {"acme.visits[1]": 5, "0": 7}}
+    assert api("PUT", f"{PATH}/positions", json=body).json()["offsets"] == {"0": 7, "1": 5}
+    assert offsets(store) == {0: 7, 1: 5}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({"acme.visits[0]": 1, "0": 2}, "acme.visits[0] is named twice"),
+        ({"bolt.visits[0]": 1}, "acme.visits has no partition 0 of bolt.visits"),
+        ({"acme.visits[00]": 1}, "acme.visits has no lane acme.visits[00]"),
+        ({"x": 1}, "acme.visits has no lane x"),
+    ],
+)
+def test_a_lane_that_is_none_or_named_twice_is_refused(api, store, wanted, why):
+    answer = api("PUT", f"{PATH}/positions", json={"offsets": wanted})
+    assert (answer.status_code, answer.json()["detail"]) == (409, why)
+    assert offsets(store) == {0: 3, 1: 3}
+
+
 def test_a_dry_run_of_a_seek_counts_says_what_it_means_and_moves_nothing(api, store):
     before = store.revision()
     body = {"offsets": {"0": 7, "1": 1}, "dry_run": True}
@@ -128,7 +162,7 @@ def test_a_seek_to_where_the_log_is_not_does_nothing_at_all(api, store, wanted):
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"offsets": {}}, {"offsets": {"0": -1}}, {"offsets": {"x": 1}}, {"offsets": {"0": False}}],
+    [{}, {"offsets": {}}, {"offsets": {"0": -1}}, {"offsets": {"": 1}}, {"offsets": {"0": False}}],
 )
 def test_offsets_that_are_none_are_refused(api, store, body):
     assert api("PUT", f"{PATH}/positions", json=body).status_code == 422

@@ -163,7 +163,10 @@ def test_an_open_failure_is_an_alert(watcher, fail):
 
 def test_a_warning_that_is_mended_is_gone_at_the_next_look(watcher, store, clock, fail):
     number = fail()
-    stopped = (LaneFigures(0, 3, 9, failure=number), LaneFigures(1, 3, 9))
+    stopped = (
+        LaneFigures("acme.visits[0]", 3, 9, failure=number),
+        LaneFigures("acme.visits[1]", 3, 9),
+    )
     note = "partition 0: HandlerError: no JSON"
     told = figures(state="suspended 1/2", note=note, lanes=stopped)
     store.statistics.publish(report(told, at_s=clock.now_s()))
@@ -242,7 +245,9 @@ def test_a_store_that_does_not_answer_is_asked_again_by_the_next(watcher, store)
 def test_several_streams_are_summed_and_of_times_the_worst_is_shown(store):
     late = Spread(5, 0.05, 1.0, 0.3, 0.6, 0.8)
     two = [
-        figures(lanes=(LaneFigures(0, 1, 2, 9), LaneFigures(1, 1, 2))),
+        figures(
+            lanes=(LaneFigures("acme.visits[0]", 1, 2, 9), LaneFigures("acme.visits[1]", 1, 2))
+        ),
         figures(use_case="copy", lag_s=9.0, state="suspended 1/4", note="look", delay=late),
     ]
     shown = rows.tenant_row(store.registry.tenants()[0], two, 3)["figures"]

@@ -15,10 +15,11 @@ from headrace.errors import (
     TaskLost,
     WorkerKilled,
 )
+from headrace.model.lane_names import number_of
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, State, Tenant, Throttle
-from headrace.ports import Connections, TopicPartition, WaveResult, Written
+from headrace.ports import Connections, WaveResult, Written
 from headrace.sinks import SqlTable
 from headrace.spark.slice_errors import error_of
 from headrace.store import SqlPositionsFactory, open_store
@@ -183,7 +184,7 @@ class Stage:
             self.log.create_topic(f"{name}.visits", count)
             self.store.registry.add_tenant(Tenant(name))
             for partition in range(count):
-                self.ways[LaneId("keep", name, partition)] = [[0, -1]]
+                self.ways[LaneId("keep", name, f"{name}.visits[{partition}]")] = [[0, -1]]
         self.start()
 
     # what the driver is made of
@@ -252,7 +253,7 @@ class Stage:
         return any(trouble_of(row.value, now_s) == "kills" for row in rows)
 
     def rows(self, piece):
-        lane = self.log._lanes[TopicPartition(piece.topic, piece.lane.partition)]
+        lane = self.log._lanes[piece.lane.name]
         found = enumerate(lane.rows[piece.from_offset : piece.until_offset], piece.from_offset)
         return [(offset, row) for offset, row in found if row is not None]
 
@@ -276,7 +277,7 @@ class Stage:
 
     def wrote(self, rows):
         for row in rows:
-            lane = LaneId("keep", row["tenant"], row["lane"])
+            lane = LaneId("keep", row["tenant"], f"{row['tenant']}.visits[{row['lane']}]")
             self.counts[lane, row["place"]] += 1
             if lane in self.astray:
                 continue
@@ -311,7 +312,7 @@ class Stage:
             self.stale.setdefault(wave.id, set()).update(lanes)
 
     def end_of(self, lane):
-        return len(self.log._lanes[TopicPartition(f"{lane.tenant}.visits", lane.partition)].rows)
+        return len(self.log._lanes[lane.name].rows)
 
     # the end
 
@@ -368,7 +369,7 @@ class Stage:
             done = self.counts[lane, offset]
             if self.intends:
                 done = sum(
-                    (lane.tenant, lane.partition, offset)
+                    (lane.tenant, number_of(lane.name), offset)
                     == (row["tenant"], row["lane"], row["place"])
                     for rows in self.sink.kept.values()
                     for row in rows

@@ -9,7 +9,7 @@ from headrace.errors import (
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, StreamId, Throttle
 
-A0 = LaneId("keep", "acme", 0)
+A0 = LaneId("keep", "acme", "acme.visits[0]")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_replays_that_wait_are_not_forgotten_when_the_store_stumbles(stage_of):
     stage.store.progress.finish_intent = failing_once(stage.store.progress.finish_intent)
     turns(stage, 12)
     assert stage.store.progress.pending_intents() == []
-    assert stage.position(LaneId("keep", "bolt", 0)) == 1
+    assert stage.position(LaneId("keep", "bolt", "bolt.visits[0]")) == 1
 
 
 def failing_once(method, times=1):
@@ -106,7 +106,7 @@ def test_a_lane_sought_past_a_bad_record_is_not_stopped_by_a_slice_from_before(s
     put(stage, "acme", b"bad:inf", b"good", b"good")
     stage.turn()
     stage.fates = ["stays"]
-    stage.store.progress.seek(StreamId("keep", "acme"), {0: 1})
+    stage.store.progress.seek(StreamId("keep", "acme"), {"acme.visits[0]": 1})
     stage.sent(A0, 0, 1)
     stage.turn()
     turns(stage, 6)

@@ -52,7 +52,7 @@ class Till:
     def hand_over(self, name):
         """Somebody else had it meanwhile, or it was removed and added again."""
         held = HeldStream(Stream(name, "acme.visits"), Tenant("acme"), DEPLOYMENT, 1)
-        held.lanes[0] = Lane(0, 10**6)
+        held.lanes["acme.visits[0]"] = Lane(0, 10**6)
         held.cost = Cost(bytes_per_record=BYTES, seconds_per_record=0.01, seconds_per_slice=0.0)
         self.board.streams[name] = held
 
@@ -68,7 +68,7 @@ class Till:
 
     def start(self, name, size):
         self.waves += 1
-        piece = Slice(LaneId(*name, 0), "acme.visits", 0, size, 1)
+        piece = Slice(LaneId(*name, "acme.visits[0]"), "acme.visits", 0, size, 1)
         wave = Wave(f"w{self.waves}", name.use_case, (Bin((piece,), 1.0),), 1.0)
         self.accounts.started(wave, self.now_s)
         self.names[wave.id] = set(self._rates(self.board.streams[name]))
@@ -302,7 +302,7 @@ def test_who_runs_apart_and_has_to_be_ended_owes_for_the_time_it_had_the_slot(ap
     till = Till()
     held = till.board.streams[KEEP]
     held.apart = apart
-    piece = Slice(LaneId(*KEEP, 0), "acme.visits", 0, 10, 1)
+    piece = Slice(LaneId(*KEEP, "acme.visits[0]"), "acme.visits", 0, 10, 1)
     wave = Wave("w", "keep", (Bin((piece,), 0.1),), 1.0)
     till.accounts.started(wave, 0.0)
     till.accounts.returned(WaveResult(wave, (), 90.0, error_of(TaskLost("ended"))))

@@ -11,6 +11,7 @@ from headrace.errors import (
     StoreUnavailable,
     TaskLost,
 )
+from headrace.model.lane_names import number_of
 from headrace.model.receipts import Receipt
 from headrace.model.records import FailureState
 from headrace.model.streams import StreamId
@@ -132,7 +133,7 @@ def test_what_the_last_attempt_did_not_hear_of_is_told(world, monkeypatch, error
         first.append(wave.id)
         receipts = []
         for piece in wave.slices:
-            met = piece.lane.partition == 0
+            met = number_of(piece.lane.name) == 0
             why = None if met else error
             receipts.append(Receipt(piece, 0, committed=False, superseded=met, error=why))
         return WaveResult(wave, tuple(receipts), 0.0)
@@ -158,7 +159,7 @@ def test_what_somebody_else_came_past_is_not_told(world, monkeypatch):
     def run(engine, wave):
         result = whole(engine, wave)
         if not sought:
-            sought.append(world.store.progress.seek(StreamId("keep", "a"), {0: 3}))
+            sought.append(world.store.progress.seek(StreamId("keep", "a"), {"a.visits[0]": 3}))
             return WaveResult(wave, (), 0.0, error_of(TaskLost("its executor died")))
         return result
 

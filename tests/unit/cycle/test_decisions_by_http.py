@@ -6,13 +6,13 @@ from contextlib import nullcontext
 import httpx
 import pytest
 
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.redrive import Redriven
 from headrace.connectors.kafka.seals import Message, sealed
 from headrace.console.api import ApiParts, create_app
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.model.credentials import Role
-from headrace.ports import TopicPartition
 from headrace.testing.log_fake import Row
 
 SECRET = b"0123456789abcdef0123456789abcdef"

@@ -133,7 +133,7 @@ def test_a_driver_that_may_start_nothing_does_not_spin(running):
 
 def test_a_seek_is_followed_while_it_runs(running):
     running.turns()
-    running.store.progress.seek(ACME, {0: 2})
+    running.store.progress.seek(ACME, {"acme.visits[0]": 2})
     running.turns()
     assert [offset for tenant, offset in running.seen if tenant == "acme"] == [
         0, 1, 2, 3, 4, 2, 3, 4,
@@ -164,7 +164,7 @@ def test_a_slice_that_runs_while_its_lane_is_sought_to_its_beginning_commits_not
 
     def handler(table, _context):
         if not sought:
-            sought.append(world.store.progress.seek(ACME, {0: 0}))
+            sought.append(world.store.progress.seek(ACME, {"acme.visits[0]": 0}))
         seen.append(table["offset"].to_pylist())
         return pa.table({})
 
@@ -207,7 +207,7 @@ def test_a_topic_made_again_stops_its_stream_until_a_seek_decides(running):
     assert running.row("acme").state == "suspended"
     assert "TopicRecreated" in running.row("acme").note
     assert running.positions() == {("acme", 0): 5, ("bolt", 0): 3}
-    running.store.progress.seek(ACME, {0: 0})
+    running.store.progress.seek(ACME, {"acme.visits[0]": 0})
     running.store.registry.set_stream_state(ACME, State.ACTIVE)
     running.turns()
     assert running.positions()["acme", 0] == 9
@@ -261,7 +261,7 @@ def test_a_bad_record_suspends_its_stream_alone_and_is_kept(world):
     assert failure.slice.lane == world.lane("acme")
     assert world.row("acme").state == "suspended"
     assert "cannot read this" in world.row("acme").note
-    world.store.progress.seek(ACME, {0: 3})
+    world.store.progress.seek(ACME, {"acme.visits[0]": 3})
     world.store.registry.set_stream_state(ACME, State.ACTIVE)
     world.turns()
     assert world.positions()["acme", 0] == 5

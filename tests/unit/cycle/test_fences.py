@@ -120,7 +120,7 @@ def test_what_is_known_of_a_wave_does_not_wait_for_the_rest(moody, sink):
     moody.turns(3)
     assert moody.positions() == {("acme", 0): 0, ("bolt", 0): 3}
     (owed,) = moody.store.progress.pending_intents()
-    assert [str(piece.lane) for piece in owed.slices] == ["acme/keep/0"]
+    assert [str(piece.lane) for piece in owed.slices] == ["acme/keep/acme.visits[0]"]
     assert owed.bins[0].fence == sink.sites[0][1]
     moody.send("acme", 7)
     moody.send("bolt", 2)
@@ -146,7 +146,7 @@ def test_what_is_owed_is_found_by_the_next_life_of_the_driver(moody, sink):
 
 
 def test_a_part_of_a_wave_keeps_the_fence_of_each_bin():
-    lanes = [LaneId("keep", name, 0) for name in ("acme", "bolt", "cove")]
+    lanes = [LaneId("keep", name, f"{name}.visits[0]") for name in ("acme", "bolt", "cove")]
     slices = [Slice(lane, "t", 0, 1, 1) for lane in lanes]
     wave = Wave("w", "keep", (Bin(tuple(slices[:2]), 2.0, "a-0"), Bin((slices[2],), 1.0, "a-1")), 1)
     labels = {lane.stream: "" if lane.tenant == "acme" else "rest" for lane in lanes}

@@ -40,14 +40,16 @@ def checked(order=Order.LANE):
     return checker
 
 
-A0, A1 = LaneId("keep", "acme", 0), LaneId("keep", "acme", 1)
+A0, A1 = LaneId("keep", "acme", "acme.visits[0]"), LaneId("keep", "acme", "acme.visits[1]")
 
 
 def test_a_second_slice_of_a_lane_in_flight_is_caught():
     checker = checked()
     checker.start(a_wave("w1", A0))
     checker.start(a_wave("w2", A1))
-    with pytest.raises(AssertionError, match=r"acme/keep/0 is in flight twice.*w1.*w3"):
+    with pytest.raises(
+        AssertionError, match=r"acme/keep/acme\.visits\[0\] is in flight twice.*w1.*w3"
+    ):
         checker.start(a_wave("w3", A0))
     assert checker.most_waves == 2
 

@@ -104,7 +104,7 @@ def test_a_log_that_does_not_answer(world, beats, hang, call):
     # Whatever is asked of it is asked now.
     held = world.driver.board.streams["keep", "acme"]
     world.log.truncate("acme.visits", 0, 1)
-    world.driver.observer.doubt(held, held.lanes[0], "somebody said so")
+    world.driver.observer.doubt(held, held.lanes["acme.visits[0]"], "somebody said so")
     go_on(world, beats)
     assert world.log.asked[0] == call
     assert world.row("acme").state == "waiting"

@@ -6,11 +6,11 @@ import pytest
 
 from headrace.cycle.topics import WAITING_EVERY_S
 from headrace.errors import StoreUnavailable
+from headrace.model.lane_names import named, number_of
 from headrace.model.records import FailureState
 from headrace.model.streams import DataLossPolicy, Order, State, StreamId
 from headrace.operating.seeking import seek
 from headrace.policies.data_loss import CUT_PATIENCE_S
-from headrace.ports import TopicPartition
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
@@ -56,7 +56,7 @@ def until_it_counts_as_cut(world):
 def notes(world):
     return [
         (
-            failure.slice.lane.partition,
+            number_of(failure.slice.lane.name),
             failure.slice.from_offset,
             failure.slice.until_offset,
             failure.error.code,
@@ -166,7 +166,7 @@ def test_nothing_is_skipped_while_something_of_the_stream_runs(begun):
     world.send("acme", 4, partition=1)
     world.log.expire(TOPIC, 1, 3)
     held = world.driver.board.streams[ACME]
-    world.driver.observer.doubt(held, held.lanes[1], "somebody said so")
+    world.driver.observer.doubt(held, held.lanes[named(TOPIC, 1)], "somebody said so")
     world.turns(3)
     assert (notes(world), world.positions()["acme", 1]) == ([], 0)
     assert "as soon as nothing of the stream runs" in world.row("acme").note
@@ -227,7 +227,7 @@ def test_whoever_seeks_at_the_same_moment_wins(begun, monkeypatch):
 
     def late(stream, moves, failures, topic_id):
         monkeypatch.undo()
-        world.store.progress.seek(ACME, {0: 7})
+        world.store.progress.seek(ACME, {"acme.visits[0]": 7})
         return whole(stream, moves, failures, topic_id)
 
     monkeypatch.setattr(world.store.progress, "skip_lost", late)
@@ -274,7 +274,7 @@ def test_a_low_end_is_as_old_as_its_question_though_the_driver_slept_since(
     def start_offsets(partitions):
         """The second question of a look comes after its ends were told."""
         found = whole(partitions)
-        if sleeps_s and set(partitions) == {TopicPartition(TOPIC, 0)}:
+        if sleeps_s and set(partitions) == {named(TOPIC, 0)}:
             world.clock.move(sleeps_s.pop())
             if not sleeps_s:
                 world.log.replace_leader(TOPIC, 0)
@@ -337,7 +337,7 @@ def test_what_a_task_cannot_read_any_more_stops_its_stream_with_the_exact_offset
     assert world.row("acme").state == "suspended"
     assert "lost offsets 5 to 7 to retention" in stream(world).reason
     assert world.store.failures.every() == []
-    world.store.progress.seek(ACME, {0: 8})
+    world.store.progress.seek(ACME, {"acme.visits[0]": 8})
     world.store.registry.set_stream_state(ACME, State.ACTIVE)
     world.turns(8, seconds=1.0)
     assert world.positions()["acme", 0] == 10

@@ -7,11 +7,11 @@ from structlog.testing import capture_logs
 
 from headrace.cycle.mirror import AGAIN_S, EVERY_S, TROUBLE_S
 from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.model.lane_names import named
 from headrace.model.streams import State, StreamId
-from headrace.ports import TopicPartition
 from headrace.testing.mirror_fake import MemoryMirror
 
-ACME, BOLT = (TopicPartition(f"{name}.visits", 0) for name in ("acme", "bolt"))
+ACME, BOLT = (named(f"{name}.visits", 0) for name in ("acme", "bolt"))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_only_what_moved_is_shown_again(shown):
 
 def test_a_lane_that_was_sent_back_is_shown_where_it_is(shown):
     shown.store.registry.set_tenant_state("acme", State.SUSPENDED)
-    shown.store.progress.seek(StreamId("keep", "acme"), {0: 1})
+    shown.store.progress.seek(StreamId("keep", "acme"), {"acme.visits[0]": 1})
     turns(shown)
     assert shown.mirror.shown["keep"][ACME] == 1
 

@@ -7,8 +7,8 @@ import pytest
 from headrace.cycle.ends import LIVELY_S, SWEPT_PER_S
 from headrace.cycle.topics import TOPICS_EVERY_S, TOPICS_PER_S
 from headrace.errors import ConfigError
+from headrace.model.lane_names import named, number_of
 from headrace.model.streams import Order, State, StreamId, Tenant
-from headrace.ports import TopicPartition
 from headrace.testing.log_fake import MemoryLog, Row
 
 KEEP, OTHER = "keep", "other"
@@ -74,7 +74,7 @@ def test_a_lane_with_a_new_record_is_asked_every_turn_from_then_on(idle, monkeyp
     assert world.positions()["t7", 0] == 1
     world.log.forget()
     world.turns(20)
-    assert world.log.ends.pop(TopicPartition("t7.visits", 0)) == 20
+    assert world.log.ends.pop(named("t7.visits", 0)) == 20
     assert max(world.log.ends.values()) <= 2
 
 
@@ -86,7 +86,7 @@ def test_a_lane_is_left_in_peace_again_when_it_had_no_record_for_long(idle, monk
     world.clock.move(LIVELY_S)
     world.log.forget()
     world.turns(20)
-    assert world.log.ends[TopicPartition("t7.visits", 0)] <= 2
+    assert world.log.ends[named("t7.visits", 0)] <= 2
     assert world.driver.observer.quiet
 
 
@@ -119,10 +119,10 @@ def test_a_stream_whose_order_goes_over_all_lanes_is_asked_as_a_whole(idle, monk
     world.log.append("t2.visits", 0, [Row(b"new", timestamp_ms=2000)])
     world.turns(25)
     (wave,) = world.engine.started
-    assert {piece.lane.partition for piece in wave.slices} == {0, 3}
+    assert {number_of(piece.lane.name) for piece in wave.slices} == {0, 3}
     world.log.forget()
     world.turns(5)
-    assert {world.log.ends[TopicPartition("t2.visits", number)] for number in range(5)} <= {5, 6}
+    assert {world.log.ends[named("t2.visits", number)] for number in range(5)} <= {5, 6}
 
 
 def test_use_cases_on_the_same_topics_share_one_answer(world):
@@ -134,7 +134,7 @@ def test_use_cases_on_the_same_topics_share_one_answer(world):
     world.turns(2)
     world.log.forget()
     world.turns(1)
-    assert world.log.ends == {TopicPartition("acme.visits", 0): 1}
+    assert world.log.ends == {named("acme.visits", 0): 1}
     assert world.log.end_calls == 1
 
 
@@ -149,7 +149,7 @@ def test_a_lane_of_a_removed_stream_is_asked_no_more_unless_another_use_case_rea
     world.turns(1)
     world.log.forget()
     world.turns(1)
-    assert world.log.ends == {TopicPartition("acme.visits", 0): 1}
+    assert world.log.ends == {named("acme.visits", 0): 1}
     world.store.registry.set_stream_state(StreamId(KEEP, "acme"), State.REMOVED)
     world.turns(1)
     world.log.forget()

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.cycle.ends import BLIND_S
 from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
+from headrace.model.lane_names import number_of
 from headrace.model.streams import Guarantee, Order
 from headrace.testing.log_fake import MemoryLog, Row
 
@@ -24,11 +25,11 @@ class SlowLog(MemoryLog):
         self.between = lambda: None
         self.backwards = False
 
-    def end_offsets(self, partitions):
+    def end_offsets(self, lanes):
         found = {}
-        for partition in sorted(partitions, reverse=self.backwards):
-            found |= super().end_offsets([partition])
-            if partition.topic == TOPIC:
+        for lane in sorted(lanes, reverse=self.backwards):
+            found |= super().end_offsets([lane])
+            if lane.startswith(TOPIC):
                 self.between()
         return found
 
@@ -213,7 +214,7 @@ def test_whatever_answers_when_effects_are_in_the_order_of_sending(strict, world
     world.turns()
 
     def anything():
-        lanes = [lane.partition for lane in case.log._lanes if lane.topic == TOPIC]
+        lanes = [number_of(lane) for lane in case.log.topics([TOPIC])[TOPIC].lanes]
         for _ in range(rng.randint(0, 2)):
             case.send(rng.choice(lanes), records=rng.choice([1, 1, 2, 90]))
         if rng.random() < 0.05:
@@ -226,8 +227,8 @@ def test_whatever_answers_when_effects_are_in_the_order_of_sending(strict, world
         if rng.random() < 0.05:
             world.start()
     case.log.between = lambda: None
-    for left in [lane for lane in case.log._lanes if lane.topic == TOPIC]:
-        back(case, left.partition)
+    for left in case.log.topics([TOPIC])[TOPIC].lanes:
+        back(case, number_of(left))
     world.turns(80)
     assert list(dict.fromkeys(case.made)) == list(range(1, case.sent + 1))
 

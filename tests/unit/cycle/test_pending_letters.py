@@ -81,7 +81,7 @@ def test_a_position_moves_when_its_letter_is_kept_and_not_before(world, later):
 
 def test_a_letter_of_a_lane_that_is_sought_meanwhile_moves_nothing(world, later):
     thread = later("acme")
-    world.store.progress.seek(ACME, {0: 0})
+    world.store.progress.seek(ACME, {"acme.visits[0]": 0})
     world.turns()
     assert at(world) == {"acme": 1}
     thread.go_on()
@@ -160,10 +160,10 @@ def test_what_brokers_do_not_take_comes_behind_all_others(world, later):
     thread.go_on()
     world.turns(1)
     assert set(at(world).values()) == {1}
-    (slow,) = (name for name in NAMES if world.driver.board.streams["keep", name].lanes[0].tries)
+    (slow,) = (name for name in NAMES if world.driver.board.lane(world.lane(name)).tries)
     world.tenant("late", 3)
     world.turns(3, seconds=1.0)
-    assert world.driver.board.streams["keep", slow].lanes[0].aside == 1
+    assert world.driver.board.lane(world.lane(slow)).aside == 1
     thread.go_on()
     world.turns(1)
     thread.go_on()
@@ -247,7 +247,7 @@ def test_a_tenant_with_many_lanes_leaves_room_for_the_letters_of_others(
     world.turns(3, seconds=1.0)
     world.tenant("bolt", 3)
     world.turns(3, seconds=1.0)
-    assert world.driver.board.streams["keep", "bolt"].lanes[0].aside == 1
+    assert world.driver.board.lane(world.lane("bolt")).aside == 1
     for _ in range(40):
         while thread.jobs:
             thread.go_on()

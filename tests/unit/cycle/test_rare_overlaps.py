@@ -131,7 +131,7 @@ def test_a_bad_record_behind_a_seek_lets_nobody_skip_what_is_before_it(world):
 
     def handler(table, context):
         if not sought:
-            sought.append(world.store.progress.seek(ACME, {0: 4}))
+            sought.append(world.store.progress.seek(ACME, {"acme.visits[0]": 4}))
         values = table["offset"].to_pylist()
         if 7 in values:
             raise context.bad_record(values.index(7), "bad")

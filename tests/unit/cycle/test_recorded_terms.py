@@ -308,10 +308,10 @@ def test_what_waits_for_its_version_is_done_when_that_is_deployed_again(world):
 
 def test_what_waits_for_its_version_is_given_up_by_a_seek_to_another_place(world):
     elsewhere(world)
-    world.store.progress.seek(StreamId("keep", "a"), {0: 0})
+    world.store.progress.seek(StreamId("keep", "a"), {"a.visits[0]": 0})
     world.turns(3)
     assert world.row("a").state == "waiting"
-    world.store.progress.seek(StreamId("keep", "a"), {0: 5})
+    world.store.progress.seek(StreamId("keep", "a"), {"a.visits[0]": 5})
     world.turns(20, 1.0)
     assert effects(world, "a", "other") == list(range(5, 12))
     assert world.store.progress.pending_intents() == []

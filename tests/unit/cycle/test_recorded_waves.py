@@ -93,7 +93,7 @@ def serving(world, handler=offsets, tenants="abc", **options):
 
 
 def is_free(world, tenant):
-    return world.driver.board.lane(LaneId("keep", tenant, 0)).wave is None
+    return world.driver.board.lane(LaneId("keep", tenant, f"{tenant}.visits[0]")).wave is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_lane_that_was_sought_while_its_wave_ran_holds_up_nobody(world):
         if context.tenant == "a":
             raise context.bad_record(0, "bad")
         if context.tenant == "c" and not sought:
-            sought.append(world.store.progress.seek(StreamId("keep", "c"), {0: 2}))
+            sought.append(world.store.progress.seek(StreamId("keep", "c"), {"c.visits[0]": 2}))
         return offsets(table, context)
 
     serving(world, handler).start()
@@ -141,7 +141,7 @@ def test_a_lane_sought_to_where_its_recorded_slice_begins_runs_that_slice_and_no
     def handler(table, context):
         calls.append((context.tenant, table["offset"].to_pylist()))
         if context.tenant == "c" and not sought:
-            sought.append(world.store.progress.seek(StreamId("keep", "c"), {0: 0}))
+            sought.append(world.store.progress.seek(StreamId("keep", "c"), {"c.visits[0]": 0}))
             world.send("c", 20)
         return offsets(table, context)
 
@@ -154,7 +154,7 @@ def test_a_lane_sought_to_where_its_recorded_slice_begins_runs_that_slice_and_no
 
 def test_a_lane_that_a_replay_does_not_need_is_free(world):
     serving(world).killed_after_writing()
-    world.store.progress.seek(StreamId("keep", "a"), {0: 2})
+    world.store.progress.seek(StreamId("keep", "a"), {"a.visits[0]": 2})
     world.start()
     world.turns(5)
     assert is_free(world, "a")
@@ -264,7 +264,7 @@ def test_nothing_runs_on_a_topic_that_was_made_again_until_a_person_came(world):
     world.turns(40, 1.0)
     assert world.row("a").state == "suspended"
     assert seen == [b"old"] * 10
-    world.store.progress.seek(StreamId("keep", "a"), {0: 0})
+    world.store.progress.seek(StreamId("keep", "a"), {"a.visits[0]": 0})
     world.store.registry.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
     world.turns(40, 1.0)
     assert seen == [b"old"] * 10 + [b"new"] * 30

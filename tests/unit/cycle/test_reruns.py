@@ -127,7 +127,8 @@ def test_two_that_begin_at_the_same_time_have_names_of_their_own(live, monkeypat
     ends = {
         deployment.use_case: deployment.until for deployment in live.store.registry.deployments()
     }
-    assert ends == {"keep": None, "keep~1": {0: 10, 1: 4}, "keep~2": {0: 10, 1: 4}}
+    whole = {"acme.visits[0]": 10, "acme.visits[1]": 4}
+    assert ends == {"keep": None, "keep~1": whole, "keep~2": whole}
 
 
 def test_a_version_that_is_deployed_while_a_rerun_begins_is_what_it_runs(live, monkeypatch):
@@ -137,7 +138,7 @@ def test_a_version_that_is_deployed_while_a_rerun_begins_is_what_it_runs(live, m
     begin(live.store, wanted, 0.2)
     (_, made) = live.store.registry.deployments()
     assert (made.use_case, made.digest) == ("keep~1", newer.digest)
-    assert made.until == {0: 10, 1: 4}
+    assert made.until == {"acme.visits[0]": 10, "acme.visits[1]": 4}
 
 
 def test_a_rerun_ends_where_it_is_told(live):
@@ -186,7 +187,9 @@ def test_a_range_reaches_no_further_than_the_stream_and_says_how_much_it_is(live
     live.send("acme", 5)
     found = range_of(live.store, live.log, ACME, "2", "latest")
     assert found == RerunRange(
-        ACME, {0: (2, 10), 1: (2, 4)}, live.store.registry.streams()[0].topic_id
+        ACME,
+        {"acme.visits[0]": (2, 10), "acme.visits[1]": (2, 4)},
+        live.store.registry.streams()[0].topic_id,
     )
     assert found.offsets == 10
 
@@ -226,7 +229,7 @@ def test_what_retention_takes_from_a_rerun_stops_it_alone(live):
 
 
 def test_what_retention_takes_where_a_rerun_has_nothing_to_read_does_not_stop_it(live):
-    begin(live.store, RerunRange(ACME, {1: (0, 4)}), 0.2)
+    begin(live.store, RerunRange(ACME, {"acme.visits[1]": (0, 4)}), 0.2)
     take(live)
     live.engine.paused = True
     live.turns(2)  # by now it knows partition 0, of which it reads nothing
@@ -272,10 +275,12 @@ def test_a_rerun_is_not_mirrored(live):
 
 
 def test_a_rerun_goes_on_with_the_new_version_and_keeps_its_range_and_share():
-    old = Deployment("keep~1", "a.py", "1", "{tenant}.x", share=0.25, until={0: 7}, retries=1)
+    old = Deployment(
+        "keep~1", "a.py", "1", "{tenant}.x", share=0.25, until={"acme.visits[0]": 7}, retries=1
+    )
     new = Deployment("keep", "b.py", "2", "{tenant}.x", retries=5)
     made = renewed_by(new, old)
-    assert (made.use_case, made.share, made.until) == ("keep~1", 0.25, {0: 7})
+    assert (made.use_case, made.share, made.until) == ("keep~1", 0.25, {"acme.visits[0]": 7})
     assert (made.module, made.digest, made.retries) == ("b.py", "2", 5)
 
 

@@ -10,6 +10,7 @@ import pytest
 from headrace.demo.poster import POSTED, Poster, posted
 from headrace.demo.visits import LANES, read_visits, unsent
 from headrace.errors import BrokerUnavailable
+from headrace.model.lane_names import named
 
 KEYS = {tenant: f"hr_{tenant}" for tenant in POSTED}
 
@@ -31,7 +32,7 @@ class Gateway:
                 visit = next(known for known in VISITS if known.line == json.loads(line)["line"])
                 assert authorization == f"Bearer {KEYS[visit.tenant]}"
                 self.lines.append(visit.line)
-                lane = next(own for own in LANES if own == (visit.topic, visit.partition))
+                lane = next(own for own in LANES if own == named(visit.topic, visit.partition))
                 self.lanes[lane] += 1
         return status
 

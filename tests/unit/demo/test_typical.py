@@ -9,7 +9,9 @@ from headrace.model.streams import LaneId, Slice
 
 
 def wave(tenant, *stamps_s):
-    piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 0, len(stamps_s), 1)
+    piece = Slice(
+        LaneId("score", tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 0, len(stamps_s), 1
+    )
     receipt = SimpleNamespace(slice=piece, records=len(stamps_s), timestamps_s=stamps_s)
     return SimpleNamespace(receipts=[receipt])
 

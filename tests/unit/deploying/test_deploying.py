@@ -70,7 +70,7 @@ def test_a_rerun_that_ends_while_its_use_case_is_deployed_does_not_begin_again(
 ):
     write(tmp_path, names=("one",))
     deploy(settings(), load(settings(), tmp_path), store.registry)
-    rerun = replace(deployment_of(store), use_case="one~1", until={0: 5})
+    rerun = replace(deployment_of(store), use_case="one~1", until={"acme.visits[0]": 5})
     store.registry.deploy(rerun)
     write(tmp_path, names=("one",), answer="2")
     after_look(monkeypatch, store, number, lambda: store.registry.deploy(replace(rerun, until={})))
@@ -82,7 +82,9 @@ def with_rerun(folder, store):
     """A use case that is deployed, and a rerun of it that goes on."""
     write(folder, names=("one",), answer="1")
     deploy(settings(), load(settings(), folder), store.registry)
-    store.registry.deploy(replace(deployment_of(store), use_case="one~1", until={0: 5}))
+    store.registry.deploy(
+        replace(deployment_of(store), use_case="one~1", until={"acme.visits[0]": 5})
+    )
 
 
 @pytest.mark.parametrize("number", range(1, 5))

@@ -634,8 +634,8 @@ def test_a_wave_in_flight_keeps_its_version_until_it_is_over(tmp_path, store, as
 def recorded(store, terms):
     """A wave that was written down, of a tenant that is suspended."""
     (stream,) = (stream for stream in store.registry.streams() if stream.id.use_case == "one")
-    store.progress.start_lanes([LaneStart(stream.id, "id", {0: 0})])
-    piece = Slice(LaneId("one", "acme", 0), stream.topic, 0, 5, stream.epoch)
+    store.progress.start_lanes([LaneStart(stream.id, "id", {f"{stream.id.tenant}.visits[0]": 0})])
+    piece = Slice(LaneId("one", "acme", f"{stream.topic}[0]"), stream.topic, 0, 5, stream.epoch)
     wave = Wave("w0", "one", (Bin((piece,), 1.0),), 1.0, terms=terms)
     assert store.progress.record_intent(wave, "d1")
     return wave
@@ -685,7 +685,7 @@ def test_a_rerun_that_is_done_takes_its_version_along(tmp_path, store, assembly)
     one = deployed(tmp_path, store)["one"]
     names = [f"one~{number}" for number in range(1, 4)]
     for name in names:
-        rerun = replace(one, use_case=name, until={0: 5})
+        rerun = replace(one, use_case=name, until={"acme.visits[0]": 5})
         store.registry.deploy(rerun, anew=True)
         taken(assembly)
         assert name in running(assembly)

@@ -29,7 +29,7 @@ def store():
     store = MemoryStore()
     store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
     store.registry.add_tenant(Tenant("acme"))
-    store.progress.start_lanes([LaneStart(ACME, "id", {0: 3})])
+    store.progress.start_lanes([LaneStart(ACME, "id", {"acme.visits[0]": 3})])
     return store
 
 
@@ -37,7 +37,7 @@ def store():
 def fail(store):
     def keep(**error):
         given = {"temporary": False, "code": "HandlerError", "message": "no", "offset": 3}
-        piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, 1)
+        piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1)
         failure = Failure(piece, SliceError(**given | error), 5.0, 4)
         return store.failures.one(store.failures.keep(failure))
 
@@ -76,7 +76,7 @@ def test_each_reason_not_to_skip_is_named_before_anything_is_done(store, fail):
     with pytest.raises(ConfigError, match="names no record"):
         check_skip(store, nameless, whole_slice=False)
     check_skip(store, nameless, whole_slice=True)
-    store.progress.seek(ACME, {0: 5})
+    store.progress.seek(ACME, {"acme.visits[0]": 5})
     with pytest.raises(ConfigError, match="reads next at 5"):
         check_skip(store, failure, whole_slice=False)
     with pytest.raises(ConfigError, match="not open any more"):

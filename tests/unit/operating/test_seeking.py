@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.errors import ConfigError, LeaderUnknown, UnknownName
+from headrace.model.lane_names import number_of
 from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import Guarantee, State, StreamId, Tenant
 from headrace.operating.again import consequences
@@ -20,7 +21,9 @@ def store():
     store = MemoryStore()
     store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
     store.registry.add_tenant(Tenant("acme"))
-    store.progress.start_lanes([LaneStart(ACME, "topic-1", {0: 3, 1: 3})])
+    store.progress.start_lanes(
+        [LaneStart(ACME, "topic-1", {"acme.visits[0]": 3, "acme.visits[1]": 3})]
+    )
     return store
 
 
@@ -40,7 +43,7 @@ def topic_id(log):
 
 def offsets(store):
     return {
-        position.lane.partition: position.next_offset
+        number_of(position.lane.name): position.next_offset
         for position in store.progress.load_positions([ACME])
     }
 
@@ -88,9 +91,12 @@ def test_a_stream_that_nobody_added_or_without_a_topic_is_refused(store, log):
 @pytest.mark.parametrize(
     ("to", "shifts"),
     [
-        ("earliest", {0: Shift(3, 0, 3, 0), 1: Shift(3, 0, 3, 0)}),
-        ("latest", {0: Shift(3, 9, 0, 6), 1: Shift(3, 9, 0, 6)}),
-        ({0: 1, 1: 3}, {0: Shift(3, 1, 2, 0), 1: Shift(3, 3, 0, 0)}),
+        ("earliest", {"acme.visits[0]": Shift(3, 0, 3, 0), "acme.visits[1]": Shift(3, 0, 3, 0)}),
+        ("latest", {"acme.visits[0]": Shift(3, 9, 0, 6), "acme.visits[1]": Shift(3, 9, 0, 6)}),
+        (
+            {"0": 1, "acme.visits[1]": 3},
+            {"acme.visits[0]": Shift(3, 1, 2, 0), "acme.visits[1]": Shift(3, 3, 0, 0)},
+        ),
     ],
 )
 def test_a_plan_says_how_much_comes_again_and_does_nothing(store, log, to, shifts):
@@ -113,15 +119,15 @@ def test_what_kafka_lost_neither_comes_again_nor_is_passed_over(store, log):
     log.expire("acme.visits", 0, 2)
     log.expire("acme.visits", 1, 5)
     assert planned(store, log, ACME, "earliest").shifts == {
-        0: Shift(3, 2, 1, 0),
-        1: Shift(3, 5, 0, 0),
+        "acme.visits[0]": Shift(3, 2, 1, 0),
+        "acme.visits[1]": Shift(3, 5, 0, 0),
     }
 
 
 def test_of_a_topic_that_was_made_again_nothing_was_read_before(store, log):
     made_again(log, 2)
     assert planned(store, log, ACME, "earliest").shifts == dict.fromkeys(
-        (0, 1), Shift(None, 0, 0, 0)
+        ("acme.visits[0]", "acme.visits[1]"), Shift(None, 0, 0, 0)
     )
     assert planned(store, log, ACME, "4").passed == 8
 
@@ -199,11 +205,11 @@ def test_the_store_is_told_in_which_topic_the_offsets_are(store, log):
 def test_of_a_topic_that_was_made_again_no_lane_keeps_an_offset_of_the_old_one(store, log):
     made_again(log, 2)
     with pytest.raises(ConfigError, match="made again; seek all of its partitions, also 1"):
-        seek(store, log, ACME, {0: 5})
+        seek(store, log, ACME, {"0": 5})
     assert offsets(store) == {0: 3, 1: 3}
 
 
 def test_lanes_of_partitions_that_are_gone_would_begin_at_the_beginning(store, log):
     made_again(log, 1)
-    assert seek(store, log, ACME, "5") == {0: 5}
+    assert seek(store, log, ACME, "5") == {"acme.visits[0]": 5}
     assert offsets(store) == {0: 5, 1: 0}

@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from headrace.model.lane_names import number_of
 from headrace.model.plans import Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import Order, Slice, StreamId
 from headrace.model.waves import Bin
@@ -72,7 +73,7 @@ class Handler:
     def view(self, now_s: float) -> StreamView:
         """What the planner is shown."""
         lanes = tuple(
-            LaneView(number, position, self.end(now_s), number in self.running)
+            LaneView(f"calls[{number}]", position, self.end(now_s), number in self.running)
             for number, position in enumerate(self.positions)
         )
         return StreamView(
@@ -159,7 +160,7 @@ class Play:
         left_s, came_back, merged = self.limits.bin_budget_s, [], {}
         for piece in planned.slices:
             handler = self.streams[piece.lane.stream]
-            handler.running.add(piece.lane.partition)
+            handler.running.add(number_of(piece.lane.name))
             cost = handler.cost
             played = Played(piece, cost.seconds_per_slice + piece.size * cost.seconds_per_record)
             came_back.append(played)
@@ -213,7 +214,7 @@ class Play:
 
     def _take(self, played: Played) -> None:
         handler = self.streams[played.slice.lane.stream]
-        partition = played.slice.lane.partition
+        partition = number_of(played.slice.lane.name)
         handler.running.discard(partition)
         most_s = CREDIT_BINS * self.limits.bin_budget_s
         handler.credit_s = settled(handler.credit_s, played.predicted_s, played.seconds, most_s)

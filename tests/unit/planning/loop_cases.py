@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from headrace.model.lane_names import number_of
 from headrace.model.plans import Cost, LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Bin
@@ -59,7 +60,12 @@ class Tenant:
             self.stream,
             f"{self.name}.visits",
             tuple(
-                LaneView(number, position, position + ENDLESS, number in self.running)
+                LaneView(
+                    f"{self.name}.visits[{number}]",
+                    position,
+                    position + ENDLESS,
+                    number in self.running,
+                )
                 for number, position in enumerate(self.positions)
             ),
             weight=self.weight,
@@ -148,7 +154,7 @@ class Loop:
         left_s, came_back = self.limits.bin_budget_s, []
         for piece in planned.slices:
             tenant = self.tenants[piece.lane.stream]
-            tenant.running.add(piece.lane.partition)
+            tenant.running.add(number_of(piece.lane.name))
             done = _run(piece, tenant, self.turn, left_s)
             left_s -= done.seconds
             came_back.append(done)
@@ -159,7 +165,7 @@ class Loop:
         self.now_s, _, came_back = heappop(self.flights)
         most_s = CREDIT_BINS * self.limits.bin_budget_s
         for done in came_back:
-            partition = done.slice.lane.partition
+            partition = number_of(done.slice.lane.name)
             tenant = self.tenants[done.slice.lane.stream]
             tenant.running.remove(partition)
             tenant.positions[partition] += done.records

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headrace.model.lane_names import number_of
 from headrace.model.plans import Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import Order, Slice, StreamId
 from headrace.planning import check, plan
@@ -61,7 +62,12 @@ class Merged:
     def view(self) -> StreamView:
         """What the planner is shown."""
         lanes = tuple(
-            LaneView(number, self.positions[number], len(times), taken=self.taken[number])
+            LaneView(
+                f"merged.visits[{number}]",
+                self.positions[number],
+                len(times),
+                taken=self.taken[number],
+            )
             for number, times in enumerate(self.happened_s)
         )
         return StreamView(
@@ -84,8 +90,8 @@ class Merged:
         planned = sum(piece.size for piece in slices)
         self.taken = [0] * len(self.happened_s)
         for piece, upto in zip(slices, reached, strict=True):
-            self.positions[piece.lane.partition] = upto
-            self.taken[piece.lane.partition] = upto - piece.from_offset
+            self.positions[number_of(piece.lane.name)] = upto
+            self.taken[number_of(piece.lane.name)] = upto - piece.from_offset
         records = sum(self.taken)
         assert records, "every call makes progress"
         seconds = self.fixed_s + records * self.record_s
@@ -95,9 +101,9 @@ class Merged:
         self.ran.append((self.now_s, records, planned, seconds))
 
     def _reached(self, slices: Sequence[Slice]) -> list[int]:
-        times = [self.happened_s[piece.lane.partition] for piece in slices]
+        times = [self.happened_s[number_of(piece.lane.name)] for piece in slices]
         going = [
-            (lane_s[piece.until_offset - 1], piece.lane.partition)
+            (lane_s[piece.until_offset - 1], number_of(piece.lane.name))
             for piece, lane_s in zip(slices, times, strict=True)
             if piece.more
         ]
@@ -108,7 +114,7 @@ class Merged:
                 horizon,
                 piece.from_offset,
                 piece.until_offset,
-                key=lambda at_s, lane=piece.lane.partition: (at_s, lane),  # type: ignore[misc]
+                key=lambda at_s, name=piece.lane.name: (at_s, number_of(name)),  # type: ignore[misc]
             )
             for piece, lane_s in zip(slices, times, strict=True)
         ]

@@ -30,7 +30,9 @@ def cost(record_s: float = 0.001, slice_s: float = 0.0, **more: Any) -> Cost:
 
 def stream(tenant: str, *lags: int, use_case: str = "score", **more: Any) -> StreamView:
     """A stream with a lane for each lag, at position 100, a millisecond a record."""
-    lanes = tuple(LaneView(number, 100, 100 + lag) for number, lag in enumerate(lags))
+    lanes = tuple(
+        LaneView(f"{tenant}.visits[{number}]", 100, 100 + lag) for number, lag in enumerate(lags)
+    )
     view = StreamView(StreamId(use_case, tenant), f"{tenant}.visits", lanes, epoch=3, cost=cost())
     return replace(view, **more)
 
@@ -72,7 +74,7 @@ def started(asked: Snapshot, made: Plan) -> Snapshot:
             replace(
                 view,
                 lanes=tuple(
-                    replace(lane, in_flight=lane.in_flight or (*view.id, lane.partition) in taken)
+                    replace(lane, in_flight=lane.in_flight or (*view.id, lane.name) in taken)
                     for lane in view.lanes
                 ),
             )
@@ -95,7 +97,7 @@ def finished(asked: Snapshot, made: Plan) -> Snapshot:
                 lanes=tuple(
                     replace(
                         lane,
-                        position=reached.get((*view.id, lane.partition), lane.position),  # type: ignore[call-overload]
+                        position=reached.get((*view.id, lane.name), lane.position),  # type: ignore[call-overload]
                     )
                     for lane in view.lanes
                 ),
@@ -140,11 +142,11 @@ costs = st.builds(
 
 
 @st.composite
-def lane_views(draw: st.DrawFn, partition: int) -> LaneView:
+def lane_views(draw: st.DrawFn, name: str) -> LaneView:
     position = draw(st.integers(0, 10**6))
     lag = draw(st.one_of(st.integers(0, 5), st.integers(0, 10**6)))
     in_flight, goes_on = draw(st.integers(0, 4)) == 0, draw(st.integers(0, 4)) == 0
-    return LaneView(partition, position, position + lag, in_flight, goes_on)
+    return LaneView(name, position, position + lag, in_flight, goes_on)
 
 
 @st.composite
@@ -154,7 +156,7 @@ def stream_views(draw: st.DrawFn, name: StreamId) -> StreamView:
     return StreamView(
         id=name,
         topic=f"{name.tenant}.visits",
-        lanes=tuple(draw(lane_views(partition)) for partition in range(count)),
+        lanes=tuple(draw(lane_views(f"{name.tenant}.visits[{number}]")) for number in range(count)),
         order=draw(st.sampled_from(Order)),
         epoch=draw(st.integers(0, 3)),
         weight=draw(st.sampled_from([0.1, 1.0, 1.0, 5.0])),

@@ -13,7 +13,11 @@ from headrace.model.streams import LaneId, Order, Slice, StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.planning import FaultKind, check
 
-LANES = (LaneView(0, 100, 110), LaneView(1, 100, 110), LaneView(2, 100, 110, in_flight=True))
+LANES = (
+    LaneView("a.visits[0]", 100, 110),
+    LaneView("a.visits[1]", 100, 110),
+    LaneView("a.visits[2]", 100, 110, in_flight=True),
+)
 #: a: three lanes, one of them running. s: two lanes in one order. d: one record is over the
 #: budget. w: a flood. h, i: suspected
 ASKED = snapshot(
@@ -31,7 +35,7 @@ ASKED = snapshot(
 
 
 def piece(tenant: str = "a", partition: int = 0, until: int = 105, **more: object) -> Slice:
-    lane = LaneId("score", tenant, partition)
+    lane = LaneId("score", tenant, f"{tenant}.visits[{partition}]")
     made = Slice(lane, f"{tenant}.visits", 100, until, epoch=3, more=until < 110)
     return replace(made, **more)  # type: ignore[arg-type]
 
@@ -82,7 +86,7 @@ PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.EMPTY_SLICE: lambda: (ASKED, of(piece(until=100))),
     FaultKind.WRONG_MORE: lambda: (ASKED, of(piece(more=False))),
     FaultKind.TOO_MANY_RECORDS: lambda: (
-        asked(lanes=(LaneView(0, 100, 900),)),
+        asked(lanes=(LaneView("a.visits[0]", 100, 900),)),
         of(piece(until=151, more=True)),
     ),
     FaultKind.TOO_MANY_BYTES: lambda: (

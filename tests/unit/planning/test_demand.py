@@ -48,7 +48,7 @@ def test_all_that_is_wanted_fits_the_room_it_asks_for(asked: Snapshot) -> None:
 def test_the_lane_that_begins_moves_on_and_none_is_last_for_long() -> None:
     waits = [0] * 5
     for position in range(60):
-        first = rotation([LaneView(0, position, position)], 5)
+        first = rotation([LaneView("a[0]", position, position)], 5)
         waits = [0 if lane == first else wait + 1 for lane, wait in enumerate(waits)]
         assert max(waits) < 20
 
@@ -58,7 +58,7 @@ def test_an_idle_stream_asks_for_nothing() -> None:
 
 
 def test_one_order_waits_for_every_lane_that_runs() -> None:
-    lanes = (LaneView(0, 0, 5), LaneView(1, 5, 5, in_flight=True))
+    lanes = (LaneView("a[0]", 0, 5), LaneView("a[1]", 5, 5, in_flight=True))
     assert find_demands(snapshot(stream("a", order=Order.STREAM, lanes=lanes))) == []
 
 

@@ -126,7 +126,7 @@ def test_a_backlog_over_a_thousand_lanes_is_soon_read_in_long_slices() -> None:
             StreamView(
                 StreamId("score", f"t{number:03}"),
                 f"t{number:03}.visits",
-                (LaneView(0, positions[number], records),),
+                (LaneView(f"t{number:03}.visits[0]", positions[number], records),),
                 cost=costs[number],
                 credit_s=credit_s[number],
             )

@@ -109,7 +109,9 @@ def test_a_plan_of_merged_lanes_is_predicted_as_one_call() -> None:
 def test_lanes_are_divided_half_alike_and_half_as_the_last_call_took(
     drawn: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    lanes = [LaneView(number, 0, 99, taken=taken) for number, (_, taken) in enumerate(drawn)]
+    lanes = [
+        LaneView(f"a[{number}]", 0, 99, taken=taken) for number, (_, taken) in enumerate(drawn)
+    ]
     most = [some for some, _ in drawn]
     total = data.draw(st.integers(len(most), sum(most)))
     chosen = by_pull(lanes, most, total)
@@ -120,5 +122,7 @@ def test_lanes_are_divided_half_alike_and_half_as_the_last_call_took(
 
 
 def test_the_lane_that_had_all_old_records_has_half_of_the_next_slices() -> None:
-    lanes = [LaneView(number, 0, 10**6, taken=90 if number == 1 else 0) for number in range(10)]
+    lanes = [
+        LaneView(f"a[{number}]", 0, 10**6, taken=90 if number == 1 else 0) for number in range(10)
+    ]
     assert by_pull(lanes, [10**6] * 10, 1_000) == [50, 550, *[50] * 8]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,7 +22,7 @@ from planning_cases import (
 )
 
 import headrace.planning
-from headrace.model.plans import Cost, LaneView, Snapshot, StreamView
+from headrace.model.plans import Cost, LaneView, Snapshot
 from headrace.model.streams import Order
 from headrace.planning import plan
 
@@ -42,11 +41,10 @@ def test_a_plan_has_no_fault(asked: Snapshot) -> None:
 
 @given(asked=snapshots(), seed=st.integers(0, 99))
 @QUICK
-def test_the_order_of_the_snapshot_does_not_matter(asked: Snapshot, seed: int) -> None:
+def test_the_order_of_streams_in_the_snapshot_does_not_matter(asked: Snapshot, seed: int) -> None:
     shuffled = list(asked.streams)
     random.Random(seed).shuffle(shuffled)
-    turned = tuple(_turned(view) for view in shuffled)
-    again = Snapshot(asked.turn, turned, asked.free_slots, asked.limits)
+    again = Snapshot(asked.turn, tuple(shuffled), asked.free_slots, asked.limits)
     assert plan(again) == plan(asked)
 
 
@@ -215,7 +213,3 @@ def test_with_fewer_slots_than_use_cases_their_turns_go_round() -> None:
         served += [wave.use_case for wave in made.waves]
         asked = finished(asked, made)
     assert served == ["x", "y", "z"]
-
-
-def _turned(view: StreamView) -> StreamView:
-    return replace(view, lanes=view.lanes[::-1])

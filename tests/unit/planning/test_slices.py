@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from planning_cases import QUICK, cost, finished, refilled, snapshot, snapshots, stream, valid_plan
 
+from headrace.model.lane_names import number_of
 from headrace.model.plans import Plan, Snapshot
 from headrace.model.streams import Order
 from headrace.planning.demand import find_demands
@@ -16,7 +17,9 @@ from headrace.planning.slices import cut
 def sizes(made: Plan, tenant: str) -> dict[int, int]:
     """Planned records of a tenant's lanes, by partition."""
     pieces = (piece for wave in made.waves for piece in wave.slices)
-    return {piece.lane.partition: piece.size for piece in pieces if piece.lane.tenant == tenant}
+    return {
+        number_of(piece.lane.name): piece.size for piece in pieces if piece.lane.tenant == tenant
+    }
 
 
 @given(asked=snapshots())
@@ -27,9 +30,10 @@ def test_cuts_hold_every_share_exactly_and_no_lane_twice(asked: Snapshot) -> Non
             claim = Claim(demand, demand.room_for(demand.records), 0.0, 1.0, records=share)
             cuts = cut([claim], 0.1, 0.25)
             most = {
-                lane.partition: some for lane, some in zip(demand.lanes, demand.most, strict=True)
+                number_of(lane.name): some
+                for lane, some in zip(demand.lanes, demand.most, strict=True)
             }
-            lanes = [lane.partition for piece in cuts for lane in piece.lanes]
+            lanes = [number_of(lane.name) for piece in cuts for lane in piece.lanes]
             taken = [count for piece in cuts for count in piece.records]
             counts_lanes = demand.whole and not demand.merged
             assert (len(lanes) if counts_lanes else sum(taken)) == share

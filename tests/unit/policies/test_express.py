@@ -16,7 +16,7 @@ LIMITS = Limits()
 
 def stream(tenant, records, *, record_s=0.001, samples=9, apart=""):
     cost = Cost(seconds_per_record=record_s, spread=0.1, samples=samples)
-    lanes = (LaneView(0, 0, records),)
+    lanes = (LaneView(f"{tenant}.visits[0]", 0, records),)
     name = StreamId("keep", tenant)
     return StreamView(name, f"{tenant}.visits", lanes, cost=cost, apart=apart)
 

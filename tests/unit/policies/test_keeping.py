@@ -12,7 +12,7 @@ from headrace.policies.keeping import MOST_BYTES, MOST_ROWS, KeptRow, bytes_of, 
 
 
 def failed(value=b"", message="no", offset=7):
-    piece = Slice(LaneId("keep", "acme", 2), "acme.visits", 5, 9, 1)
+    piece = Slice(LaneId("keep", "acme", "acme.visits[2]"), "acme.visits", 5, 9, 1)
     headers = (("trace", b"1234"), ("none", None))
     error = SliceError(
         False, "BadRecord", message, "tb", offset, b"key", value, headers, timestamp_ms=5

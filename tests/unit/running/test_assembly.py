@@ -232,15 +232,15 @@ def test_a_rerun_is_taken_with_the_code_of_its_use_case_once_it_says_where_it_en
     store.registry.deploy(rerun)
     taken(assembly)
     assert "one~1" not in assembly.driver.deployed
-    store.registry.deploy(replace(rerun, until={0: 7}))
+    store.registry.deploy(replace(rerun, until={"acme.visits[0]": 7}))
     taken(assembly)
-    assert assembly.driver.deployed["one~1"].until == {0: 7}
+    assert assembly.driver.deployed["one~1"].until == {"acme.visits[0]": 7}
     write(tmp_path, answer="table")
     deploy(settings(), load(settings(), tmp_path), store.registry, "one")
     taken(assembly)
     after = assembly.driver.deployed
     assert after["one~1"].digest == after["one"].digest != one.digest
-    assert after["one~1"].until == {0: 7}
+    assert after["one~1"].until == {"acme.visits[0]": 7}
 
 
 def test_a_rerun_that_is_over_is_not_taken_up_again(store, assembly):

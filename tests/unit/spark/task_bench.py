@@ -70,12 +70,20 @@ class Bench:
         streams = [StreamId("keep", name) for name in TENANTS]
         self.epochs = self.store.membership.hold(streams)
         for stream in streams:
-            self.store.progress.start_lanes([LaneStart(stream, "id", {0: 0, 1: 0})])
+            self.store.progress.start_lanes(
+                [
+                    LaneStart(
+                        stream,
+                        "id",
+                        {f"{stream.tenant}.visits[0]": 0, f"{stream.tenant}.visits[1]": 0},
+                    )
+                ]
+            )
 
     def slices(self, *, partitions=(0,), until=LOG_END):
         return tuple(
             Slice(
-                LaneId("keep", name, partition),
+                LaneId("keep", name, f"{name}.visits[{partition}]"),
                 f"{name}.visits",
                 0,
                 until,
@@ -118,7 +126,7 @@ class Bench:
         positions = {
             position.lane: position.next_offset for position in self.store.progress.load_positions()
         }
-        return positions[LaneId("keep", tenant, partition)]
+        return positions[LaneId("keep", tenant, f"{tenant}.visits[{partition}]")]
 
 
 def with_tenant(table, context):

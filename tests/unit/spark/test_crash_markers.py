@@ -12,7 +12,9 @@ from headrace.model.streams import LaneId, Slice
 from headrace.spark import crash_markers
 from headrace.spark.crash_markers import CrashMarkers, crash_markers_of, processes_of
 
-SLICES = tuple(Slice(LaneId("keep", name, 0), f"{name}.visits", 0, 9, 1) for name in "abc")
+SLICES = tuple(
+    Slice(LaneId("keep", name, f"{name}.visits[0]"), f"{name}.visits", 0, 9, 1) for name in "abc"
+)
 
 
 def die_at(path, piece):

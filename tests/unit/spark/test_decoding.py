@@ -26,7 +26,7 @@ from headrace.testing.records import records
 from headrace.testing.schemas_fake import MemorySchemas
 from headrace.use_cases import SliceContext, use_case
 
-CONTEXT = SliceContext("count", "acme", (Slice(LaneId("count", "acme", 0), "t", 0, 100, 1),))
+CONTEXT = SliceContext("count", "acme", (Slice(LaneId("count", "acme", "t[0]"), "t", 0, 100, 1),))
 NUMBERS = Json(pa.schema([pa.field("n", pa.int64(), nullable=False)]))
 ASIDE = CallRules(set_aside=frozenset({"BadRecord"}))
 

@@ -9,7 +9,10 @@ from headrace.model.waves import Bin, Wave
 from headrace.spark.frame_calls import FrameCalls, with_share
 from headrace.use_cases import use_case
 
-PIECES = tuple(Slice(LaneId("report", "acme", lane), "acme.visits", 0, 10, 1) for lane in (0, 1))
+PIECES = tuple(
+    Slice(LaneId("report", "acme", f"acme.visits[{lane}]"), "acme.visits", 0, 10, 1)
+    for lane in (0, 1)
+)
 WAVE = Wave("w1", "report", (Bin(PIECES, 1.0),), 1.0)
 READ = [
     Receipt(piece, 10, committed=False, records=8, bytes=80, timestamps_s=(1.0,), seconds=0.5)

@@ -18,7 +18,7 @@ from headrace.spark.task import Work
 from headrace.testing.records import records
 from headrace.use_cases import use_case
 
-PIECE = Slice(LaneId("join", "acme", 0), "acme.visits", 0, 2, 1)
+PIECE = Slice(LaneId("join", "acme", "acme.visits[0]"), "acme.visits", 0, 2, 1)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ from headrace.telemetry.log_fields import FIELDS
 
 
 def piece(tenant="acme", partition=0):
-    return Slice(LaneId("score", tenant, partition), f"{tenant}.visits", 3, 9, 1)
+    return Slice(
+        LaneId("score", tenant, f"{tenant}.visits[{partition}]"), f"{tenant}.visits", 3, 9, 1
+    )
 
 
 class Spoken:

@@ -14,7 +14,7 @@ from headrace.spark.handling import CallRules, handle
 from headrace.testing.records import records
 from headrace.use_cases import SliceContext, use_case
 
-SLICE = Slice(LaneId("count", "acme", 0), "acme.visits", 0, 100, 1)
+SLICE = Slice(LaneId("count", "acme", "acme.visits[0]"), "acme.visits", 0, 100, 1)
 CONTEXT = SliceContext("count", "acme", (SLICE,))
 MOMENT = datetime(2026, 1, 31, 23, 30, tzinfo=UTC)
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import LeaderUnknown
+from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import SliceBatch
 from headrace.spark.portions import (
@@ -24,18 +25,20 @@ from headrace.testing.records import records
 
 
 def a_slice(partition=0, from_=0, until=10, *, more=False):
-    return Slice(LaneId("score", "acme", partition), "acme.visits", from_, until, 1, more)
+    return Slice(
+        LaneId("score", "acme", f"acme.visits[{partition}]"), "acme.visits", from_, until, 1, more
+    )
 
 
 def batch(piece, first, rows, *, last):
-    table = records([b"x"] * rows, partition=piece.lane.partition, first_offset=first)
+    table = records([b"x"] * rows, partition=number_of(piece.lane.name), first_offset=first)
     return SliceBatch(piece, table, first + rows, last)
 
 
 def whole(piece, timestamps_ms):
     table = records(
         [b"x"] * len(timestamps_ms),
-        partition=piece.lane.partition,
+        partition=number_of(piece.lane.name),
         first_offset=piece.from_offset,
         timestamps_ms=timestamps_ms,
     )

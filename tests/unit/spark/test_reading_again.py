@@ -9,7 +9,10 @@ from headrace.model.waves import Bin
 from headrace.spark.reading_again import FIRST, Seen, compare, heard, read_otherwise, to_tell
 from headrace.spark.slice_errors import error_of
 
-PIECES = tuple(Slice(LaneId("report", "acme", lane), "acme.visits", 0, 10, 1) for lane in range(3))
+PIECES = tuple(
+    Slice(LaneId("report", "acme", f"acme.visits[{lane}]"), "acme.visits", 0, 10, 1)
+    for lane in range(3)
+)
 BINS = (Bin(PIECES[:1], 1.0), Bin(PIECES[1:], 1.0))
 READ = [Receipt(piece, 10, committed=False, records=8, bytes=80) for piece in PIECES]
 

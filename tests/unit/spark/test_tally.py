@@ -25,7 +25,7 @@ def visits(count):
 def lanes(*counts):
     """A slice for each lane, and one portion of so many records of each, merged."""
     pieces = [
-        Slice(LaneId("keep", "acme", lane), "acme.visits", 0, max(count, 1), 1)
+        Slice(LaneId("keep", "acme", f"acme.visits[{lane}]"), "acme.visits", 0, max(count, 1), 1)
         for lane, count in enumerate(counts)
     ]
     values = [b"x" * 10 * (lane + 1) for lane in range(len(counts))]

@@ -156,7 +156,7 @@ def test_a_sink_that_is_down_is_temporary_and_moves_nothing(bench):
 
 
 def test_a_lane_that_cannot_be_read_leaves_the_others(bench):
-    broken = LaneId("keep", "acme", 0)
+    broken = LaneId("keep", "acme", "acme.visits[0]")
     receipts = by_tenant(bench.run(ListSink(), reader=NumbersReader(broken=(broken,))))
     assert receipts["acme"].error.code == "LeaderUnknown"
     assert receipts["bolt"].reached == 10

@@ -9,6 +9,7 @@ import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
 from headrace.errors import BadRecord, BrokerUnavailable, SinkRefused, TargetMissing
+from headrace.model.lane_names import number_of
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, StreamId
 from headrace.ports import Written
@@ -130,7 +131,7 @@ def test_with_order_stream_a_letter_names_the_lane_of_its_record(bench):
     )
     assert all(receipt.reached == 10 for receipt in receipts)
     (letter,) = bench.dead_letters.letters
-    assert (letter.slice.lane.partition, letter.error.offset) == (1, 6)
+    assert (number_of(letter.slice.lane.name), letter.error.offset) == (1, 6)
 
 
 def test_with_order_stream_an_error_is_on_the_lane_of_its_record_alone(bench):
@@ -144,7 +145,7 @@ def test_with_order_stream_an_error_is_on_the_lane_of_its_record_alone(bench):
         ListSink(), handler=picky, slices=bench.slices(partitions=(0, 1)), order="stream"
     )
     of_acme = {
-        receipt.slice.lane.partition: receipt
+        number_of(receipt.slice.lane.name): receipt
         for receipt in receipts
         if receipt.slice.lane.tenant == "acme"
     }
@@ -154,7 +155,9 @@ def test_with_order_stream_an_error_is_on_the_lane_of_its_record_alone(bench):
 
 def test_with_order_stream_at_most_once_claims_all_lanes_of_a_call_or_none(bench):
     sink, slices = ListSink(), bench.slices(partitions=(0, 1))
-    moved = Move(LaneId("keep", "acme", 1), 0, 3, bench.epochs[StreamId("keep", "acme")])
+    moved = Move(
+        LaneId("keep", "acme", "acme.visits[1]"), 0, 3, bench.epochs[StreamId("keep", "acme")]
+    )
     assert bench.store.positions.advance([moved]) == [True]
     receipts = bench.run(sink, slices=slices, order="stream", guarantee="at-most-once")
     assert {row[0] for row in sink.written} == {"bolt"}
@@ -266,7 +269,9 @@ def test_with_order_stream_the_record_that_the_sink_refuses_is_known_by_its_lane
     slices = bench.slices(partitions=(0, 1))
     receipts = bench.run(sink, order="stream", slices=slices)
     acme = {
-        told.slice.lane.partition: told for told in receipts if told.slice.lane.tenant == "acme"
+        number_of(told.slice.lane.name): told
+        for told in receipts
+        if told.slice.lane.tenant == "acme"
     }
     assert of_acme(sink) == [b"%d" % number for number, _ in MERGED if number < 7]
     assert {lane: told.reached for lane, told in acme.items()} == {0: 7, 1: 7}
@@ -367,7 +372,7 @@ def test_a_recorded_slice_names_the_record_that_its_sink_refuses(bench, order, l
     sink = Checks(refuses=b"7")
     options = {"order": order, "slices": bench.slices(partitions=lanes)}
     receipts = bench.run(sink, guarantee="exactly-once", **options)
-    told = next(told for told in receipts if told.slice.lane == ("keep", "acme", 0))
+    told = next(told for told in receipts if told.slice.lane == ("keep", "acme", "acme.visits[0]"))
     assert (told.reached, told.error.code, told.error.offset) == (0, "SinkRefused", 7)
     assert sink.written == []
 

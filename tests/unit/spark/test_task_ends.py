@@ -5,6 +5,7 @@ import time
 import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
+from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.crash_markers import CrashMarkers
@@ -99,7 +100,14 @@ def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
     epoch = bench.epochs[StreamId("keep", "acme")]
     # Both go on, so nothing younger than the last record of either is taken: that of lane 1.
     slices = tuple(
-        Slice(LaneId("keep", "acme", lane), "acme.visits", start, start + 1, epoch, more=True)
+        Slice(
+            LaneId("keep", "acme", f"acme.visits[{lane}]"),
+            "acme.visits",
+            start,
+            start + 1,
+            epoch,
+            more=True,
+        )
         for lane, start in ((0, 5), (1, 0))
     )
     path = tmp_path / "marker"
@@ -109,6 +117,6 @@ def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
     receipts = bench.run(
         ListSink(), handler=kills, slices=slices, order="stream", markers=CrashMarkers(path, slices)
     )
-    errors = {receipt.slice.lane.partition: receipt.error for receipt in receipts}
+    errors = {number_of(receipt.slice.lane.name): receipt.error for receipt in receipts}
     assert errors[0] is None
     assert (errors[1].code, errors[1].offset) == ("WorkerKilled", 0)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import BrokerUnavailable, LeaderUnknown, SinkRefused, SinkUnavailable
+from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin
 from headrace.ports import Connections, SliceBatch, Written, advance_groups
@@ -108,7 +109,7 @@ class Fates:
 
     def read(self, slices, _batch_records):
         for piece in slices:
-            yield from self._read(piece, self.lanes[piece.lane.partition])
+            yield from self._read(piece, self.lanes[number_of(piece.lane.name)])
 
     def _read(self, piece, fates):
         end = fates.index(b"unreadable") if b"unreadable" in fates else len(fates)
@@ -121,7 +122,7 @@ class Fates:
             )
 
     def _table(self, piece, start, upto):
-        lane = piece.lane.partition
+        lane = number_of(piece.lane.name)
         return records(self.lanes[lane][start:upto], partition=lane, first_offset=start)
 
 
@@ -193,7 +194,9 @@ class Mix:
         work = Work(b"", (), Connections({}, ""), None, None, None)
         object.__setattr__(work, "load", lambda: made)
         slices = tuple(
-            Slice(LaneId("keep", "acme", lane), "acme.visits", 0, len(fates), EPOCH)
+            Slice(
+                LaneId("keep", "acme", f"acme.visits[{lane}]"), "acme.visits", 0, len(fates), EPOCH
+            )
             for lane, fates in self.lanes.items()
         )
         clients = WorkerClients(Fates(self.lanes, self.batch), self.positions, self.letters)
@@ -203,7 +206,8 @@ class Mix:
     @property
     def kept(self):
         return [
-            (letter.slice.lane.partition, letter.error.offset) for letter in self.letters.letters
+            (number_of(letter.slice.lane.name), letter.error.offset)
+            for letter in self.letters.letters
         ]
 
 
@@ -218,7 +222,7 @@ def check(mix):
 
 
 def check_lane(mix, receipt, done, failed):
-    lane, fates = receipt.slice.lane.partition, mix.lanes[receipt.slice.lane.partition]
+    lane, fates = number_of(receipt.slice.lane.name), mix.lanes[number_of(receipt.slice.lane.name)]
     before = [(lane, offset) for offset in range(receipt.reached)]
     undone = [place for place in before if place not in done]
     told = receipt.reached if receipt.lost_from is None else receipt.lost_from

@@ -13,7 +13,9 @@ from headrace.model.streams import LaneId, Slice
 from headrace.spark.crash_markers import CrashMarkers
 from headrace.spark.vitals import vitals_now
 
-PIECES = tuple(Slice(LaneId("keep", name, 0), f"{name}.visits", 0, 10, 1) for name in "ab")
+PIECES = tuple(
+    Slice(LaneId("keep", name, f"{name}.visits[0]"), f"{name}.visits", 0, 10, 1) for name in "ab"
+)
 NOFILE = resource.RLIMIT_NOFILE
 
 

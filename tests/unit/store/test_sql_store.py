@@ -20,14 +20,25 @@ def test_several_threads_use_one_store(tmp_path):
     store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
     store.registry.add_tenant(Tenant("acme"))
     stream = StreamId("score", "acme")
-    store.progress.start_lanes([LaneStart(stream, "id", dict.fromkeys(range(4), 0))])
+    store.progress.start_lanes(
+        [LaneStart(stream, "id", {f"{stream.tenant}.visits[{p}]": 0 for p in range(4)})]
+    )
     epoch = store.membership.hold([stream])[stream]
     answers = []
 
     def work(partition):
         for at in range(10):
             answers.extend(
-                store.positions.advance([Move(LaneId(*stream, partition), at, at + 1, epoch)])
+                store.positions.advance(
+                    [
+                        Move(
+                            LaneId(*stream, f"{stream.tenant}.visits[{partition}]"),
+                            at,
+                            at + 1,
+                            epoch,
+                        )
+                    ]
+                )
             )
             store.revision()
 

@@ -21,7 +21,9 @@ def store(tmp_path):
         stream = StreamId("keep", f"t{number:02}")
         store.registry.add_tenant(Tenant(stream.tenant))
         store.membership.hold([stream], "mine" if number < 3 else "other")
-        piece = Slice(LaneId(*stream, 0), f"{stream.tenant}.visits", 0, 9, 1)
+        piece = Slice(
+            LaneId(*stream, f"{stream.tenant}.visits[0]"), f"{stream.tenant}.visits", 0, 9, 1
+        )
         error = SliceError(False, "HandlerError", "no", RECORD.hex(), offset=3, raw_value=RECORD)
         store.failures.keep(Failure(piece, error, 1.0))
     yield store

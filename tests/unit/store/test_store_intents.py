@@ -38,7 +38,9 @@ def test_a_wave_comes_back_equal_and_of_the_same_types(wave):
 
 
 def test_what_an_earlier_version_wrote_down_has_no_terms_and_no_fences():
-    wave = Wave("w", "score", (Bin((Slice(LaneId("score", "a", 0), "t", 0, 5, 1),), 1.0),), 1.0)
+    wave = Wave(
+        "w", "score", (Bin((Slice(LaneId("score", "a", "t[0]"), "t", 0, 5, 1),), 1.0),), 1.0
+    )
     kept = json.loads(to_json(wave))
     del kept["bins"][0]["fence"]
     assert from_json(json.dumps(kept)) == wave
@@ -50,7 +52,7 @@ def test_an_earlier_version_can_read_what_this_one_writes_down():
     bad = BadRecordPolicy.DEAD_LETTER
     chosen = Terms(Guarantee.EXACTLY_ONCE, Order.LANE, "slice", sink, True, "/warehouse", bad)
     wave = Wave(
-        "w", "score", (Bin((Slice(LaneId("score", "a", 0), "t", 0, 5, 1),), 1.0),), 1, chosen
+        "w", "score", (Bin((Slice(LaneId("score", "a", "t[0]"), "t", 0, 5, 1),), 1.0),), 1, chosen
     )
     kept = json.loads(to_json(wave))
     assert set(kept) == {"id", "use_case", "bins", "budget_s"}

@@ -13,7 +13,7 @@ from headrace.store import SqlPositionsFactory
 from headrace.store.database import open_database
 from headrace.store.positions import _rounds, advance
 
-MOVE = Move(LaneId("score", "acme", 0), 0, 1, 1)
+MOVE = Move(LaneId("score", "acme", "acme.visits[0]"), 0, 1, 1)
 
 
 def connections(path):
@@ -62,6 +62,6 @@ def test_nothing_moves_outside_a_transaction(tmp_path):
 
 
 def test_no_lane_comes_twice_in_a_round_and_rounds_keep_the_order():
-    other = Move(LaneId("score", "bolt", 0), 0, 1, 1)
+    other = Move(LaneId("score", "bolt", "bolt.visits[0]"), 0, 1, 1)
     rounds = list(_rounds([MOVE, MOVE, other, MOVE, other]))
     assert [[number for number, _ in round_] for round_ in rounds] == [[0, 2], [1, 4], [3]]

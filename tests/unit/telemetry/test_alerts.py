@@ -16,7 +16,7 @@ ACME, BOLT = StreamId("score", "acme"), StreamId("score", "bolt")
 
 
 def figures(stream=ACME, *, position=0, lag=0, lag_s=0.0, state="active", **values):
-    lanes = (LaneFigures(0, position, position + lag),)
+    lanes = (LaneFigures("t[0]", position, position + lag),)
     told = (stream, "t", state, lag, lag_s, 5.0, 2.0, Spread(), False, 0.0, position, 0, 0, "", "")
     return replace(Figures(*told, lanes), **values)
 
@@ -26,7 +26,7 @@ def report(*streams, at_s, driver="one"):
 
 
 def failure(stream, partition, at_s):
-    piece = Slice(LaneId(*stream, partition), "t", 0, 5, 1)
+    piece = Slice(LaneId(*stream, f"t[{partition}]"), "t", 0, 5, 1)
     return Failure(piece, SliceError(False, "HandlerError", "boom"), at_s)
 
 

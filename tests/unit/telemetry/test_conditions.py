@@ -17,13 +17,13 @@ NOW_S = 1_700_000_000.0
 
 
 def told(state="active", note="", ago_s=1.0, **more):
-    lanes = (LaneFigures(0, 3, 9),)
+    lanes = (LaneFigures("t[0]", 3, 9),)
     given = (ACME, "t", state, 6, 0.0, 0.0, 0.0, Spread(), False, 0.0, 3, 0, 0, "", note, lanes)
     return LastFigures(NOW_S - ago_s, replace(StreamFigures(*given), **more))
 
 
 def failure(at_s, message):
-    piece = Slice(LaneId(*ACME, 0), "t", 0, 5, 1)
+    piece = Slice(LaneId(*ACME, "t[0]"), "t", 0, 5, 1)
     return Failure(piece, SliceError(False, "BadRecord", message), at_s)
 
 

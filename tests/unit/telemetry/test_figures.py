@@ -20,7 +20,7 @@ def board():
     for number in range(BUSY):
         name = StreamId("score", f"t{number:04}")
         stream = Stream(name, f"{name.tenant}.visits")
-        held = HeldStream(stream, Tenant(name.tenant), DEPLOYMENT, 1, {0: Lane(5, 5)})
+        held = HeldStream(stream, Tenant(name.tenant), DEPLOYMENT, 1, {"t[0]": Lane(5, 5)})
         made.streams[name] = held
     return made
 
@@ -28,6 +28,10 @@ def board():
 @pytest.fixture
 def figures(board):
     return BoardFigures(board, Reporter())
+
+
+def lane_of(held):
+    return held.lanes["t[0]"]
 
 
 def look(figures, after_s):
@@ -41,7 +45,7 @@ def test_of_many_streams_that_changed_so_many_are_described_at_a_time_and_all_in
 ):
     before = look(figures, 0.0)
     for held in board.streams.values():
-        held.lanes[0].end = 7
+        lane_of(held).end = 7
     for number in range(1, 4):
         found = look(figures, 2.0 * number)
         new = [name for name in found if found[name].lag_records == 2]
@@ -59,9 +63,9 @@ def test_a_stream_to_which_nothing_happened_is_told_as_the_very_same_value(figur
 def test_a_state_or_an_error_does_not_wait_its_turn(figures, board):
     look(figures, 0.0)
     for held in board.streams.values():
-        held.lanes[0].end = 7
+        lane_of(held).end = 7
     *_, last = board.streams.values()
-    last.lanes[0].failure = 3
+    lane_of(last).failure = 3
     *_, second = list(board.streams.values())[:-1]
     second.tenant = Tenant(second.tenant.name, State.SUSPENDED)
     found = look(figures, 2.0)
@@ -72,7 +76,7 @@ def test_a_state_or_an_error_does_not_wait_its_turn(figures, board):
 def test_a_stream_that_is_not_held_any_more_is_not_told(figures, board):
     look(figures, 0.0)
     for held in board.streams.values():
-        held.lanes[0].end = 7
+        lane_of(held).end = 7
     gone = next(iter(board.streams))
     del board.streams[gone]
     assert gone not in look(figures, 2.0)
@@ -98,7 +102,7 @@ def test_a_lag_that_begins_after_an_hour_of_rest_is_not_an_hour_old(figures, boa
     for number in range(5):
         look(figures, 900.0 * number)
     look(figures, 3602.0)
-    held.lanes[0].end = 9
+    lane_of(held).end = 9
     found = look(figures, 3604.0)
     assert 0.0 < found[name].lag_s <= 2.0
 
@@ -106,7 +110,7 @@ def test_a_lag_that_begins_after_an_hour_of_rest_is_not_an_hour_old(figures, boa
 def test_a_clock_that_is_set_back_makes_no_lag_younger(figures, board):
     name, held = next(iter(board.streams.items()))
     figures.describe(START_S, 0.0)
-    held.lanes[0].end = 9
+    lane_of(held).end = 9
     figures.describe(START_S + 2.0, 2.0)
     found = {described.stream: described for described in figures.describe(START_S - 3600.0, 10.0)}
     assert 8.0 <= found[name].lag_s <= 10.0
@@ -116,7 +120,7 @@ def test_an_end_that_is_not_known_is_neither_lag_nor_something_that_came(figures
     name, held = next(iter(board.streams.items()))
     look(figures, 0.0)
     for after_s, end in ((2.0, -1), (4.0, 5)):
-        held.lanes[0].end = end
+        lane_of(held).end = end
         found = look(figures, after_s)
         assert (found[name].lag_records, found[name].in_per_s) == (0, 0.0)
 
@@ -124,7 +128,7 @@ def test_an_end_that_is_not_known_is_neither_lag_nor_something_that_came(figures
 def test_a_lane_that_was_sent_back_lags_and_nothing_came(figures, board):
     name, held = next(iter(board.streams.items()))
     look(figures, 0.0)
-    held.lanes[0].position = 0
+    lane_of(held).position = 0
     found = look(figures, 2.0)
     assert (found[name].lag_records, found[name].in_per_s) == (5, 0.0)
     assert found[name].lanes[0].lag_s == found[name].lag_s
@@ -134,7 +138,7 @@ def test_who_wrote_records_is_told_for_an_hour_and_then_forgotten_without_anythi
     figures, board
 ):
     name = next(iter(board.streams))
-    piece = Slice(LaneId(name.use_case, name.tenant, 0), "t", 0, 3, 1)
+    piece = Slice(LaneId(name.use_case, name.tenant, "t[0]"), "t", 0, 3, 1)
     by = (WrittenBy(Writer("value", "100001"), 3),)
     figures.reporter.committed(Receipt(piece, 3, True, records=3, writers=by), START_S, "w")
     (writer,) = look(figures, 2.0)[name].writers

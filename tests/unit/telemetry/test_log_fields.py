@@ -59,7 +59,7 @@ def test_a_line_says_what_happened_in_fixed_words_and_the_rest_in_fields():
 
 
 def test_what_a_line_is_about_is_written_alike():
-    piece = Slice(LaneId("score", "acme", 2), "acme.visits", 3, 7, 1)
+    piece = Slice(LaneId("score", "acme", "acme.visits[2]"), "acme.visits", 3, 7, 1)
     stream = {"tenant": "acme", "use_case": "score", "stream": "acme/score"}
     assert of_stream(ACME) == stream
     assert of_slice(piece) == {**stream, "slice": "acme.visits[2] 3..7"}

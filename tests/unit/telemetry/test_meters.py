@@ -18,7 +18,7 @@ NO_DELAYS = np.array([], np.float32)
 
 
 def receipt(records=1, *stamps_s, seconds=0.1, tenant="acme", size=100):
-    piece = Slice(LaneId("score", tenant, 0), "t", 0, records, 1)
+    piece = Slice(LaneId("score", tenant, "t[0]"), "t", 0, records, 1)
     return Receipt(
         piece, records, True, records=records, bytes=size, seconds=seconds, timestamps_s=stamps_s
     )
@@ -78,7 +78,7 @@ def test_only_so_many_windows_are_remembered():
 
 def wave(*tenants_of_bins):
     bins = tuple(
-        Bin(tuple(Slice(LaneId("score", name, 0), "t", 0, 1, 1) for name in names), 0.1)
+        Bin(tuple(Slice(LaneId("score", name, "t[0]"), "t", 0, 1, 1) for name in names), 0.1)
         for names in tenants_of_bins
     )
     return Wave("w", "score", bins, 1.0)

@@ -79,7 +79,7 @@ def test_a_stream_is_told_with_its_records_delays_and_lanes(world):
     )
     assert (found.records_total, found.delay.count) == (3, 3)
     assert found.delay.p99_s == pytest.approx(2.0, abs=0.5)
-    assert found.lanes == (LaneFigures(0, 3, 3), LaneFigures(1, 0, 0))
+    assert found.lanes == (LaneFigures("acme.visits[0]", 3, 3), LaneFigures("acme.visits[1]", 0, 0))
     assert found.out_per_s == pytest.approx(3 / 6.0, rel=0.2)
     assert found.task_share == 1.0
 

@@ -34,7 +34,7 @@ def smallest() -> dict[str, Any]:
             {
                 "id": {"use_case": "score", "tenant": "acme"},
                 "topic": "acme.visits",
-                "lanes": [{"partition": 0, "position": 3, "end": 9}],
+                "lanes": [{"name": "acme.visits[0]", "position": 3, "end": 9}],
             }
         ],
     }
@@ -47,6 +47,16 @@ def changed(path: tuple[str | int, ...], value: object) -> str:
         holder = holder.setdefault(key, {}) if isinstance(holder, dict) else holder[key]
     holder[path[-1]] = value
     return json.dumps(whole)
+
+
+def test_lanes_are_taken_in_the_order_of_their_names():
+    lanes = [{"name": f"acme.visits[{at}]", "position": 3, "end": 9} for at in (10, 2, 0)]
+    (view,) = snapshot_from_json(changed((*STREAM, "lanes"), lanes)).streams
+    assert [lane.name for lane in view.lanes] == [
+        "acme.visits[0]",
+        "acme.visits[2]",
+        "acme.visits[10]",
+    ]
 
 
 def test_what_has_a_default_may_be_left_out():
@@ -81,13 +91,13 @@ LANE = ("streams", 0, "lanes", 0)
         ((*STREAM, "cost", "seconds"), 1, "streams[0].cost.seconds: unknown key"),
         ((*LANE, "offset"), 1, "streams[0].lanes[0].offset: unknown key"),
         ((*STREAM, "id"), {"tenant": "a"}, "streams[0].id.use_case: missing"),
-        ((*STREAM, "lanes"), [{"partition": 0}], "streams[0].lanes[0].end: missing"),
+        ((*STREAM, "lanes"), [{"name": "t[0]"}], "streams[0].lanes[0].end: missing"),
         ((*STREAM, "order"), "any", "streams[0].order: input should be 'lane', 'stream' or"),
         ((*LANE, "end"), "9", "streams[0].lanes[0].end: input should be a valid integer"),
         ((*STREAM, "weight"), float("nan"), "streams[0].weight: input should be a finite"),
         ((*LANE, "end"), 2, "streams[0].lanes[0].end: 2 is before the position 3"),
         ((*LANE, "position"), -1, "streams[0].lanes[0].position: -1 is below 0"),
-        ((*LANE, "partition"), -1, "streams[0].lanes[0].partition: -1 is below 0"),
+        ((*LANE, "name"), "", "streams[0].lanes[0].name: is empty"),
         ((*STREAM, "allowance_records"), -1, "streams[0].allowance_records: -1 is below 0"),
         ((*STREAM, "weight"), 0, "streams[0].weight: 0.0 is not above 0"),
         ((*STREAM, "topic"), "", "streams[0].topic: is empty"),
@@ -109,13 +119,13 @@ def test_a_refusal_names_the_key_and_what_was_wrong(
     assert said in str(refused.value)
 
 
-def test_a_stream_or_partition_named_twice_is_refused():
+def test_a_stream_or_lane_named_twice_is_refused():
     twice = smallest()
     twice["streams"].append(smallest()["streams"][0])
     twice["streams"][0]["lanes"] *= 2
     with pytest.raises(ConfigError) as refused:
         snapshot_from_json(json.dumps(twice))
-    assert "streams[0].lanes[1].partition: 0 is there twice" in str(refused.value)
+    assert "streams[0].lanes[1].name: acme.visits[0] is there twice" in str(refused.value)
     assert "streams[1].id: stream acme/score is there twice" in str(refused.value)
 
 
@@ -153,13 +163,15 @@ def test_the_schema_takes_what_the_code_takes_and_refuses_unknown_keys():
 
 
 def test_a_plan_is_written_in_the_form_of_its_schema():
-    piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, epoch=1, more=True)
+    piece = Slice(
+        LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, epoch=1, more=True
+    )
     wave = Wave("t-1-0", "score", (Bin((piece,), 0.25),), 1.0)
     text = plan_to_json(Plan((wave,), (Credit(StreamId("score", "acme"), 0.5),)))
     written = json.loads(text)
     jsonschema_rs.validate(schemas()["plan.schema.json"], written)
     assert written["waves"][0]["bins"][0]["slices"][0] == {
-        "lane": {"use_case": "score", "tenant": "acme", "partition": 0},
+        "lane": {"use_case": "score", "tenant": "acme", "name": "acme.visits[0]"},
         "topic": "acme.visits",
         "from_offset": 3,
         "until_offset": 9,

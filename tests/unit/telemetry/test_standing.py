@@ -47,7 +47,7 @@ def test_what_waits_after_trouble_says_why_and_when_it_is_tried_again(world, han
     world.tenant("acme", 2)
     world.start()
     world.turns(4)
-    found, lane = figures(world), world.driver.board.streams[ACME].lanes[0]
+    found, lane = figures(world), world.driver.board.streams[ACME].lanes["acme.visits[0]"]
     assert found.state == "retrying"
     assert "SinkUnavailable: nobody there" in found.note
     wait_s = lane.not_before_s - world.clock.monotonic_s()
@@ -86,7 +86,7 @@ def test_what_stopped_a_lane_is_told_until_it_is_mended(world, handler, mended):
     elif mended == "resume":
         world.store.registry.set_stream_state(ACME, State.ACTIVE)
     else:
-        world.store.progress.seek(ACME, {0: 1})
+        world.store.progress.seek(ACME, {"acme.visits[0]": 1})
     world.turns(2)
     found = figures(world)
     assert (found.state, found.note) == ("active", "")

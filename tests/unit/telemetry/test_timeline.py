@@ -17,7 +17,7 @@ ERROR = SliceError(False, "HandlerError", "boom")
 
 def wave(name, *tenants_of_bins):
     bins = tuple(
-        Bin(tuple(Slice(LaneId("score", tenant, 0), "t", 0, 10, 1) for tenant in tenants), 0.1)
+        Bin(tuple(Slice(LaneId("score", tenant, "t[0]"), "t", 0, 10, 1) for tenant in tenants), 0.1)
         for tenants in tenants_of_bins
     )
     return Wave(name, "score", bins, 1.0)

@@ -28,7 +28,7 @@ from headrace.telemetry.spans import Spans
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 UNSAMPLED = f"00-{TRACE}-b7ad6b7169203331-00"
-PIECE = Slice(LaneId("score", "acme", 2), "acme.visits", 5, 9, 1)
+PIECE = Slice(LaneId("score", "acme", "acme.visits[2]"), "acme.visits", 5, 9, 1)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.model.streams import LaneId, Slice
 from headrace.testing.simulation.generations import Generations
 
-LANE = LaneId("count", "acme", 0)
+LANE = LaneId("count", "acme", "acme.visits[0]")
 
 
 def sent() -> Generations:

@@ -11,7 +11,7 @@ from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Place
 from headrace.testing.resource_checker import Leaks, Usage, usage
 
-A0, A1 = LaneId("keep", "acme", 0), LaneId("keep", "acme", 1)
+A0, A1 = LaneId("keep", "acme", "acme.visits[0]"), LaneId("keep", "acme", "acme.visits[1]")
 
 
 def test_a_report_names_the_first_few_and_says_how_many_there_are():
@@ -41,7 +41,7 @@ def test_a_broken_chain_is_found(start, end, said):
     chain = OffsetChain()
     chain.moved(A0, 5, 9)
     chain.moved(A0, start, end)
-    assert [f"acme/keep/0: {said}"] == list(chain.report().findings)
+    assert [f"acme/keep/acme.visits[0]: {said}"] == list(chain.report().findings)
 
 
 def test_a_lane_that_was_sent_elsewhere_goes_on_from_there_and_from_nowhere_else():

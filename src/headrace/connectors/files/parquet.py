@@ -52,6 +52,7 @@ from headrace.errors import (
     SinkUnavailable,
     WrongSchema,
 )
+from headrace.model.lane_names import label_of
 from headrace.model.streams import original
 from headrace.payload.exact import conforming, what_instead
 from headrace.ports import Effect, Site, Written
@@ -249,7 +250,7 @@ def file_name(effect: Effect) -> PurePosixPath:
     first, reached = effect.slices[0], effect.reached[0]
     lane = first.lane
     name = (
-        f"{_encoded(original(lane.use_case))}@{_encoded(first.topic)}-{lane.partition}"
+        f"{_encoded(original(lane.use_case))}@{_encoded(first.topic)}-{_encoded(label_of(lane.name))}"
         f"-{first.from_offset:020d}-{reached:020d}"
     )
     if len(effect.slices) > 1:

@@ -85,10 +85,10 @@ def _cut(lane: LaneRead, records: pa.Table, batch_records: int) -> Iterator[Slic
 
 def _packed(slices: Sequence[Slice]) -> list[list[Slice]]:
     rounds: list[list[Slice]] = []
-    lanes: set[tuple[str, int]] = set()
+    lanes: set[str] = set()
     offsets = 0
     for piece in slices:
-        lane = (piece.topic, piece.lane.partition)
+        lane = piece.lane.name
         full = offsets + piece.size > _ROUND_OFFSETS or len(lanes) == _ROUND_LANES
         if not rounds or full or lane in lanes or piece.size > _ALONE_OFFSETS:
             rounds.append([])

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headrace.model.lane_names import number_of
 from headrace.model.streams import original
 from headrace.ports import DeadLetter
 
@@ -66,7 +67,7 @@ def headers_of(letter: DeadLetter, limit_bytes: int) -> list[Header]:
     found: list[Header] = [
         *error.raw_headers,
         (_FIRST, letter.slice.topic.encode()),
-        ("__connect.errors.partition", b"%d" % name.partition),
+        ("__connect.errors.partition", b"%d" % number_of(name.name)),
         (_OFFSET, str(error.offset).encode()),
         (_USE_CASE, original(name.use_case).encode()),
         ("__connect.errors.stage", _STAGE.encode()),

@@ -68,7 +68,7 @@ def prepared(
     names = {topic: dead_letters_topic(topic) for topic in needed}
     with closing(KafkaLog(config, timeout_s)) as log:
         found = log.topics([*names, *names.values()])
-        have = {name: len(info.partitions) for name, info in found.items()}
+        have = {name: len(info.lanes) for name, info in found.items()}
         limits = _limits(config, list(have), timeout_s)
         wanted = {topic: max(count, have.get(topic, 0)) for topic, count in needed.items()}
         missing = {topic: wanted[topic] for topic, name in names.items() if name not in have}
@@ -92,7 +92,7 @@ def _seen(log: KafkaLog, wanted: Mapping[str, int], timeout_s: float) -> dict[st
     give_up_s = time.monotonic() + timeout_s
     while True:
         found = log.topics(wanted) if wanted else {}
-        have = {name: len(info.partitions) for name, info in found.items()}
+        have = {name: len(info.lanes) for name, info in found.items()}
         late = [name for name, count in wanted.items() if have.get(name, 0) < count]
         if not late:
             return have

@@ -40,6 +40,7 @@ from headrace.connectors.kafka.faults import (
     of_client,
 )
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
+from headrace.model.lane_names import number_of
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
 #: names of letters that are remembered as kept
@@ -149,7 +150,7 @@ class KafkaDeadLetters:
         """See to it that the topics are there, with the partitions of the letters."""
         needed: dict[str, int] = {}
         for letter in letters:
-            topic, count = letter.slice.topic, letter.slice.lane.partition + 1
+            topic, count = letter.slice.topic, number_of(letter.slice.lane.name) + 1
             known = self._topics.get(topic)
             if known is None or known.partitions < count:
                 needed[topic] = max(needed.get(topic, 0), count)
@@ -186,7 +187,7 @@ class KafkaDeadLetters:
                 topic,
                 error.raw_value,
                 error.raw_key,
-                letter.slice.lane.partition,
+                number_of(letter.slice.lane.name),
                 on_delivery=delivered,
                 timestamp=max(0, error.timestamp_ms or 0),
                 headers=headers,
@@ -198,7 +199,7 @@ class KafkaDeadLetters:
 
     def _translated(self, problem: KafkaError, letter: DeadLetter) -> HeadraceError:
         fault, topic = kind_of(problem), dead_letters_topic(letter.slice.topic)
-        record = f"{letter.slice.topic}[{letter.slice.lane.partition}] offset {letter.error.offset}"
+        record = f"{letter.slice.lane.name} offset {letter.error.offset}"
         if fault is ErrorKind.CREDENTIALS:
             return of_client(problem, self._config)
         if fault in (ErrorKind.TOO_LARGE, ErrorKind.BAD_SIZE):

@@ -26,9 +26,9 @@ from headrace.connectors.kafka.clients import END_S, end_clients, opened
 from headrace.connectors.kafka.config import consumer_config, servers
 from headrace.connectors.kafka.consumers import PROFILES
 from headrace.connectors.kafka.faults import ErrorKind, kind_of, of_client
+from headrace.connectors.kafka.partitions import by_partition
 from headrace.connectors.kafka.watermarks import portions
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
-from headrace.ports import TopicPartition
 
 _LOOK_EVERY_S = 0.1
 
@@ -95,17 +95,19 @@ class GroupMirror:
     def __repr__(self) -> str:
         return f"GroupMirror({servers(self._config)})"
 
-    def show(self, use_case: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set offsets of the use case's group; a partition that is not there is passed over.
+    def show(self, use_case: str, offsets: Mapping[str, int]) -> None:
+        """Set offsets of the use case's group; a lane that is not there is passed over.
 
         Raises:
             ConfigError: librdkafka does not accept a property.
             HeadraceError: the first trouble, after which nothing more was tried.
         """
         group = f"{self._prefix}{use_case}"
-        for portion in portions(list(offsets)):
+        names = by_partition(offsets)
+        for portion in portions(list(names)):
             self._set(
-                group, [KafkaPartition(*partition, offsets[partition]) for partition in portion]
+                group,
+                [KafkaPartition(*partition, offsets[names[partition]]) for partition in portion],
             )
 
     def close(self) -> None:

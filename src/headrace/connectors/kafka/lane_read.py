@@ -20,6 +20,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from headrace.connectors.kafka.faults import ErrorKind, kind_of
+from headrace.connectors.kafka.partitions import partition_of
 from headrace.errors import HeadraceError, RecordUnreadable
 from headrace.model.streams import Slice
 
@@ -32,10 +33,21 @@ _ask_headers = methodcaller("headers")
 class LaneRead:
     """The reading of one slice."""
 
-    __slots__ = ("eof", "error", "fault", "held", "next_offset", "passed", "slice", "strikes")
+    __slots__ = (
+        "eof",
+        "error",
+        "fault",
+        "held",
+        "key",
+        "next_offset",
+        "passed",
+        "slice",
+        "strikes",
+    )
 
     def __init__(self, piece: Slice) -> None:
         self.slice = piece
+        self.key = partition_of(piece)
         self.next_offset = piece.from_offset
         #: messages of the slice not handed out yet
         self.held: list[Received] = []
@@ -49,11 +61,6 @@ class LaneRead:
         self.eof: int | None = None
         #: how often in a row a look at the cluster found something wrong with it
         self.strikes = 0
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """Topic and partition."""
-        return self.slice.topic, self.slice.lane.partition
 
     @property
     def open(self) -> bool:

@@ -24,9 +24,11 @@ from confluent_kafka.admin import AdminClient
 from headrace.connectors.kafka.clients import end_clients, opened
 from headrace.connectors.kafka.config import admin_config, servers
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
+from headrace.connectors.kafka.partitions import TopicPartition, by_partition
 from headrace.connectors.kafka.watermarks import END, START, Watermarks
 from headrace.errors import BrokerUnavailable
-from headrace.ports import TopicInfo, TopicPartition
+from headrace.model.lane_names import in_order, named
+from headrace.ports import TopicInfo
 
 _VALID_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 #: topics of one description request: the answers of thousands would block a broker's thread long
@@ -63,36 +65,37 @@ class KafkaLog:
         return f"KafkaLog({servers(self._config)})"
 
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
-        """Id and partitions of each topic that exists."""
+        """Id and lanes of each topic that exists."""
         wanted = [name for name in dict.fromkeys(names) if _VALID_NAME.fullmatch(name)]
         found, failures = self._describe(wanted)
         self._raise_if_all_failed(found, failures)
         return {
-            name: TopicInfo(str(topic.topic_id), tuple(sorted(one.id for one in topic.partitions)))
+            name: TopicInfo(
+                str(topic.topic_id),
+                tuple(in_order(named(name, one.id) for one in topic.partitions)),
+            )
             for name, topic in found.items()
         }
 
-    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, lanes: Collection[str]) -> dict[str, int]:
         """The offset after the last record that a ``read_committed`` reader may see."""
-        return self._offsets(partitions, END)
+        return self._offsets(lanes, END)
 
-    def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def start_offsets(self, lanes: Collection[str]) -> dict[str, int]:
         """The first offset that retention has left."""
-        return self._offsets(partitions, START)
+        return self._offsets(lanes, START)
 
-    def offsets_at(
-        self, partitions: Collection[TopicPartition], timestamp_s: float
-    ) -> dict[TopicPartition, int]:
+    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, int]:
         """The first offset whose record is not older; the end offset where there is none."""
         # The ends first: a record that comes between the two questions must not be before the end.
-        ends = self.end_offsets(partitions)
-        offsets = self._offsets(partitions, max(0, round(timestamp_s * 1000)) or START)
+        ends = self.end_offsets(lanes)
+        offsets = self._offsets(lanes, max(0, round(timestamp_s * 1000)) or START)
         found = {lane: ends.get(lane, END) if at == END else at for lane, at in offsets.items()}
         return {lane: at for lane, at in found.items() if at != END}
 
-    def doubt(self, partitions: Collection[TopicPartition]) -> None:
+    def doubt(self, lanes: Collection[str]) -> None:
         """Forget who leads these: the next offsets are of whom the cluster says does now."""
-        self._unanswered |= set(partitions)
+        self._unanswered |= by_partition(lanes).keys()
         self._ask_again_s = 0.0
 
     def close(self) -> None:
@@ -102,7 +105,12 @@ class KafkaLog:
         del self._admin
         end_clients(clients)
 
-    def _offsets(
+    def _offsets(self, lanes: Collection[str], at: int) -> dict[str, int]:
+        names = by_partition(lanes)
+        found = self._offsets_of(names.keys(), at)
+        return {names[partition]: offset for partition, offset in found.items()}
+
+    def _offsets_of(
         self, partitions: Collection[TopicPartition], at: int
     ) -> dict[TopicPartition, int]:
         wanted = {partition for partition in partitions if _VALID_NAME.fullmatch(partition.topic)}

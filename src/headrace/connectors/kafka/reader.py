@@ -19,9 +19,11 @@ from headrace.connectors.kafka.config import client_config, servers
 from headrace.connectors.kafka.consumers import Clients
 from headrace.connectors.kafka.faults import slice_error
 from headrace.connectors.kafka.lane_read import LaneRead
+from headrace.connectors.kafka.partitions import partition_of
 from headrace.connectors.kafka.rounds import FetchTimeouts, Round
 from headrace.connectors.kafka.tables import table_of
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, TopicMissing
+from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice
 from headrace.ports import Connections, SliceBatch, SliceReader
 
@@ -67,10 +69,15 @@ class KafkaSliceReader:
 
     def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
         """Yield the records of each slice; small slices first."""
+        readable = []
         for piece in slices:
             if piece.size <= 0:
                 yield SliceBatch(piece, table_of([]), piece.until_offset, last=True)
-        waiting = rounds_of([piece for piece in slices if piece.size > 0])
+            elif (strange := _strange(piece)) is not None:
+                yield SliceBatch(piece, table_of([]), piece.from_offset, last=True, error=strange)
+            else:
+                readable.append(piece)
+        waiting = rounds_of(readable)
         while waiting:
             heavy = yield from self._read_round(waiting.pop(0), batch_records)
             waiting[:0] = [[piece] for piece in heavy]
@@ -102,6 +109,15 @@ class KafkaSliceReader:
             together.end()
             if together.broken:
                 self._clients.drop(profile)
+
+
+def _strange(piece: Slice) -> SliceError | None:
+    """Why no partition can be what a slice is of; None where one may."""
+    try:
+        partition_of(piece)
+    except TopicMissing as exc:
+        return slice_error(exc)
+    return None
 
 
 def _stream(alone: Round, batch_records: int, seal_key: bytes) -> Iterator[SliceBatch]:

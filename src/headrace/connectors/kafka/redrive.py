@@ -27,12 +27,14 @@ from headrace.connectors.kafka.config import client_config
 from headrace.connectors.kafka.dead_letter_topics import dead_letters_topic
 from headrace.connectors.kafka.dead_letters_read import DeadLettersRead, Letter
 from headrace.connectors.kafka.log import KafkaLog
+from headrace.connectors.kafka.partitions import TopicPartition, by_partition
 from headrace.connectors.kafka.reader import KafkaSliceReader
 from headrace.connectors.kafka.redrive_line import RedriveLine
 from headrace.connectors.kafka.seals import Message, sealed, sent_back
 from headrace.errors import LeaderUnknown
+from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, Slice, StreamId
-from headrace.ports import Connections, TopicPartition
+from headrace.ports import Connections
 
 #: a record that came back so often will come back again
 MOST_TIMES = 3
@@ -112,27 +114,27 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
         closing(KafkaSliceReader(config)) as reader,
         closing(RedriveLine(config, stream.use_case, topic)) as line,
     ):
-        partitions = _partitions(log, topic)
-        if partitions and not dry_run:
+        lanes = _lanes(log, topic)
+        if lanes and not dry_run:
             # First of all: whoever was at it before must not move the places any more.
             line.take_over()
         letters = DeadLettersRead(reader, stream.use_case, generation)
         judge = _Judge(stream.use_case, topic, connections.seal_key)
-        for backlog in _backlogs(log, letters, line, stream, partitions):
+        for backlog in _backlogs(log, letters, line, stream, lanes):
             for messages, place in _batches(letters, backlog, judge, tally):
                 if dry_run:
                     continue
-                line.send(backlog.whole.lane.partition, messages, place)
+                line.send(number_of(backlog.whole.lane.name), messages, place)
                 if progress:
                     progress(tally.sent)
     return Redriven(tally.sent, tuple(tally.refused), tally.left)
 
 
-def _partitions(log: KafkaLog, topic: str) -> list[TopicPartition]:
+def _lanes(log: KafkaLog, topic: str) -> Sequence[str]:
     """The partitions that letters may be in; none when no letter was ever kept."""
     name = dead_letters_topic(topic)
     found = log.topics([name]).get(name)
-    return [TopicPartition(name, partition) for partition in found.partitions] if found else []
+    return found.lanes if found else ()
 
 
 def _backlogs(
@@ -140,22 +142,21 @@ def _backlogs(
     letters: DeadLettersRead,
     line: RedriveLine,
     stream: StreamId,
-    partitions: Sequence[TopicPartition],
+    lanes: Sequence[str],
 ) -> Iterator[_Backlog]:
     """What there is of each partition, to the end as it is now."""
-    starts, ends = log.start_offsets(partitions), log.end_offsets(partitions)
-    places = line.places(partitions)
-    for at in partitions:
-        if at not in starts or at not in ends:
-            raise LeaderUnknown(
-                f"{at.topic}[{at.partition}] has no leader at the moment; try again"
-            )
-        lane = LaneId(stream.use_case, stream.tenant, at.partition)
-        whole = Slice(lane, at.topic, starts[at], ends[at], epoch=0)
+    starts, ends = log.start_offsets(lanes), log.end_offsets(lanes)
+    partitions = by_partition(lanes)
+    places = line.places(list(partitions))
+    for at, name in partitions.items():
+        if name not in starts or name not in ends:
+            raise LeaderUnknown(f"{name} has no leader at the moment; try again")
+        lane = LaneId(stream.use_case, stream.tenant, name)
+        whole = Slice(lane, at.topic, starts[name], ends[name], epoch=0)
         place = places.get(at.partition)
-        if place is None or place > ends[at]:
+        if place is None or place > ends[name]:
             place = letters.marked_place(whole)
-        yield _Backlog(whole, min(max(starts[at], place), ends[at]))
+        yield _Backlog(whole, min(max(starts[name], place), ends[name]))
 
 
 def _batches(
@@ -197,8 +198,8 @@ class _Judge:
 
     def __call__(self, whole: Slice, letter: Letter) -> tuple[int, Message] | str:
         """The record's offset and what to send, or why not."""
-        at = TopicPartition(self.topic, whole.lane.partition)
-        where = f"{whole.topic}[{at.partition}] offset {letter.place}"
+        at = TopicPartition(self.topic, number_of(whole.lane.name))
+        where = f"{whole.lane.name} offset {letter.place}"
         if letter.offset is None:
             return f"{where}: its headers do not tell what it is"
         # Only a count under our seal counts, or a sender could have its record refused.

@@ -29,9 +29,9 @@ from headrace.connectors.kafka.faults import (
     kind_of,
     of_client,
 )
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, Temporary, TopicMissing
-from headrace.ports import TopicPartition
 
 #: readers of the source topic wait so long at most for a redrive that was killed
 _TRANSACTION_S = 15.0

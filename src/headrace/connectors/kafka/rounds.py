@@ -91,7 +91,7 @@ class Round:
         except KafkaException as exc:
             self._break(exc)
             return
-        topics = {lane.slice.topic for lane in self.lanes.values()}
+        topics = {lane.key.topic for lane in self.lanes.values()}
         self._unreachable = self._client.learn(topics, self._patience.look_timeout_s)
         self.touch()
 

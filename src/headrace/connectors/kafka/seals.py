@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.connectors.kafka.dead_letter_headers import Header
-from headrace.ports import REDRIVE_HEADERS, TopicPartition
+from headrace.connectors.kafka.partitions import TopicPartition
+from headrace.ports import REDRIVE_HEADERS
 
 #: names the use case that a record was sent back for; nobody else is given it again
 USE_CASE_HEADER = f"{REDRIVE_HEADERS}use-case"

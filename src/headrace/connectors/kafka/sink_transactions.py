@@ -44,6 +44,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headrace.connectors.kafka.clients import BROKEN, settled
 from headrace.connectors.kafka.config import transaction_config
+from headrace.connectors.kafka.partitions import partition_of
 from headrace.connectors.kafka.sink_line import MakeTopics, OnError
 from headrace.connectors.kafka.sink_messages import (
     MAX_BYTES_DEFAULT,
@@ -153,15 +154,11 @@ class KafkaTransactionWriter:
 
     def _standing(self, line: TransactionLine, effects: Effects) -> Outcomes:
         """What is decided before anything is sent: done by an earlier attempt, or not ours."""
-        lanes = {
-            (piece.topic, piece.lane.partition)
-            for effect in effects.values()
-            for piece in effect.slices
-        }
+        lanes = {partition_of(piece) for effect in effects.values() for piece in effect.slices}
         marks = line.marks(self._group(effects), lanes)
         outcomes: Outcomes = {}
         for index, effect in effects.items():
-            found = [marks.get((piece.topic, piece.lane.partition)) for piece in effect.slices]
+            found = [marks.get(partition_of(piece)) for piece in effect.slices]
             if self._is_done(found, effect):
                 outcomes[index] = Written(reached=tuple(mark.offset for mark in found))
         left = [index for index in effects if index not in outcomes]
@@ -214,7 +211,7 @@ class KafkaTransactionWriter:
                 # While the messages are under way: the offsets count only if these are committed.
                 line.producer.send_offsets_to_transaction(
                     [
-                        TopicPartition(piece.topic, piece.lane.partition, reached, self._wave_id)
+                        TopicPartition(*partition_of(piece), reached, self._wave_id)
                         for effect in effects.values()
                         for piece, reached in zip(effect.slices, effect.reached, strict=True)
                     ],

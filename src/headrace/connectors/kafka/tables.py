@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 
 from headrace.connectors.kafka.dead_letter_headers import Header
 from headrace.connectors.kafka.lane_read import Received
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message, sent_back
-from headrace.ports import RECORD_SCHEMA, TopicPartition
+from headrace.ports import RECORD_SCHEMA
 
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _KEY, _VALUE, _HEADERS = (
     field.type for field in RECORD_SCHEMA

@@ -31,8 +31,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.connectors.kafka.consumers import Client
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.errors import BrokerUnavailable
-from headrace.ports import TopicPartition
 
 #: partitions of one request
 PORTION = 500

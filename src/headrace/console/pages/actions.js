@@ -49,7 +49,7 @@ export function Resume({ of, me, done, onClose }) {
       ${others && html`<li>You did not suspend it, or not alone: only an operator resumes it.</li>`}</ul><//>`;
 }
 
-const lane = (failure) => html`partition <b>${failure.partition}</b> of <b class="name">${failure.topic}</b>`;
+const lane = (failure) => html`partition <b>${failure.partition ?? failure.lane}</b> of <b class="name">${failure.topic}</b>`;
 
 /** What the API says of a failure that was decided about. */
 const GoesOn = ({ of }) => html`The lane goes on${of.next_offset !== null
@@ -145,11 +145,11 @@ const Refusals = ({ of }) => of.length > 0 && html`<details class="refusals">
 const MOVE = [["partition", "num"], ["reads next", "num"], ["log ends at", "num"], ["move to"], ["what that does"]];
 
 export function Seek({ of, lanes, done, onClose }) {
-  const [targets, set] = useState(Object.fromEntries(lanes.map((each) => [each.partition, ""])));
-  const moves = (each) => targets[each.partition] !== "" && Number(targets[each.partition]) !== each.next_offset;
+  const [targets, set] = useState(Object.fromEntries(lanes.map((each) => [each.lane, ""])));
+  const moves = (each) => targets[each.lane] !== "" && Number(targets[each.lane]) !== each.next_offset;
   const moved = lanes.filter(moves);
   const where = path("streams", of.tenant, of.use_case, "positions");
-  const offsets = Object.fromEntries(moved.map((each) => [String(each.partition), Number(targets[each.partition])]));
+  const offsets = Object.fromEntries(moved.map((each) => [each.lane, Number(targets[each.lane])]));
   const wanted = JSON.stringify(offsets);
   const [found, setFound] = useState({ wanted: null, data: null, error: null });
   useEffect(() => {
@@ -172,7 +172,7 @@ export function Seek({ of, lanes, done, onClose }) {
     return html`<p>${plural(moved.length, "lane")} moved; the driver goes on from there within a turn.</p>`;
   };
   const effect = (each) => {
-    const by = Number(targets[each.partition]) - each.next_offset;
+    const by = Number(targets[each.lane]) - each.next_offset;
     return by < 0 ? html`<span class="is-warning">${exact(-by)} offsets are read again</span>`
       : html`<span class="is-critical">${exact(by)} offsets are passed over, kept nowhere</span>`;
   };
@@ -180,12 +180,12 @@ export function Seek({ of, lanes, done, onClose }) {
       ready=${Boolean(counted.data)} act=${act} onClose=${onClose}>
     <p>The offset that ${stream(of)} reads next, by partition. Leave a lane empty to leave it where it is.</p>
     <div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain"><${Columns} of=${MOVE} />
-      <tbody>${lanes.map((each) => html`<tr key=${each.partition}><td class="is-num">${each.partition}</td>
+      <tbody>${lanes.map((each) => html`<tr key=${each.lane}><td class="is-num">${each.partition ?? each.lane}</td>
         <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
         <td><input type="number" min="0" max=${each.end ?? undefined} step="1"
-            aria-label=${`Move partition ${each.partition} to`}
-          value=${targets[each.partition]}
-              onInput=${(event) => set({ ...targets, [each.partition]: event.target.value })} /></td>
+            aria-label=${`Move partition ${each.partition ?? each.lane} to`}
+          value=${targets[each.lane]}
+              onInput=${(event) => set({ ...targets, [each.lane]: event.target.value })} /></td>
         <td>${moved.includes(each) && effect(each)}</td></tr>`)}</tbody></table></div>
     ${counted.error ? html`<${Problem} error=${counted.error} />` : counted.data
       ? html`<ul aria-label="Consequences">${counted.data.consequences.map((each) => html`<li key=${each}

@@ -68,7 +68,7 @@ function One({ failure, me, ask }) {
   const may = me.role !== "viewer" && failure.state === "open";
   return html`<article class="card failure" aria-label=${`Failure ${failure.id}`}>
     <header><span class="state is-critical"><${Shape} of="critical" />${failure.state}</span>
-      <h3>${failure.code}</h3><span class="pale">${failure.use_case}, partition ${failure.partition}, ${where}, after
+      <h3>${failure.code}</h3><span class="pale">${failure.use_case}, partition ${failure.partition ?? failure.lane}, ${where}, after
         ${plural(failure.attempts, "attempt")}, <${When} at=${failure.at_s} /></span>
       ${may && html`<div class="card-end"><button class="button is-main"
           onClick=${() => ask("retry", failure)}>Retry…</button>

@@ -64,7 +64,7 @@ function Lanes({ lanes }) {
   const most = Math.max(...lanes.map((each) => lagOf(each) || 0));
   return html`<div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain lanes">
       <${Columns} of=${LANE} />
-    <tbody>${lanes.map((each) => html`<tr key=${each.partition}><td class="is-num">${each.partition}</td>
+    <tbody>${lanes.map((each) => html`<tr key=${each.lane}><td class="is-num">${each.partition ?? each.lane}</td>
       <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
       <td class="is-num num">${exact(lagOf(each))}</td><td class="lane-cell"><${LaneBar} lane=${each} most=${most} />
           </td>

@@ -8,20 +8,19 @@ Where a log begins and ends decides what is planned, so offsets are asked for at
 
 from __future__ import annotations
 
-from headrace.ports import Log, TopicPartition
+from headrace.model.lane_names import named
+from headrace.ports import Log
 from headrace.testing.log_contract.rows import Topics, numbered
 
 
 class TestLog:
     """The laws of ``headrace.ports.Log``."""
 
-    def test_topics_that_exist_are_told_with_id_and_partitions(
-        self, topics: Topics, log: Log
-    ) -> None:
+    def test_topics_that_exist_are_told_with_id_and_lanes(self, topics: Topics, log: Log) -> None:
         name = topics.make(partitions=3)
         found = log.topics([name, "nobody-made-this"])
         assert set(found) == {name}
-        assert sorted(found[name].partitions) == [0, 1, 2]
+        assert found[name].lanes == tuple(named(name, number) for number in range(3))
         assert found[name].topic_id
 
     def test_two_topics_have_two_ids_and_an_id_stays(self, topics: Topics, log: Log) -> None:
@@ -33,13 +32,13 @@ class TestLog:
     def test_end_is_the_offset_after_the_last_record(self, topics: Topics, log: Log) -> None:
         name = topics.make(partitions=2)
         topics.write(name, 1, numbered(5))
-        lanes = [TopicPartition(name, 0), TopicPartition(name, 1)]
+        lanes = [named(name, 0), named(name, 1)]
         assert log.end_offsets(lanes) == {lanes[0]: 0, lanes[1]: 5}
 
     def test_start_is_the_first_offset_left(self, topics: Topics, log: Log) -> None:
         name = topics.make()
         topics.write(name, 0, numbered(5))
-        lane = TopicPartition(name, 0)
+        lane = named(name, 0)
         assert log.start_offsets([lane]) == {lane: 0}
         topics.expire(name, 0, 3)
         assert log.start_offsets([lane]) == {lane: 3}
@@ -51,13 +50,13 @@ class TestLog:
         name = topics.make()
         topics.write(name, 0, numbered(2))
         topics.abort(name, 0, records=3)
-        lane = TopicPartition(name, 0)
+        lane = named(name, 0)
         assert log.end_offsets([lane]) == {lane: 6}
 
     def test_offset_at_a_time_is_the_first_record_not_older(self, topics: Topics, log: Log) -> None:
         name = topics.make()
         topics.write(name, 0, numbered(5, first=100))
-        lane = TopicPartition(name, 0)
+        lane = named(name, 0)
         assert log.offsets_at([lane], 102.0) == {lane: 2}
         assert log.offsets_at([lane], 102.5) == {lane: 3}
         assert log.offsets_at([lane], 0.0) == {lane: 0}
@@ -65,7 +64,7 @@ class TestLog:
     def test_offset_after_the_last_record_is_the_end(self, topics: Topics, log: Log) -> None:
         name = topics.make()
         topics.write(name, 0, numbered(5, first=100))
-        lane = TopicPartition(name, 0)
+        lane = named(name, 0)
         assert log.offsets_at([lane], 105.0) == {lane: 5}
 
     def test_what_is_not_there_is_left_out_and_the_rest_is_told(
@@ -73,11 +72,14 @@ class TestLog:
     ) -> None:
         name = topics.make()
         topics.write(name, 0, numbered(1))
-        lane = TopicPartition(name, 0)
+        lane = named(name, 0)
         strangers = [
-            TopicPartition("nobody-made-this", 0),
-            TopicPartition(name, 7),
-            TopicPartition("not a name!", 0),
+            named("nobody-made-this", 0),
+            named(name, 7),
+            named("not a name!", 0),
+            f"{name}[00]",
+            name,
+            "",
         ]
         assert log.end_offsets([lane, *strangers]) == {lane: 1}
         assert log.start_offsets([*strangers, lane]) == {lane: 0}
@@ -85,10 +87,11 @@ class TestLog:
         assert log.end_offsets(strangers) == {}
 
     def test_what_is_doubted_is_told_anew(self, topics: Topics, log: Log) -> None:
-        lanes = [TopicPartition(topics.make(), 0) for _ in range(2)]
-        topics.write(lanes[0].topic, 0, numbered(3))
+        name = topics.make()
+        lanes = [named(name, 0), named(topics.make(), 0)]
+        topics.write(name, 0, numbered(3))
         for _ in range(2):
-            log.doubt([lanes[0], TopicPartition("no.such.topic", 0)])
+            log.doubt([lanes[0], named("no.such.topic", 0)])
             assert log.end_offsets(lanes) == {lanes[0]: 3, lanes[1]: 0}
             assert log.start_offsets(lanes) == dict.fromkeys(lanes, 0)
 

@@ -175,6 +175,24 @@ class TestReader:
         batches = read(piece(topic, 0, 4), piece(topic, 4, 8))
         assert sorted(offset for batch in batches for offset in offsets(batch)) == list(range(8))
 
+    def test_a_name_that_the_log_gave_to_no_lane_fails_alone(
+        self, topics: Topics, read: Read
+    ) -> None:
+        topic = topics.make()
+        topics.write(topic, 0, numbered(10))
+        there = piece(topic, 0, 4)
+        strange = [
+            replace(there, lane=there.lane._replace(name=name)) for name in (f"{topic}[00]", topic)
+        ]
+        batches = read(*strange, there)
+        assert values([batch for batch in batches if batch.slice == there]) == [
+            b"%d" % number for number in range(4)
+        ]
+        found = [batch for batch in batches if batch.slice != there]
+        assert [(batch.reached, batch.last) for batch in found] == [(0, True)] * 2
+        errors = [batch.error for batch in found if batch.error is not None]
+        assert [(error.code, error.temporary) for error in errors] == [("TopicMissing", False)] * 2
+
     def test_no_slices_give_no_batches(self, read: Read) -> None:
         assert read() == []
 

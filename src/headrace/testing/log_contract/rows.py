@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.seals import (
     COUNT_HEADER,
     SEAL_HEADER,
@@ -18,9 +19,10 @@ from headrace.connectors.kafka.seals import (
     Message,
     sealed,
 )
+from headrace.model.lane_names import named
 from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import SliceBatch, TopicPartition
+from headrace.ports import SliceBatch
 from headrace.testing.log_fake import Row
 
 #: of the store that a reader under test belongs to
@@ -88,7 +90,7 @@ def forged(topic: str) -> list[Row]:
 
 def piece(topic: str, start: int, until: int, partition: int = 0) -> Slice:
     """A slice to read."""
-    return Slice(LaneId("contract", topic, partition), topic, start, until, epoch=1)
+    return Slice(LaneId("contract", topic, named(topic, partition)), topic, start, until, epoch=1)
 
 
 def values(batches: Sequence[SliceBatch]) -> list[bytes | None]:

@@ -33,7 +33,7 @@ class Data:
     seal_key: bytes = field(default_factory=partial(token_bytes, 32))
     tenants: dict[str, Tenant] = field(default_factory=dict)
     streams: dict[StreamId, Stream] = field(default_factory=dict)
-    positions: dict[StreamId, dict[int, Position]] = field(default_factory=dict)
+    positions: dict[StreamId, dict[str, Position]] = field(default_factory=dict)
     drivers: dict[str, Peer] = field(default_factory=dict)
     #: by driver
     answers: dict[str, list[Answer]] = field(default_factory=dict)
@@ -69,11 +69,11 @@ class Data:
         """Change some of what is known of a stream."""
         self.streams[stream] = replace(self.streams[stream], **values)
 
-    def put(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
+    def put(self, stream: StreamId, offsets: Mapping[str, int]) -> None:
         """Let lanes of a stream stand there, under its epoch."""
         lanes, epoch = self.positions[stream], self.streams[stream].epoch
-        for partition, offset in offsets.items():
-            lanes[partition] = Position(LaneId(*stream, partition), offset, epoch)
+        for name, offset in offsets.items():
+            lanes[name] = Position(LaneId(*stream, name), offset, epoch)
 
     def matches(self, position: Position, move: Move) -> bool:
         """Whether a move may be made: the compare of the compare-and-set."""

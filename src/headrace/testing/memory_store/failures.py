@@ -102,11 +102,11 @@ class MemoryFailures:
         failure = self.data.failures.still_open(number)
         lane = failure.slice.lane
         lanes = self.data.positions[lane.stream]
-        position = lanes.get(lane.partition)
+        position = lanes.get(lane.name)
         if position is None or position.next_offset not in failure.skipped_from:
             raise ConfigError(cannot_skip(failure, position))
         self.data.failures.end(number, FailureState.SKIPPED)
-        lanes[lane.partition] = replace(position, next_offset=failure.skipped_to)
+        lanes[lane.name] = replace(position, next_offset=failure.skipped_to)
         self.data.changed()
 
     def _is_current(self, failure: Failure) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from headrace.errors import ConfigError, UnknownName
+from headrace.model.lane_names import spoken
 from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
 from headrace.model.streams import Position, StreamId
 from headrace.policies.keeping import KeptRow, bytes_of, room_for
@@ -88,11 +89,11 @@ class KeptFailures:
         """Give an open failure another state."""
         self._kept[number] = replace(self.still_open(number), state=state)
 
-    def release(self, stream: StreamId, partitions: Collection[int] | None = None) -> None:
-        """Let lanes of a stream go on where they stand: all of them, or some partitions."""
+    def release(self, stream: StreamId, names: Collection[str] | None = None) -> None:
+        """Let lanes of a stream go on where they stand: all of them, or some."""
         for number, known in self._kept.items():
             lane = known.slice.lane
-            ours = lane.stream == stream and (partitions is None or lane.partition in partitions)
+            ours = lane.stream == stream and (names is None or lane.name in names)
             if ours and known.state is FailureState.OPEN:
                 self._kept[number] = replace(known, state=FailureState.RETRIED)
 
@@ -108,7 +109,7 @@ def why_stopped(failure: Failure, tenant: str) -> str:
     if tenant != lane.tenant:
         return STOPPED_BY_ANOTHER
     where = "" if error.offset is None else f" at offset {error.offset}"
-    who = f"use case stopped by {lane.stream}, partition {lane.partition}{where}"
+    who = f"use case stopped by {lane.stream}, {spoken(lane.name)}{where}"
     return f"{who}: {error.code}: {error.message}"
 
 

@@ -108,8 +108,8 @@ class MemoryMembership:
                 epoch = epochs[stream.id] = stream.epoch + 1
                 self.data.set_stream(stream.id, epoch=epoch, holder=driver)
                 lanes = self.data.positions[stream.id]
-                for partition, position in lanes.items():
-                    lanes[partition] = replace(position, epoch=epoch)
+                for name, position in lanes.items():
+                    lanes[name] = replace(position, epoch=epoch)
         return epochs
 
     @alone

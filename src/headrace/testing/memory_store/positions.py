@@ -43,7 +43,7 @@ class MemoryPositions:
                 yield transaction
             except BaseException:
                 for lane, position in transaction.before.items():
-                    self._data.positions[lane.stream][lane.partition] = position
+                    self._data.positions[lane.stream][lane.name] = position
                 raise
             for table, row in transaction.rows:
                 self._data.tables.setdefault(table, []).append(row)
@@ -63,9 +63,9 @@ class MemoryPositions:
 
     def _move(self, transaction: MemoryTransaction, move: Move) -> bool:
         lanes = self._data.positions.get(move.lane.stream, {})
-        position = lanes.get(move.lane.partition)
+        position = lanes.get(move.lane.name)
         if position is None or not self._data.matches(position, move):
             return False
         transaction.before.setdefault(move.lane, position)
-        lanes[move.lane.partition] = replace(position, next_offset=move.to_offset)
+        lanes[move.lane.name] = replace(position, next_offset=move.to_offset)
         return True

@@ -52,7 +52,7 @@ class MemoryProgress:
 
     @alone
     def seek(
-        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+        self, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None = None
     ) -> None:
         """Set positions, whatever they were, and the topic's id, or none."""
         known = self.data.stream(stream)
@@ -73,14 +73,14 @@ class MemoryProgress:
     ) -> int | None:
         """Let lanes of a stream go on behind what the log no longer has: all of them or none."""
         known, lanes = self.data.stream(stream), self.data.positions.get(stream, {})
-        places = [(lanes.get(move.lane.partition), move) for move in moves]
+        places = [(lanes.get(move.lane.name), move) for move in moves]
         there = all(at is not None and self.data.matches(at, move) for at, move in places)
         if known.state is State.REMOVED or not there:
             return None
         self.data.changed()
         self._turn_to(stream, topic_id, known.epoch + 1)
-        self.data.put(stream, {move.lane.partition: move.to_offset for move in moves})
-        self.data.failures.release(stream, {move.lane.partition for move in moves})
+        self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
+        self.data.failures.release(stream, {move.lane.name for move in moves})
         for failure in failures:
             self.data.failures.note(failure)
         return known.epoch + 1
@@ -129,4 +129,4 @@ class MemoryProgress:
             recorded.forget(self.data, stream)
         self.data.set_stream(stream, epoch=epoch, topic_id=topic_id)
         lanes = self.data.positions.get(stream, {})
-        self.data.put(stream, {partition: at.next_offset for partition, at in lanes.items()})
+        self.data.put(stream, {name: at.next_offset for name, at in lanes.items()})

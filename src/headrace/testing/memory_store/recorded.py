@@ -64,7 +64,7 @@ def is_due(data: Data, piece: Slice, nothing: set[tuple[LaneId, int, int]]) -> b
 
 def _epoch_at(data: Data, piece: Slice) -> int | None:
     """The epoch of its lane, if that stands where the slice begins."""
-    position = data.positions[piece.lane.stream].get(piece.lane.partition)
+    position = data.positions[piece.lane.stream].get(piece.lane.name)
     if position is None or position.next_offset != piece.from_offset:
         return None
     return position.epoch

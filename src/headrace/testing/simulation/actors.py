@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from headrace.model.records import Move
 from headrace.model.waves import Wave
-from headrace.ports import DeadLetter, TopicPartition
+from headrace.ports import DeadLetter
 from headrace.process.crash_points import PlayedKill
 from headrace.testing.simulation.odds import Odds
 
@@ -41,7 +41,7 @@ class Stage(Protocol):
     odds: Odds
     calm: bool
 
-    def believed_end(self, at: TopicPartition, end: int) -> int:
+    def believed_end(self, lane: str, end: int) -> int:
         """Where a log ends for whoever asks its leader, which may have been cut off."""
 
     def dawdle(self, actor: Actor, what: str) -> None:

@@ -22,23 +22,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.model.lane_names import number_of
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, StreamId
 from headrace.ports import Store
 from headrace.testing.ledger import Place
-from headrace.testing.simulation.deployed import TOPIC, Deployed
+from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.generations import Generation, Generations
-from headrace.testing.simulation.topics import WorldTopics
+from headrace.testing.simulation.topics import WorldTopics, lane_of, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
 
 _RETENTION = re.compile(r"\[(\d+)\] lost offsets (\d+) to \d+ to retention")
 _CUT = re.compile(r"\[(\d+)\] ends at \d+, but offsets up to (\d+) were read")
 _MADE_AGAIN = re.compile(r"in partition (\d+) from offset (\d+) on is lost")
-
-
-def topic_of(stream: StreamId) -> str:
-    """What it reads."""
-    return TOPIC.format(tenant=stream.tenant)
 
 
 @dataclass(eq=False, slots=True)
@@ -71,7 +67,7 @@ class Decisions:
             self._suspended(*args)
 
     def sought(
-        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+        self, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None = None
     ) -> None:
         """A person sent a stream's lanes elsewhere; a rerun in the topic that its stream was of."""
         self.counts["seeks"] += 1
@@ -80,15 +76,15 @@ class Decisions:
         log, there = self.topics.made[topic], self.topics.partitions[topic]
         if topic_id is not None:
             log = self.topics.log_of_id(topic_id)
-        to = {partition: (offset, log) for partition, offset in offsets.items()}
+        to = {name: (offset, log) for name, offset in offsets.items()}
         for lane in self._lanes(stream):
             now = self.generations.now(lane)
-            if now is None or lane.partition in to or now.log == log:
+            if now is None or lane.name in to or now.log == log:
                 continue
-            if lane.partition < there:
+            if number_of(lane.name) < there:
                 self.found.append(f"{lane} is left at {now.at} of topic {now.log}, now {log}")
             else:
-                to[lane.partition] = (0, log)
+                to[lane.name] = (0, log)
         self._begin_all(stream, to)
 
     def lost(self, topic: str) -> None:
@@ -110,14 +106,14 @@ class Decisions:
         if topic not in self.topics.partitions:
             self.lossy.add(lane.stream)
         elif self._has(lane):
-            edges = self.topics.log.edges(topic, lane.partition)
+            edges = self.topics.log.edges(topic, number_of(lane.name))
             if not edges.start <= offset <= edges.stop:
                 self.lossy.add(lane.stream)
 
     def passed_over(self, piece: Slice) -> None:
         """A person skipped a whole slice."""
         for offset in range(piece.from_offset, piece.until_offset):
-            place = Place(piece.topic, piece.lane.partition, offset)
+            place = Place(piece.topic, number_of(piece.lane.name), offset)
             self.skipped.add((piece.lane.use_case, place))
 
     def lanes_of(self, topic: str) -> list[LaneId]:
@@ -136,12 +132,12 @@ class Decisions:
                 self.found.append(
                     f"{lane} goes on at {now.at} in topic {log} as if it were {now.log}"
                 )
-        for partition, offset in first.offsets.items():
-            lane = LaneId(*first.stream, partition)
+        for name, offset in first.offsets.items():
+            lane = LaneId(*first.stream, name)
             if self.generations.now(lane) is not None:
                 continue
             if self.topics.is_there(topic, log):
-                start = self.topics.log.edges(topic, partition).start
+                start = self.topics.log.edges(topic, number_of(name)).start
                 if offset > start:
                     self.found.append(f"{lane} begins at {offset}, its log at {start}")
             self._begin(lane, offset, log)
@@ -160,7 +156,7 @@ class Decisions:
             now = self.generations.now(move.lane)
             assert now is not None, "its position was compared"
             self._check_skip(move, note, now, log)
-        self._begin_all(stream, {move.lane.partition: (move.to_offset, log) for move in moves})
+        self._begin_all(stream, {move.lane.name: (move.to_offset, log) for move in moves})
 
     def _check_skip(self, move: Move, note: Failure, now: Generation, log: int) -> None:
         """Told by exact offsets, and no record of the log that is there is passed over."""
@@ -175,7 +171,7 @@ class Decisions:
         told = (note.slice.lane, note.slice.from_offset, note.slice.until_offset)
         if told != (lane, now.at, until):
             self.found.append(f"{lane} lost {now.at} to {until}, and the note is of {note.slice}")
-        start = self.topics.log.edges(topic, lane.partition).start if self._has(lane) else 0
+        start = self.topics.log.edges(topic, number_of(lane.name)).start if self._has(lane) else 0
         if move.to_offset > start:
             self.found.append(
                 f"{lane} is sent from {now.at} to {move.to_offset}, its log has {start}"
@@ -187,7 +183,7 @@ class Decisions:
         told = (note.slice.lane, note.slice.until_offset)
         if told != (lane, now.at) or note.slice.from_offset > move.to_offset:
             self.found.append(f"{lane} was at {now.at}, and the note is of {note.slice}")
-        if not self.topics.cut_below(topic, lane.partition, move.to_offset + 1):
+        if not self.topics.cut_below(topic, number_of(lane.name), move.to_offset + 1):
             self.found.append(
                 f"{lane} is sent back from {now.at} to {move.to_offset}, where its log never ended"
             )
@@ -202,10 +198,10 @@ class Decisions:
         (until,) = [
             e.until for e in self.store.registry.deployments() if e.use_case == stream.use_case
         ]
-        for partition, end in (until or {}).items():
-            now = self.generations.now(LaneId(*stream, partition))
+        for name, end in (until or {}).items():
+            now = self.generations.now(LaneId(*stream, name))
             if now is None or now.at < end:
-                self.found.append(f"{stream} is ended at {now and now.at} of {end} in {partition}")
+                self.found.append(f"{stream} is ended at {now and now.at} of {end} in {name}")
         self.stopped.pop(stream, None)
         self.counts["reruns ended"] += 1
 
@@ -220,7 +216,7 @@ class Decisions:
         told = _RETENTION.findall(reason) + _MADE_AGAIN.findall(reason)
         told += [(partition, int(last) + 1) for partition, last in _CUT.findall(reason)]
         for partition, offset, *_ in told:
-            ways = self.generations.of(LaneId(*stream, int(partition)))
+            ways = self.generations.of(lane_of(stream, int(partition)))
             if not any(int(offset) in way.stands for way in ways):
                 self.found.append(f"{stream} was never at {offset}: {reason}")
 
@@ -232,15 +228,15 @@ class Decisions:
 
     # generations
 
-    def _begin_all(self, stream: StreamId, to: Mapping[int, tuple[int, int]]) -> None:
+    def _begin_all(self, stream: StreamId, to: Mapping[str, tuple[int, int]]) -> None:
         """Lanes begin anew, each at an offset of the how-manieth topic of their name."""
         self.generations.elsewhere(stream)
         (epoch,) = [known.epoch for known in self.store.registry.streams() if known.id == stream]
-        for partition, (offset, log) in sorted(to.items()):
-            self._begin(LaneId(*stream, partition), offset, log, epoch)
+        for name, (offset, log) in sorted(to.items()):
+            self._begin(LaneId(*stream, name), offset, log, epoch)
         for lane in self._lanes(stream):
             now = self.generations.now(lane)
-            if lane.partition not in to and now is not None:
+            if lane.name not in to and now is not None:
                 self._begin(lane, now.at, now.log, epoch)
 
     def _begin(self, lane: LaneId, offset: int, log: int, epoch: int = 0) -> None:
@@ -253,7 +249,7 @@ class Decisions:
 
     def _has(self, lane: LaneId) -> bool:
         """Whether its partition is there."""
-        return lane.partition < self.topics.partitions.get(topic_of(lane.stream), 0)
+        return number_of(lane.name) < self.topics.partitions.get(topic_of(lane.stream), 0)
 
     def _lanes(self, stream: StreamId) -> list[LaneId]:
         return list(self.generations.lanes(lambda lane: lane.stream == stream))

@@ -43,12 +43,11 @@ from headrace.testing.clock import FakeClock
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.frames import FrameHandler
 from headrace.testing.simulation.sinks import Notebook, Picky, Wrote, table_of
-from headrace.testing.simulation.topics import named
+from headrace.testing.simulation.topics import TOPIC, lane_of, named
 from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.troubles import GOOD, Stuck, WorkerDies, trouble_of
 from headrace.use_cases import SliceContext, UseCase, use_case
 
-TOPIC = "{tenant}.visits"
 GUARANTEES = (
     "at-most-once",
     "at-least-once",
@@ -236,7 +235,7 @@ class Deployed:
         lanes = cast("list[int]", table["partition"].to_pylist())
         reader = context.slices[0].lane.use_case
         own = {
-            lane: self.world.generation(LaneId(reader, context.tenant, lane))
+            lane: self.world.generation(lane_of(StreamId(reader, context.tenant), lane))
             for lane in dict.fromkeys(lanes)
         }
         read = zip(cast("list[str]", table["topic"].to_pylist()), troubles, strict=True)

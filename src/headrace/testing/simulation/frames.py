@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 
 import pyarrow as pa
 
+from headrace.model.lane_names import number_of
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
@@ -160,7 +161,7 @@ class FrameHandler:
             of_slice = []
             for offset, value in rows:
                 self.stumble(value, piece)
-                place = self.place(piece.topic, piece.lane.partition, offset, value)
+                place = self.place(piece.topic, number_of(piece.lane.name), offset, value)
                 found = Found(piece.lane.tenant, place)
                 of_slice.append(Done(piece.lane.use_case, found, self.generation(piece)))
             done.append((piece.lane.tenant, of_slice))

@@ -25,15 +25,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.cycle.claims import CLAIMED
-from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, State, original
+from headrace.model.lane_names import number_of
+from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, State, StreamId, original
 from headrace.testing.ledger import Place
-from headrace.testing.simulation.decisions import topic_of
 from headrace.testing.simulation.generations import Generation
 from headrace.testing.simulation.reruns import unfinished
 from headrace.testing.simulation.settling import standing_still
 from headrace.testing.simulation.sinks import Done, done_in, table_of
 from headrace.testing.simulation.stream_order import StreamOrder
-from headrace.testing.simulation.topics import bare, named, tenant_of
+from headrace.testing.simulation.topics import bare, lane_of, named, tenant_of, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
 from headrace.testing.simulation.world import World
 from headrace.use_cases import UseCase
@@ -125,7 +125,7 @@ class _Books:
                 continue
             trouble = trouble_of(letter.error.raw_value)
             topic = named(letter.slice.topic, trouble.log)
-            place = Place(topic, letter.slice.lane.partition, letter.error.offset)
+            place = Place(topic, number_of(letter.slice.lane.name), letter.error.offset)
             self.aside.add(place)
             if trouble.kind == GOOD:
                 self.misjudged.append(place)
@@ -139,7 +139,7 @@ class _Books:
                 continue
             if self.world.topics.poison(place):
                 self.misjudged.append(place)
-            of = LaneId(self.use_case.name, tenant, place.partition), effect.generation
+            of = lane_of(StreamId(self.use_case.name, tenant), place.partition), effect.generation
             counts, way = self.counts.setdefault(of, Counter()), (*of, place.topic)
             counts[place] += 1
             latest = newest[way] = max(place.offset, newest.get(way, place.offset))
@@ -167,7 +167,7 @@ class _Books:
         counts = self.counts.get((lane, generation.number), Counter())
         topics, topic = self.world.topics, topic_of(lane.stream)
         for offset in generation.done:
-            versions = topics.at(topic, generation.log, lane.partition, offset)
+            versions = topics.at(topic, generation.log, number_of(lane.name), offset)
             places = [place for place in versions if place is not None]
             if len(places) < len(versions):
                 continue
@@ -196,7 +196,7 @@ class _Books:
         ):
             self.world.counts["lost as told"] += 1
         elif not any(self.world.counts[name] for name in _UNTOLD):
-            self.untold.append(Place(topic_of(lane.stream), lane.partition, offset))
+            self.untold.append(Place(topic_of(lane.stream), number_of(lane.name), offset))
 
     def _moves(self, lane: LaneId) -> None:
         """As many effects as moves; not for topics made again, whose moves tell of no record."""
@@ -211,10 +211,10 @@ class _Books:
         for place, count in done.items():
             effects[_first_version(place)] += count
         for offset in {*moved, *(place.offset for place in effects)}:
-            versions = self.world.topics.at(topic, 1, lane.partition, offset)
+            versions = self.world.topics.at(topic, 1, number_of(lane.name), offset)
             if any(version is None or self._aside(version) for version in versions):
                 continue
-            place = Place(named(topic, 1), lane.partition, offset)
+            place = Place(named(topic, 1), number_of(lane.name), offset)
             lacks = moved[offset] - effects[place]
             may_lack = self.use_case.claims and self._touched(place)
             if lacks < 0 or (lacks and not may_lack):
@@ -272,10 +272,10 @@ def _done(world: World, use_case: UseCase) -> list[Done]:
 def _kept_lanes(world: World) -> list[str]:
     """Lanes that nothing can be planned for, as a wave has them that is over."""
     return [
-        f"{name} partition {partition} is kept by wave {lane.wave}, which is over"
+        f"{name} {lane_name} is kept by wave {lane.wave}, which is over"
         for life in world.lives
         for name, held in life.driver.board.streams.items()
-        for partition, lane in held.lanes.items()
+        for lane_name, lane in held.lanes.items()
         if lane.wave is not None and lane.wave not in life.driver.board.flights
     ]
 
@@ -297,7 +297,7 @@ def _positions(world: World) -> list[str]:
         now, topic = world.generations.now(lane), topic_of(lane.stream)
         if at.get(lane) != (None if now is None else now.at):
             found.append(f"{lane} is at {at.get(lane)}, led to {None if now is None else now.at}")
-        there = lane.partition < world.topics.partitions[topic]
+        there = number_of(lane.name) < world.topics.partitions[topic]
         if (
             now is not None
             and there

@@ -16,7 +16,7 @@ from headrace.model.records import Failure
 from headrace.model.streams import RERUN_MARK, Slice, State, StreamId, Tenant, Throttle
 from headrace.operating import quarantine
 from headrace.operating.seeking import seek
-from headrace.testing.simulation.decisions import topic_of
+from headrace.testing.simulation.topics import topic_of
 from headrace.testing.simulation.troubles import is_poison
 from headrace.testing.simulation.world import World
 

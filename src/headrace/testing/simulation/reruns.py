@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from headrace.cycle.reruns import begin, range_of
 from headrace.errors import ConfigError, Temporary
+from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, State, StreamId
 from headrace.ports import Store
 from headrace.testing.simulation.actors import Killed
@@ -54,7 +55,7 @@ def unfinished(world: World) -> list[str]:
     for stream in world.store.registry.streams():
         held = stream.state is not State.ACTIVE or stream.id in world.decisions.stopped
         untils = {} if held else ends.get(stream.id.use_case) or {}
-        stops = {until: world.log.edges(stream.topic, until).stop for until in untils}
+        stops = {until: world.log.edges(stream.topic, number_of(until)).stop for until in untils}
         stands = {until: world.generations.now(LaneId(*stream.id, until)) for until in untils}
         for partition, until in untils.items():
             now, end = stands[partition], min(until, stops[partition])
@@ -87,7 +88,7 @@ class _Progress:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def seek(self, stream: StreamId, offsets: Mapping[int, int], *more: Any) -> None:
+    def seek(self, stream: StreamId, offsets: Mapping[str, int], *more: Any) -> None:
         """As the store's; a decision like any other seek."""
         _step(self._world)
         self._world.store.progress.seek(stream, offsets, *more)

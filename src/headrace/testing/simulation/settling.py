@@ -6,6 +6,7 @@ it, since it may hold up nobody else, and then with a person who seeks and resum
 
 from __future__ import annotations
 
+from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, State, StreamId, Throttle
 from headrace.testing.simulation.brokers import make_again
 from headrace.testing.simulation.operators import decide, resume
@@ -32,7 +33,7 @@ def settle(world: World) -> list[str]:
 def standing_still(world: World, name: str) -> list[str]:
     """Lanes that are not at the end of their topics although nothing holds them."""
     at = {
-        (position.lane.tenant, position.lane.partition): position.next_offset
+        (position.lane.tenant, number_of(position.lane.name)): position.next_offset
         for position in world.store.progress.load_positions()
         if position.lane.use_case == name
     }
@@ -146,11 +147,11 @@ def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:
     """Whether a lane that is served stands behind the end of its log, as one that was cut."""
     now = world.generations.now(lane)
     stream = next(stream for stream in world.store.registry.streams() if stream.id == lane.stream)
-    there = lane.partition < world.topics.partitions[stream.topic]
+    there = number_of(lane.name) < world.topics.partitions[stream.topic]
     served = stream.state is State.ACTIVE and lane.stream not in world.decisions.stopped
     if now is None or not there or not served or now.log != world.topics.made[stream.topic]:
         return False
-    return offset > world.log.edges(stream.topic, lane.partition).stop
+    return offset > world.log.edges(stream.topic, number_of(lane.name)).stop
 
 
 def _why(world: World) -> str:

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headrace.model.streams import LaneId, StreamId
+from headrace.model.streams import StreamId
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.generations import Generations
 from headrace.testing.simulation.sinks import Done
-from headrace.testing.simulation.topics import WorldTopics, log_of
+from headrace.testing.simulation.topics import WorldTopics, lane_of, log_of
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class StreamOrder:
         seen: dict[tuple[StreamId, int, int], dict[Place, tuple[int, int]]] = {}
         for effect in done:
             place = effect.found.place
-            lane = LaneId(effect.reader, effect.found.tenant, place.partition)
+            lane = lane_of(StreamId(effect.reader, effect.found.tenant), place.partition)
             ways = self.generations.of(lane)
             if place not in self._turns_ms or effect.generation >= len(ways):
                 continue  # foreign, and found so elsewhere

@@ -15,7 +15,8 @@ import math
 from dataclasses import dataclass, field
 from random import Random
 
-from headrace.ports import TopicPartition
+from headrace.model.lane_names import named as lane_named
+from headrace.model.streams import LaneId, StreamId
 from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
@@ -23,7 +24,19 @@ from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import Trouble, drawn, trouble_of
 
+#: what all use cases read
+TOPIC = "{tenant}.visits"
 _PARTITIONS = 3
+
+
+def topic_of(stream: StreamId) -> str:
+    """What a stream reads."""
+    return TOPIC.format(tenant=stream.tenant)
+
+
+def lane_of(stream: StreamId, partition: int) -> LaneId:
+    """The lane of a stream that is a partition."""
+    return LaneId(*stream, lane_named(topic_of(stream), partition))
 
 
 def tenant_of(topic: str) -> str:
@@ -69,12 +82,12 @@ class WorldTopics:
     versions: dict[Place, list[Place | None]] = field(default_factory=dict)
     #: in which order records were written, and under which timestamp
     written: dict[Place, tuple[int, int]] = field(default_factory=dict)
-    #: where logs were cut, by topic and partition; of the topic that is there
-    cuts: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    #: where logs were cut, by lane; of the topic that is there
+    cuts: dict[str, list[int]] = field(default_factory=dict)
     #: partitions whose leader is cut off: the end that it tells, and until when it does
-    stale: dict[TopicPartition, tuple[int, float]] = field(default_factory=dict)
+    stale: dict[str, tuple[int, float]] = field(default_factory=dict)
     #: partitions whose leader was cut off at some time, and the first offset that it hid
-    hidden: dict[TopicPartition, int] = field(default_factory=dict)
+    hidden: dict[str, int] = field(default_factory=dict)
     #: when no broker answered: from and to a monotonic second
     silent: list[tuple[float, float]] = field(default_factory=list)
     #: records that a cut took away
@@ -95,8 +108,9 @@ class WorldTopics:
         """Delete one with all of its records."""
         del self.partitions[topic]
         self.log.delete_topic(topic)
-        self.cuts = {at: found for at, found in self.cuts.items() if at.topic != topic}
-        self.stale = {at: found for at, found in self.stale.items() if at.topic != topic}
+        for partition in range(_PARTITIONS):
+            self.cuts.pop(lane_named(topic, partition), None)
+            self.stale.pop(lane_named(topic, partition), None)
 
     def switch(self, *, down: bool) -> None:
         """From now on no broker answers, or they do again."""
@@ -146,14 +160,14 @@ class WorldTopics:
             made = self.made[topic]
             latest = (self.at(topic, made, partition, at)[-1] for at in range(end, edges.stop))
             self.taken.update(place for place in latest if place is not None)
-            self.cuts.setdefault(TopicPartition(topic, partition), []).append(end)
+            self.cuts.setdefault(lane_named(topic, partition), []).append(end)
             self._cut[topic] = self._cut.get(topic, 0) + 1
             self._begins(topic, self.label(topic))
         return end
 
     def cut_off(self, topic: str, partition: int, for_s: float) -> int:
         """Let a leader be cut off, and tell an end that it may have had; return that end."""
-        edges, at = self.log.edges(topic, partition), TopicPartition(topic, partition)
+        edges, at = self.log.edges(topic, partition), lane_named(topic, partition)
         end = self.rng.randint(edges.start, edges.stop)
         self.stale[at] = (end, self.clock.monotonic_s() + for_s)
         self.hidden[at] = min(end, self.hidden.get(at, end))
@@ -161,12 +175,12 @@ class WorldTopics:
 
     def was_hidden(self, place: Place) -> bool:
         """Whether a record may have been there and nobody could know."""
-        at = TopicPartition(place.topic.partition("#")[0], place.partition)
+        at = lane_named(place.topic.partition("#")[0], place.partition)
         return place.offset >= self.hidden.get(at, place.offset + 1)
 
     def cut_below(self, topic: str, partition: int, offset: int) -> bool:
         """Whether the log was ever cut before an offset."""
-        return any(end < offset for end in self.cuts.get(TopicPartition(topic, partition), ()))
+        return any(end < offset for end in self.cuts.get(lane_named(topic, partition), ()))
 
     def was_cut(self, topic: str) -> bool:
         """Whether any topic of that name ever was."""

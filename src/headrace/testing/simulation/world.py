@@ -22,7 +22,7 @@ from headrace.model.receipts import Receipt
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Tenant, Throttle
 from headrace.model.waves import Wave
-from headrace.ports import DeadLetter, Store, TopicPartition, WaveResult
+from headrace.ports import DeadLetter, Store, WaveResult
 from headrace.spark.task import WorkerClients
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -32,8 +32,8 @@ from headrace.testing.ledger import Place
 from headrace.testing.simulation.actors import Actor, Killed
 from headrace.testing.simulation.beside import Beside, Job
 from headrace.testing.simulation.cluster import Cluster
-from headrace.testing.simulation.decisions import Decisions, topic_of
-from headrace.testing.simulation.deployed import GUARANTEES, TOPIC, Deployed
+from headrace.testing.simulation.decisions import Decisions
+from headrace.testing.simulation.deployed import GUARANTEES, Deployed
 from headrace.testing.simulation.doors import (
     EngineDoor,
     LettersDoor,
@@ -47,7 +47,7 @@ from headrace.testing.simulation.lives import Life, Make
 from headrace.testing.simulation.odds import Odds, draw
 from headrace.testing.simulation.rates import Rates
 from headrace.testing.simulation.sinks import Wrote
-from headrace.testing.simulation.topics import WorldTopics
+from headrace.testing.simulation.topics import TOPIC, WorldTopics, topic_of
 from headrace.testing.simulation.touched import Touched
 
 LEASE_S = 5.0
@@ -138,9 +138,9 @@ class World:
         if actor.dead:
             raise Killed(actor.name)
 
-    def believed_end(self, at: TopicPartition, end: int) -> int:
+    def believed_end(self, lane: str, end: int) -> int:
         """Where a log ends for whoever asks its leader, which may have been cut off."""
-        told, until_s = self.topics.stale.get(at, (end, 0.0))
+        told, until_s = self.topics.stale.get(lane, (end, 0.0))
         stale = not self.calm and self.clock.monotonic_s() < until_s
         return min(end, told) if stale else end
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from headrace.model.lane_names import named, number_of
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, FailureState, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
@@ -14,13 +17,18 @@ BOLT = StreamId("score", "bolt")
 
 def lane(partition: int, stream: StreamId = ACME) -> LaneId:
     """A lane, of acme's stream unless said otherwise."""
-    return LaneId(*stream, partition)
+    return LaneId(*stream, named(f"{stream.tenant}.visits", partition))
+
+
+def by_lane(offsets: Mapping[int, int], stream: StreamId = ACME) -> dict[str, int]:
+    """Offsets of partitions by the names of their lanes."""
+    return {lane(partition, stream).name: offset for partition, offset in offsets.items()}
 
 
 def offsets(store: Store, stream: StreamId = ACME) -> dict[int, int]:
     """Where each partition of a stream is."""
     return {
-        position.lane.partition: position.next_offset
+        number_of(position.lane.name): position.next_offset
         for position in store.progress.load_positions([stream])
     }
 
@@ -30,7 +38,7 @@ def started(store: Store, *at: int) -> int:
     store.registry.deploy(SCORE)
     store.registry.add_tenant(Tenant("acme"))
     store.registry.add_tenant(Tenant("bolt"))
-    store.progress.start_lanes([LaneStart(ACME, "id-1", dict(enumerate(at)))])
+    store.progress.start_lanes([LaneStart(ACME, "id-1", by_lane(dict(enumerate(at))))])
     return store.membership.hold([ACME])[ACME]
 
 
@@ -44,7 +52,7 @@ def failed(
 ) -> Failure:
     """A failure at ``at``: its lane stopped there, or with a record named at most one before."""
     begins = max(0, at - 1) if names_record else at
-    piece = Slice(lane(partition, stream), "t", begins, until, 1)
+    piece = Slice(lane(partition, stream), f"{stream.tenant}.visits", begins, until, 1)
     error = SliceError(False, "HandlerError", "no JSON", offset=at if names_record else None)
     return Failure(piece, error, 1.0)
 

@@ -25,13 +25,15 @@ from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from headrace.errors import ConfigError, UnknownName
+from headrace.model.lane_names import number_of
 from headrace.model.records import Failure, FailureState, LaneStart, Move
-from headrace.model.streams import LaneId, State, StreamId, Tenant
+from headrace.model.streams import State, StreamId, Tenant
 from headrace.ports import Store
 from headrace.testing.store_contract.begun import (
     ACME,
     BOLT,
     SCORE,
+    by_lane,
     failed,
     lane,
     offsets,
@@ -57,13 +59,18 @@ class Decisions(RuleBasedStateMachine):
         self._begin()
 
     def _begin(self) -> None:
-        self.store.progress.start_lanes([LaneStart(self.stream, "id", {0: 0, 1: 0})])
+        self.store.progress.start_lanes(
+            [LaneStart(self.stream, "id", by_lane({0: 0, 1: 0}, self.stream))]
+        )
         self.epoch = self.store.membership.hold([self.stream])[self.stream]
         self.offsets = {0: 0, 1: 0}
 
     def _release(self, partitions: set[int]) -> None:
         for number, failure in self.known.items():
-            if failure.state is FailureState.OPEN and failure.slice.lane.partition in partitions:
+            if (
+                failure.state is FailureState.OPEN
+                and number_of(failure.slice.lane.name) in partitions
+            ):
                 self.known[number] = replace(failure, state=FailureState.RETRIED)
 
     def _agree(self) -> None:
@@ -81,7 +88,8 @@ class Decisions(RuleBasedStateMachine):
         stops = [
             failure.id
             for failure in self.known.values()
-            if failure.state is FailureState.OPEN and failure.slice.lane.partition == partition
+            if failure.state is FailureState.OPEN
+            and number_of(failure.slice.lane.name) == partition
         ]
         again = [
             other.times
@@ -97,7 +105,7 @@ class Decisions(RuleBasedStateMachine):
 
     @rule(partition=_partitions, at=_small, to=_small)
     def commit(self, partition: int, at: int, to: int) -> None:
-        place = LaneId(*self.stream, partition)
+        place = lane(partition, self.stream)
         right = self.offsets[partition] == at
         assert self.store.positions.advance([Move(place, at, to, self.epoch)]) == [right]
         if right:
@@ -116,7 +124,7 @@ class Decisions(RuleBasedStateMachine):
             return
         number = sorted(self.known)[-1 - pick]
         failure = self.known[number]
-        partition, offset = failure.slice.lane.partition, failure.error.offset
+        partition, offset = number_of(failure.slice.lane.name), failure.error.offset
         stands = {
             failure.slice.from_offset,
             failure.slice.from_offset if offset is None else offset,
@@ -136,7 +144,7 @@ class Decisions(RuleBasedStateMachine):
 
     @rule(offsets=some.dictionaries(_partitions, _small))
     def seek(self, offsets: dict[int, int]) -> None:
-        self.store.progress.seek(self.stream, offsets)
+        self.store.progress.seek(self.stream, by_lane(offsets, self.stream))
         self.epoch = next(e.epoch for e in self.store.registry.streams() if e.id == self.stream)
         self.offsets |= offsets
         self._release(set(offsets))
@@ -246,7 +254,7 @@ class TestDecisions:
         started(store, 3, 3)
         sought, left = (store.failures.keep(failed(p)) for p in (0, 1))
         other = store.failures.keep(failed(stream=BOLT))
-        store.progress.seek(ACME, {0: 8})
+        store.progress.seek(ACME, by_lane({0: 8}))
         assert still_open(store) == [left, other]
         assert state_of(store, sought) is FailureState.RETRIED
 
@@ -256,7 +264,7 @@ class TestDecisions:
         started(store, 3)
         number = store.failures.keep(failed())
         store.failures.skip(number)
-        store.progress.seek(ACME, {0: 3})
+        store.progress.seek(ACME, by_lane({0: 3}))
         store.registry.set_stream_state(ACME, State.ACTIVE)
         assert state_of(store, number) is FailureState.SKIPPED
 

@@ -23,6 +23,7 @@ from headrace.testing.store_contract.begun import (
     ACME,
     BOLT,
     SCORE,
+    by_lane,
     failed,
     lane,
     started,
@@ -103,7 +104,7 @@ class TestFailures:
             assert store.failures.one(first) == replace(again, id=first, times=times)
         assert [failure.id for failure in store.failures.every()] == [first, other]
         store.failures.skip(first)
-        store.progress.seek(ACME, {0: 3})
+        store.progress.seek(ACME, by_lane({0: 3}))
         assert store.failures.keep(failed(at=3)) not in (first, other)
 
     def test_another_record_at_the_same_offset_is_another_failure(self, store: Store) -> None:
@@ -114,7 +115,7 @@ class TestFailures:
         for at_ms, key, value in records:
             error = replace(failed(at=0).error, raw_key=key, raw_value=value, timestamp_ms=at_ms)
             numbers.append(store.failures.keep(replace(failed(at=0), error=error)))
-            store.progress.seek(ACME, {0: 0}, f"id {at_ms}")
+            store.progress.seek(ACME, by_lane({0: 0}), f"id {at_ms}")
         again = replace(error, message="once more")
         assert store.failures.keep(replace(failed(at=0), error=again)) == numbers[-1]
         found = [store.failures.one(number) for number in numbers]
@@ -138,7 +139,7 @@ class TestFailures:
         other = store.failures.keep(failed(stream=BOLT))
         numbers = []
         for at in range(5):
-            store.progress.seek(ACME, {0: at})
+            store.progress.seek(ACME, by_lane({0: at}))
             numbers.append(store.failures.keep(failed(at=at)))
         assert [failure.id for failure in store.failures.every(ACME)] == [still, *numbers[-2:]]
         assert [failure.id for failure in store.failures.every(BOLT)] == [other]
@@ -158,7 +159,7 @@ class TestFailures:
         assert (whole.record_kept, whole.error.raw_value) == (True, bytes(2000))
         assert (bare.record_kept, bare.error.raw_value, bare.error.raw_headers) == (False, None, ())
         assert "kept without its record" in bare.error.message
-        assert "t[1] offset 3" in bare.error.message
+        assert "acme.visits[1] offset 3" in bare.error.message
         assert len(still_open(store)) == 2
         store.failures.skip(whole.id or 0)
         store.failures.retry(bare.id or 0)

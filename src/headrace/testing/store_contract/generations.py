@@ -21,7 +21,15 @@ from headrace.model.records import Failure, FailureState, LaneStart
 from headrace.model.statistics import Point, Spread
 from headrace.model.streams import State, StreamId, Tenant
 from headrace.ports import Store
-from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, failed, offsets, started
+from headrace.testing.store_contract.begun import (
+    ACME,
+    BOLT,
+    SCORE,
+    by_lane,
+    failed,
+    offsets,
+    started,
+)
 
 SOME = StreamId("some", "acme")
 
@@ -179,7 +187,7 @@ class TestGenerations:
         started(store, 0)
         store.registry.deploy(replace(SCORE, use_case="some", all_tenants=False))
         store.registry.add_stream(SOME)
-        store.progress.start_lanes([LaneStart(SOME, "id", {0: 7})])
+        store.progress.start_lanes([LaneStart(SOME, "id", by_lane({0: 7}, SOME))])
         store.failures.keep(failed(stream=SOME))
         store.registry.set_stream_state(SOME, State.SUSPENDED, "acme sent rubbish")
         _added_again(store)

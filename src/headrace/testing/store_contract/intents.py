@@ -13,7 +13,14 @@ from headrace.model.records import LaneStart, Move
 from headrace.model.streams import Guarantee, LaneId, Order, Slice, State, Tenant
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Store
-from headrace.testing.store_contract.begun import ACME, BOLT, lane, offsets, started
+from headrace.testing.store_contract.begun import (
+    ACME,
+    BOLT,
+    by_lane,
+    lane,
+    offsets,
+    started,
+)
 
 
 def _wave(name: str, *slices: Slice) -> Wave:
@@ -28,7 +35,7 @@ def _slice(of: LaneId, epoch: int, begin: int = 0) -> Slice:
 def _both(store: Store, driver: str) -> tuple[Slice, Slice]:
     """A slice of acme and one of bolt, both held by a driver."""
     started(store, 0)
-    store.progress.start_lanes([LaneStart(BOLT, "id-1", {0: 0})])
+    store.progress.start_lanes([LaneStart(BOLT, "id-1", by_lane({0: 0}, BOLT))])
     epochs = store.membership.hold([ACME, BOLT], driver)
     return _slice(lane(0), epochs[ACME]), _slice(lane(0, BOLT), epochs[BOLT])
 
@@ -99,7 +106,7 @@ class TestIntents:
         epoch = started(store, 0, 0)
         first, second = (_slice(lane(number), epoch) for number in (0, 1))
         store.progress.record_intent(_wave("w1", first, second))
-        store.progress.seek(ACME, {0: 3, 1: 0})
+        store.progress.seek(ACME, by_lane({0: 3, 1: 0}))
         assert store.progress.finish_intent("w1", [_done(first)]) == (
             [False],
             [_wave("w1", second)],
@@ -149,7 +156,7 @@ class TestIntents:
             stays = Move(first.lane, first.from_offset, first.from_offset, first.epoch)
             assert store.progress.skip_lost(ACME, [stays], [], "id-2") is not None
         else:
-            store.progress.seek(ACME, {0: first.from_offset}, "id-2")
+            store.progress.seek(ACME, by_lane({0: first.from_offset}), "id-2")
         (left,) = store.progress.pending_intents("d1")
         assert list(left.slices) == [other]
 
@@ -182,7 +189,7 @@ class TestIntents:
         acme, bolt = _both(store, "d1")
         store.progress.record_intent(_wave("w1", acme, bolt), "d1")
         if way == "another topic":
-            store.progress.seek(ACME, {0: acme.from_offset}, "id-2")
+            store.progress.seek(ACME, by_lane({0: acme.from_offset}), "id-2")
         else:
             store.registry.set_stream_state(ACME, State.REMOVED)
             store.registry.add_stream(ACME)

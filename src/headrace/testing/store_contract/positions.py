@@ -22,7 +22,15 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from headrace.model.records import LaneStart, Move
 from headrace.model.streams import Position, State, StreamId, Tenant
 from headrace.ports import HostPositions, Store
-from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, lane, offsets, started
+from headrace.testing.store_contract.begun import (
+    ACME,
+    BOLT,
+    SCORE,
+    by_lane,
+    lane,
+    offsets,
+    started,
+)
 
 
 def hosting(store: Store) -> HostPositions[object]:
@@ -182,7 +190,9 @@ class _Holders(RuleBasedStateMachine):
 
     @rule(offsets=some.dictionaries(some.integers(0, 2), some.integers(0, 3)))
     def start(self, offsets: dict[int, int]) -> None:
-        self.store.progress.start_lanes([LaneStart(self.stream, "id", offsets)])
+        self.store.progress.start_lanes(
+            [LaneStart(self.stream, "id", by_lane(offsets, self.stream))]
+        )
         self.offsets = offsets | self.offsets
 
     @rule(holder=some.integers(0, 1))
@@ -193,7 +203,7 @@ class _Holders(RuleBasedStateMachine):
 
     @rule(offsets=some.dictionaries(some.integers(0, 2), some.integers(0, 3)))
     def seek(self, offsets: dict[int, int]) -> None:
-        self.store.progress.seek(self.stream, offsets)
+        self.store.progress.seek(self.stream, by_lane(offsets, self.stream))
         self.offsets |= offsets
         self.epoch = next(e.epoch for e in self.store.registry.streams() if e.id == self.stream)
 

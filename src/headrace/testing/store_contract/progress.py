@@ -19,7 +19,15 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, LaneStart, Move
 from headrace.model.streams import Position, Slice, State, StreamId
 from headrace.ports import Store
-from headrace.testing.store_contract.begun import ACME, BOLT, failed, lane, offsets, started
+from headrace.testing.store_contract.begun import (
+    ACME,
+    BOLT,
+    by_lane,
+    failed,
+    lane,
+    offsets,
+    started,
+)
 
 
 def _note(partition: int, from_offset: int, until_offset: int) -> Failure:
@@ -33,7 +41,7 @@ class TestProgress:
 
     def test_lanes_start_once_under_the_streams_epoch(self, store: Store) -> None:
         epoch = started(store, 7)
-        store.progress.start_lanes([LaneStart(ACME, "id-1", {0: 0, 1: 4})])
+        store.progress.start_lanes([LaneStart(ACME, "id-1", by_lane({0: 0, 1: 4}))])
         assert store.progress.load_positions() == [
             Position(lane(0), 7, epoch),
             Position(lane(1), 4, epoch),
@@ -42,17 +50,17 @@ class TestProgress:
 
     def test_lanes_of_a_topic_that_is_no_more_are_not_started(self, store: Store) -> None:
         epoch = started(store, 7) + 1  # a seek raises it
-        store.progress.seek(ACME, {0: 2}, "id-2")
-        store.progress.start_lanes([LaneStart(ACME, "id-1", {0: 0, 1: 4})])
+        store.progress.seek(ACME, by_lane({0: 2}), "id-2")
+        store.progress.start_lanes([LaneStart(ACME, "id-1", by_lane({0: 0, 1: 4}))])
         assert store.progress.load_positions() == [Position(lane(0), 2, epoch)]
         assert store.registry.streams()[0].topic_id == "id-2"
-        store.progress.start_lanes([LaneStart(ACME, "id-3", {1: 4}, known_id="id-2")])
+        store.progress.start_lanes([LaneStart(ACME, "id-3", by_lane({1: 4}), known_id="id-2")])
         assert store.progress.load_positions()[1:] == [Position(lane(1), 4, epoch)]
         assert store.registry.streams()[0].topic_id == "id-3"
 
     def test_a_seek_sets_any_lane_under_a_new_epoch(self, store: Store) -> None:
         epoch = started(store, 7)
-        store.progress.seek(ACME, {0: 2, 3: 11})
+        store.progress.seek(ACME, by_lane({0: 2, 3: 11}))
         raised = store.registry.streams()[0].epoch
         assert raised > epoch
         assert store.progress.load_positions() == [
@@ -65,7 +73,7 @@ class TestProgress:
         self, store: Store, to: int
     ) -> None:
         epoch = started(store, 7, 7)
-        store.progress.seek(ACME, {0: to})
+        store.progress.seek(ACME, by_lane({0: to}))
         moves = [Move(lane(p), begin, 9, epoch) for p, begin in ((0, 7), (0, to), (1, 7))]
         assert store.positions.advance(moves) == [False] * 3
         assert offsets(store) == {0: to, 1: 7}
@@ -73,7 +81,7 @@ class TestProgress:
     def test_who_held_a_stream_that_was_sought_takes_it_anew(self, store: Store) -> None:
         started(store, 7)
         store.membership.hold([ACME], "d1")
-        store.progress.seek(ACME, {0: 2})
+        store.progress.seek(ACME, by_lane({0: 2}))
         assert store.registry.streams()[0].holder == "d1"
         assert store.membership.hold([ACME], "d2") == {}
         epoch = store.membership.hold([ACME], "d1")[ACME]
@@ -81,21 +89,21 @@ class TestProgress:
 
     def test_a_seek_is_the_decision_that_a_topic_made_again_asks_for(self, store: Store) -> None:
         started(store, 7)
-        store.progress.seek(ACME, {0: 0})
+        store.progress.seek(ACME, by_lane({0: 0}))
         assert store.registry.streams()[0].topic_id is None
-        store.progress.start_lanes([LaneStart(ACME, "id-2", {})])
+        store.progress.start_lanes([LaneStart(ACME, "id-2", by_lane({}))])
         assert store.registry.streams()[0].topic_id == "id-2"
 
     def test_a_seek_by_a_topic_keeps_its_id(self, store: Store) -> None:
         started(store, 7)
-        store.progress.seek(ACME, {0: 0}, "id-2")
+        store.progress.seek(ACME, by_lane({0: 0}), "id-2")
         assert store.registry.streams()[0].topic_id == "id-2"
 
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
         started(store, 7)
         store.registry.set_stream_state(ACME, State.REMOVED)
         with pytest.raises(ConfigError, match="starts it afresh"):
-            store.progress.seek(ACME, {0: 0})
+            store.progress.seek(ACME, by_lane({0: 0}))
 
     def test_lanes_go_on_behind_what_is_lost_and_a_note_stays_that_stops_nothing(
         self, store: Store, open_again: Callable[[], Store]

@@ -24,7 +24,15 @@ from headrace.model.streams import (
 )
 from headrace.model.waves import Wave
 from headrace.ports import Store
-from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, lane, offsets, started
+from headrace.testing.store_contract.begun import (
+    ACME,
+    BOLT,
+    SCORE,
+    by_lane,
+    lane,
+    offsets,
+    started,
+)
 
 
 class TestStreams:
@@ -85,7 +93,7 @@ class TestStreams:
             max_rate_per_lane=1.5,
             data_loss=DataLossPolicy.SKIP,
             share=0.25,
-            until={0: 7, 12: 9},
+            until=by_lane({0: 7, 12: 9}),
         )
         store.registry.deploy(SCORE)
         store.registry.deploy(report)
@@ -133,7 +141,7 @@ class TestStreams:
             lambda: store.registry.set_throttle("acme", Throttle(1.0)),
             lambda: store.registry.set_stream_state(ACME, State.REMOVED),
             lambda: store.registry.add_stream(ACME),
-            lambda: store.progress.seek(ACME, {0: 0}),
+            lambda: store.progress.seek(ACME, by_lane({0: 0})),
             lambda: store.failures.keep(failure),
             lambda: store.registry.set_tenant_state("acme", State.SUSPENDED),
         ]
@@ -142,7 +150,7 @@ class TestStreams:
             change()
             assert store.revision() > before
         before = store.revision()
-        store.progress.start_lanes([LaneStart(ACME, "id", {1: 0})])
+        store.progress.start_lanes([LaneStart(ACME, "id", by_lane({1: 0}))])
         epoch = store.membership.hold([ACME])[ACME]
         store.progress.record_intent(Wave("w", "score", (), 1.0))
         store.progress.finish_intent("w", [Move(lane(0), 0, 1, epoch)])

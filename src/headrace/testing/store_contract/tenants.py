@@ -19,7 +19,6 @@ from headrace.errors import ConfigError, UnknownName
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import (
-    LaneId,
     Slice,
     State,
     Stopper,
@@ -28,7 +27,14 @@ from headrace.model.streams import (
     Throttle,
 )
 from headrace.ports import Store
-from headrace.testing.store_contract.begun import ACME, BOLT, lane, offsets, started
+from headrace.testing.store_contract.begun import (
+    ACME,
+    BOLT,
+    by_lane,
+    lane,
+    offsets,
+    started,
+)
 
 _BEFORE = Tenant("acme", weight=1.5)
 _STOPPED = frozenset({Stopper.OPERATOR})
@@ -172,7 +178,7 @@ class TestTenants:
     def test_unknown_names_are_told(self, store: Store) -> None:
         started(store, 0)
         nobody = StreamId("score", "nobody")
-        failed = Failure(Slice(LaneId(*nobody, 0), "t", 0, 1, 0), SliceError(False, "X", ""), 0.0)
+        failed = Failure(Slice(lane(0, nobody), "t", 0, 1, 0), SliceError(False, "X", ""), 0.0)
         attempts: list[Callable[[], object]] = [
             lambda: store.registry.set_tenant_state("nobody", State.SUSPENDED),
             lambda: store.registry.set_weight("nobody", 1.0),
@@ -181,8 +187,8 @@ class TestTenants:
             lambda: store.registry.set_stream_state(nobody, State.SUSPENDED),
             lambda: store.membership.hold([ACME, nobody]),
             lambda: store.progress.load_positions([ACME, nobody]),
-            lambda: store.progress.start_lanes([LaneStart(nobody, "id", {0: 0})]),
-            lambda: store.progress.seek(nobody, {0: 0}),
+            lambda: store.progress.start_lanes([LaneStart(nobody, "id", by_lane({0: 0}, nobody))]),
+            lambda: store.progress.seek(nobody, by_lane({0: 0}, nobody)),
             lambda: store.failures.keep(failed),
             lambda: store.failures.every(nobody),
         ]
@@ -230,7 +236,7 @@ class TestTenants:
         stream = store.registry.streams()[0]
         assert (stream.state, stream.topic_id, stream.epoch > epoch) == (State.ACTIVE, None, True)
         assert offsets(store) == {}
-        store.progress.start_lanes([LaneStart(ACME, "id-2", {0: 7})])
+        store.progress.start_lanes([LaneStart(ACME, "id-2", by_lane({0: 7}))])
         assert store.positions.advance([Move(lane(0), 7, 9, epoch)]) == [False], "a zombie moved"
 
     def test_a_change_sets_everything_or_nothing(self, store: Store) -> None:

@@ -15,7 +15,7 @@ from headrace.sinks import Email
 
 def _made(**fields):
     row = {"to": "ann@example.org", "subject": "Hello", "body": "x", "id": "0-1", **fields}
-    piece = Slice(LaneId("mail", "acme", 0), "t", 0, 1, epoch=1)
+    piece = Slice(LaneId("mail", "acme", "t[0]"), "t", 0, 1, epoch=1)
     (mail,) = _mails(Effect((piece,), (1,), pa.Table.from_pylist([row])), "news@example.org")
     return mail
 
@@ -80,5 +80,5 @@ def test_what_the_library_raises_of_one_mail_repeats_and_stops_no_other(monkeypa
 def _effect(subjects, tenant):
     columns = {"to": ["ann@example.org"] * len(subjects)}
     columns |= dict.fromkeys(("subject", "body", "id"), subjects)
-    piece = Slice(LaneId("news", tenant, 0), "t", 0, 9, epoch=1)
+    piece = Slice(LaneId("news", tenant, "t[0]"), "t", 0, 9, epoch=1)
     return Effect((piece,), (9,), pa.table(columns))

@@ -26,7 +26,7 @@ from headrace.testing.odd_tables import no_text
 
 def _effect(values, *, tenant="acme", topic="acme.visits", start=0, lanes=1):
     slices = tuple(
-        Slice(LaneId("copy", tenant, partition), topic, start, start + 9, epoch=1)
+        Slice(LaneId("copy", tenant, f"{topic}[{partition}]"), topic, start, start + 9, epoch=1)
         for partition in range(lanes)
     )
     return Effect(slices, (start + 9,) * lanes, pa.table({"value": values}))
@@ -74,7 +74,13 @@ def test_names_that_differ_stay_different():
 
 def test_a_dash_does_not_make_two_use_cases_one():
     names = {
-        file_name(Effect((Slice(LaneId(use_case, "acme", 0), topic, 0, 9, 1),), (9,), pa.table({})))
+        file_name(
+            Effect(
+                (Slice(LaneId(use_case, "acme", f"{topic}[0]"), topic, 0, 9, 1),),
+                (9,),
+                pa.table({}),
+            )
+        )
         for use_case, topic in (("copy-a", "b"), ("copy", "a-b"))
     }
     assert len(names) == 2

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from headrace.connectors.kafka.batches import first, profile_of, rounds_of, whole
 from headrace.connectors.kafka.lane_read import LaneRead
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.seals import Message as Sent
 from headrace.connectors.kafka.seals import sealed
-from headrace.ports import TopicPartition
+from headrace.model.lane_names import number_of
 from headrace.testing.log_contract.rows import piece
 
 KEY = b"of the store"
@@ -31,7 +32,7 @@ def test_every_slice_is_read_once(slices):
 @given(SLICES)
 def test_no_round_has_two_slices_of_a_partition(slices):
     for together in rounds_of(slices):
-        assert len({(cut.topic, cut.lane.partition) for cut in together}) == len(together)
+        assert len({(cut.topic, number_of(cut.lane.name)) for cut in together}) == len(together)
 
 
 @given(SLICES)

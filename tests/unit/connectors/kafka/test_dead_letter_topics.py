@@ -18,7 +18,10 @@ class Slow:
 
     def topics(self, names):
         self.looks += 1
-        return {name: TopicInfo("id", tuple(range(self.looks))) for name in names}
+        return {
+            name: TopicInfo("id", tuple(f"{name}[{at}]" for at in range(self.looks)))
+            for name in names
+        }
 
 
 def test_what_was_made_is_waited_for_until_it_is_seen_in_full():

@@ -41,7 +41,7 @@ class Heard:
 
 
 def lane(start, until):
-    return LaneRead(Slice(LaneId("u", "t", 0), "t", start, until, epoch=1))
+    return LaneRead(Slice(LaneId("u", "t", "t[0]"), "t", start, until, epoch=1))
 
 
 def heard(*offsets):

@@ -9,9 +9,13 @@ from confluent_kafka import KafkaError, KafkaException
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.watermarks import END, START
 from headrace.errors import BrokerUnavailable
-from headrace.ports import TopicPartition
+from headrace.model.lane_names import named
 
-WELL, KILLED = TopicPartition("acme.visits", 0), TopicPartition("bolt.visits", 0)
+WELL, KILLED = named("acme.visits", 0), named("bolt.visits", 0)
+
+
+def by_name(partitions):
+    return {named(*partition): partition for partition in partitions}
 
 
 class FakeEdges:
@@ -22,20 +26,16 @@ class FakeEdges:
         self.asked = []
 
     def of(self, partitions, at):
-        self.asked.append((set(partitions), at))
-        return {
-            partition: self.quickly[partition]
-            for partition in partitions
-            if partition in self.quickly
-        }
+        names = by_name(partitions)
+        self.asked.append((names.keys(), at))
+        return {names[name]: at for name, at in self.quickly.items() if name in names}
 
     def carefully(self, partitions, at):
-        self.asked.append((set(partitions), at, "carefully"))
+        names = by_name(partitions)
+        self.asked.append((names.keys(), at, "carefully"))
         if isinstance(self.more, Exception):
             raise self.more
-        return {
-            partition: self.more[partition] for partition in partitions if partition in self.more
-        }
+        return {names[name]: at for name, at in self.more.items() if name in names}
 
     def close(self):
         pass
@@ -70,7 +70,7 @@ def test_what_had_no_answer_is_not_asked_for_in_every_turn(log):
         ({KILLED}, END, "carefully")
     ]
     # Something new is, at once; and so is everything where nothing else has an answer.
-    log.end_offsets([WELL, KILLED, TopicPartition("cove.visits", 0)])
+    log.end_offsets([WELL, KILLED, named("cove.visits", 0)])
     log.end_offsets([KILLED])
     assert len([question for question in log._edges.asked if len(question) == 3]) == 3
 
@@ -135,4 +135,4 @@ def test_a_controller_that_died_is_waited_for_once(log):
     log._admin = OfADeadController()
     with pytest.raises(BrokerUnavailable):
         log.topics(["acme.visits"])
-    assert log.topics(["acme.visits"])["acme.visits"].partitions == (0,)
+    assert log.topics(["acme.visits"])["acme.visits"].lanes == ("acme.visits[0]",)

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from headrace.connectors.kafka.dead_letter_headers import headers_of
 from headrace.connectors.kafka.dead_letters_read import PLACE_HEADER
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message, sealed
 from headrace.errors import Temporary
 from headrace.model.streams import StreamId
-from headrace.ports import Connections, TopicPartition
+from headrace.ports import Connections
 from headrace.testing.dead_letters_contract import letter
 from headrace.testing.log_fake import MemoryLog, MemoryReader, Row
 

@@ -29,7 +29,7 @@ def _writer(**properties):
 
 
 def _effect(table, tenant="acme"):
-    return Effect((Slice(LaneId("score", tenant, 0), "t", 0, 9, epoch=1),), (9,), table)
+    return Effect((Slice(LaneId("score", tenant, "t[0]"), "t", 0, 9, epoch=1),), (9,), table)
 
 
 @pytest.fixture(autouse=True)
@@ -258,7 +258,7 @@ def test_headers_and_the_effects_name_count_to_the_size_of_a_message():
     table = _with_headers(None, [{"key": "k", "value": None}], [*big, *big], [])
     writer = _writer(**{"message.max.bytes": "1000"})
     assert writer.write([_effect(table)])[0].error.code == "TargetMissing"
-    pieces = tuple(Slice(LaneId("score", "acme", p), "t", 0, 9, epoch=1) for p in range(8))
+    pieces = tuple(Slice(LaneId("score", "acme", f"t[{p}]"), "t", 0, 9, epoch=1) for p in range(8))
     error = writer.write([Effect(pieces, (9,) * 8, table)])[0].error
     assert error.code == "SinkRefused"
     assert "row 2 has 1090 bytes" in error.message

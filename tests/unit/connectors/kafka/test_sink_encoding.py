@@ -24,7 +24,7 @@ JSON = Json(pa.schema([("lead", pa.string())]))
 
 
 def effect(table):
-    return Effect((Slice(LaneId("score", "acme", 0), "t", 0, 9, epoch=1),), (9,), table)
+    return Effect((Slice(LaneId("score", "acme", "t[0]"), "t", 0, 9, epoch=1),), (9,), table)
 
 
 def messages(encodings, table, ids=None, own="acme.visits"):

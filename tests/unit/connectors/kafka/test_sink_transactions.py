@@ -202,14 +202,20 @@ def write(written):
 
 
 def effect(tenant, *values, reached=9):
-    piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 0, 9, epoch=1)
+    piece = Slice(LaneId("score", tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 0, 9, epoch=1)
     return Effect((piece,), (reached,), pa.table({"value": list(values)}))
 
 
 def merged(tenant, reached, *values):
     """An effect of two lanes whose records are in one order."""
     pieces = (
-        Slice(LaneId("score", tenant, partition), f"{tenant}.visits", 0, 9, epoch=1)
+        Slice(
+            LaneId("score", tenant, f"{tenant}.visits[{partition}]"),
+            f"{tenant}.visits",
+            0,
+            9,
+            epoch=1,
+        )
         for partition in (0, 1)
     )
     return Effect(tuple(pieces), reached, pa.table({"value": pa.array(values, pa.string())}))

@@ -3,10 +3,11 @@
 import pyarrow as pa
 import pytest
 
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.seals import Message as Sent
 from headrace.connectors.kafka.seals import sealed
 from headrace.connectors.kafka.tables import for_use_case, has_redriven, table_of
-from headrace.ports import RECORD_SCHEMA, TopicPartition
+from headrace.ports import RECORD_SCHEMA
 
 MARK = "headrace.redrive.use-case"
 KEY = b"of the store"

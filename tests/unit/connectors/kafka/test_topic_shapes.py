@@ -52,7 +52,7 @@ def brokers(monkeypatch):
 
 def effect(tenant="acme", **columns):
     table = pa.table({"value": ["a"], **columns})
-    return Effect((Slice(LaneId("score", tenant, 0), "t", 0, 9, epoch=1),), (9,), table)
+    return Effect((Slice(LaneId("score", tenant, "t[0]"), "t", 0, 9, epoch=1),), (9,), table)
 
 
 def learned(brokers, *effects, **shape):

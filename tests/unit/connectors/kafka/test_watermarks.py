@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.watermarks import END, PORTION, START, Watermarks
 from headrace.errors import BrokerUnavailable
-from headrace.ports import TopicPartition
 
 ACME, BOLT, COVE = (TopicPartition(f"{name}.visits", 0) for name in ("acme", "bolt", "cove"))
 ALL = [ACME, BOLT, COVE]

@@ -85,7 +85,7 @@ class Scores:
 
 def _effect(rows, *, tenant="acme", lanes=((0, 0, 1),), move=True):
     slices = tuple(
-        Slice(LaneId("score", tenant, partition), "t", start, end, epoch=1)
+        Slice(LaneId("score", tenant, f"t[{partition}]"), "t", start, end, epoch=1)
         for partition, start, end in lanes
     )
     schema = pa.schema([("lead", pa.string()), ("score", pa.int64())])
@@ -266,7 +266,7 @@ def test_what_sqlite_would_make_a_null_or_a_float_refuses_its_own_effect(positio
     sink.prepare(site)
 
     def effect(number, total, x):
-        piece = Slice(LaneId("sum", "acme", 0), "t", 0, 1, epoch=1)
+        piece = Slice(LaneId("sum", "acme", "t[0]"), "t", 0, 1, epoch=1)
         return Effect((piece,), (1,), pa.table({"id": [number], "sum": [total], "x": [x]}))
 
     effects = [

@@ -1,0 +1,89 @@
+"""What lanes are called, and in which order people and plans have them.
+
+A lane's name is what its log calls it, and to nearly everybody it is a word like any other: it is
+compared, kept and shown, and nothing more. Some logs number the lanes of a topic; theirs are called
+``topic[number]``, so that lanes of two topics never have one name. Whoever has to know the number
+(the column ``partition`` of a record has it) takes it from here, and so does the order: ``t[2]``
+comes before ``t[10]``. Only the number as it is usually written counts, so that a lane has one name
+and not two: ``t[03]`` is a name of another form.
+
+Whether there is such a lane, only its log knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from sys import intern
+from typing import NamedTuple
+
+_FORM = re.compile(r"(.+)\[(0|[1-9][0-9]{0,9})\]", re.DOTALL)
+#: names that are remembered as they were taken apart: a hundred bytes each
+_REMEMBERED = 1 << 16
+
+
+class Numbered(NamedTuple):
+    """A lane of a log that numbers them."""
+
+    topic: str
+    number: int
+
+
+def named(topic: str, number: int) -> str:
+    """The name of a topic's lane of this number."""
+    return intern(f"{topic}[{number}]")
+
+
+@lru_cache(_REMEMBERED)
+def taken_apart(name: str) -> Numbered | None:
+    """Topic and number; None for a name of another form."""
+    found = _FORM.fullmatch(name)
+    return Numbered(intern(found[1]), int(found[2])) if found else None
+
+
+def number_of(name: str) -> int:
+    """The number in a name.
+
+    Raises:
+        ValueError: it is a name of another form.
+    """
+    found = taken_apart(name)
+    if found is None:
+        raise ValueError(f"lane {name!r} is not of the form topic[number]")
+    return found.number
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names by topic, and those of one topic by number; any two names have an order."""
+    return sorted(names, key=place_of)
+
+
+def place_of(name: str) -> tuple[str, int, str]:
+    """What a name is put in order by."""
+    topic, number = taken_apart(name) or (name, -1)
+    return topic, number, name
+
+
+def label_of(name: str) -> str:
+    """What tells lanes of one topic apart: the number, or a name of another form as it is."""
+    found = taken_apart(name)
+    return name if found is None else str(found.number)
+
+
+def spoken(name: str) -> str:
+    """How people are told of a lane where its topic is plain: ``partition 3``."""
+    found = taken_apart(name)
+    return f"lane {name}" if found is None else f"partition {found.number}"
+
+
+def said(name: str, topic: str) -> str:
+    """What a person has to say for a lane of a stream that reads a topic; see `meant`."""
+    found = taken_apart(name)
+    return str(found.number) if found is not None and found.topic == topic else name
+
+
+def meant(text: str, topic: str) -> str:
+    """The name of the lane that a person means: a number alone is one of the topic."""
+    name = f"{topic}[{text}]"
+    return text if taken_apart(name) is None else name

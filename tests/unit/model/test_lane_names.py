@@ -1,0 +1,80 @@
+"""Names of lanes: made, taken apart, put in order, and said by people."""
+
+import pickle
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.model.lane_names import (
+    in_order,
+    label_of,
+    meant,
+    named,
+    number_of,
+    said,
+    spoken,
+    taken_apart,
+)
+from headrace.model.streams import LaneId
+
+topics = st.text(min_size=1, max_size=9)
+numbers = st.integers(0, 10**10 - 1)
+names = st.one_of(st.builds(named, topics, numbers), topics, st.sampled_from(["t[01]", "[1]", ""]))
+
+
+@given(topics, numbers)
+def test_a_name_is_taken_apart_into_what_it_was_made_of(topic, number):
+    name = named(topic, number)
+    assert taken_apart(name) == (topic, number)
+    assert number_of(name) == number
+    assert label_of(name) == str(number)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "t", "t[]", "[3]", "t[03]", "t[-1]", "t[3", "t3]", "t[3]x", "t[\u0663]", "t[3]\n"]
+)
+def test_a_name_of_another_form_has_no_number(name):
+    assert taken_apart(name) is None
+    assert (label_of(name), spoken(name), said(name, "t")) == (name, f"lane {name}", name)
+    with pytest.raises(ValueError, match="not of the form"):
+        number_of(name)
+
+
+def test_lanes_are_in_the_order_of_their_numbers_topic_by_topic():
+    right = ["a", "a[2]", "a[10]", "a[100]", "a.b[0]", "b[1]", "t[01]"]
+    for seed in range(20):
+        mixed = list(right)
+        Random(seed).shuffle(mixed)
+        assert in_order(mixed) == right
+
+
+@given(st.lists(names, unique=True), st.randoms())
+def test_any_names_have_one_order(found, chance):
+    mixed = list(found)
+    chance.shuffle(mixed)
+    assert in_order(mixed) == in_order(found)
+
+
+def test_lanes_of_two_topics_are_two_lanes():
+    one, other = (LaneId("pages", "acme", named(topic, 3)) for topic in ("a.x", "a.y"))
+    assert one != other
+    assert str(one) == "acme/pages/a.x[3]"
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+@given(names, topics)
+def test_what_is_said_of_a_lane_is_what_is_meant(name, topic):
+    again = meant(said(name, topic), topic)
+    # Digits alone are a number of the topic; no log that numbers lanes has a name of digits.
+    assert again == name or name.isdigit()
+
+
+def test_a_number_alone_is_a_lane_of_the_streams_topic():
+    assert (meant("3", "t"), meant("other[3]", "t"), meant("03", "t")) == ("t[3]", "other[3]", "03")
+    assert (said("t[3]", "t"), said("other[3]", "t"), spoken("t[3]")) == (
+        "3",
+        "other[3]",
+        "partition 3",
+    )
