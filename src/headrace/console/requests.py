@@ -112,9 +112,7 @@ class PositionsRequest(RequestModel):
         json_schema_extra={"examples": [{"offsets": {"0": 23}, "dry_run": True}]}
     )
 
-    offsets: dict[Annotated[str, Field(min_length=1, max_length=300)], Offset] = Field(
-        min_length=1, json_schema_extra={"additionalProperties": False}
-    )
+    offsets: dict[Annotated[str, Field(min_length=1, max_length=300)], Offset] = Field(min_length=1)
     dry_run: bool = Field(default=False, description="Only count, move nothing.")
 
 
