@@ -10,7 +10,6 @@ turn does (`cycle/`), and what the terminal shows (`cli/`).
 from __future__ import annotations
 
 import gc
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -70,7 +69,8 @@ class Assembly:
     drain_timeout_s: float
     source: Source
     taking: Taking = field(init=False)
-    _stop: threading.Event = field(default_factory=threading.Event)
+    #: no `threading.Event`: a signal that comes while another one sets it would wait for ever
+    _is_asked_to_stop: bool = False
 
     def __post_init__(self) -> None:
         """Let it take what is deployed."""
@@ -79,7 +79,7 @@ class Assembly:
 
     def stop(self) -> None:
         """Ask the loop to drain and end. Safe to call from a signal handler or another thread."""
-        self._stop.set()
+        self._is_asked_to_stop = True
 
     def run(self, on_turn: Callable[[Driver], None] | None = None) -> bool:
         """Turn until asked to stop, then drain; True if everything in flight ended by itself."""
@@ -97,7 +97,7 @@ class Assembly:
         deadline_s: float | None = None
         while not self.driver.drained:
             now_s = clock.monotonic_s()
-            if self._stop.is_set() and deadline_s is None:
+            if self._is_asked_to_stop and deadline_s is None:
                 self.driver.drain()
                 deadline_s = now_s + self.drain_timeout_s
             if deadline_s is not None and now_s > deadline_s:
