@@ -13,8 +13,8 @@ the connection is gone; uvicorn tells the newest alone.
 What stands behind a chunked body, its *trailers*, is no header of the request: uvicorn puts both in
 one list, and whoever is let in by a header that a proxy has checked would be let in by a trailer
 that it has passed on. They are left out, and what comes without a byte of a body is bounded like a
-header. Nobody here speaks another protocol, so a connection that was to be upgraded ends with its
-answer: what comes next on it would be lost.
+header. Nobody here speaks another protocol (``upgrades``); a tunnel that was asked for by
+``CONNECT`` ends with its refusal.
 
 The clock of a header runs from the first moment a client may send it, which for a kept connection
 is its first byte: the quiet time before is uvicorn's keep-alive. Bodies that are read are bounded
@@ -39,6 +39,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from headrace.doors.crowds import Crowd
 from headrace.doors.problems import Problem
+from headrace.doors.upgrades import RequestParser
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class DoorProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         """Take what uvicorn gives."""
         super().__init__(*args, **options)
+        self.parser: RequestParser = RequestParser(self, self._read_again)
         self._header_timer: TimerHandle | None = None
         self._rest_timer: TimerHandle | None = None
         self._write_timer: TimerHandle | None = None
@@ -183,6 +185,8 @@ class DoorProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The header is there, and in time."""
+        if self.parser.asks:
+            return
         self._in_header = False
         self._barren_bytes = 0
         self._stop_header_clock()
@@ -196,10 +200,18 @@ class DoorProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The body is there: what comes next is a header."""
+        if self.parser.asks:
+            return
         super().on_message_complete()
         self._stop_rest_clock()
         self._in_header = True
         self._header_bytes = 0
+
+    def _read_again(self, rest: bytes) -> None:
+        header = self.parser.without_asking(self.url, self.headers)
+        self.parser = RequestParser(self, self._read_again)
+        self.parser.feed_data(header)
+        self.parser.feed_data(rest)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser could not read, or was not to."""
