@@ -64,10 +64,18 @@ class ClientTimeouts:
 
 _TOO_LONG = Problem(431, "header-too-large", "the header of the request is too long")
 _NOT_HTTP = Problem(400, "bad-request", "this is not HTTP")
+_CRUMBS = Problem(400, "pieces-too-small", "the body comes in too many and too small pieces")
+#: pieces of a body that may be as small as they like, and how many bytes the others have each
+_SMALL_PIECES = 1000
+_PIECE_BYTES = 16
 
 
 class _HeaderTooLong(Exception):
     """Ends the parsing of a header."""
+
+
+class _PiecesTooSmall(Exception):
+    """Ends the parsing of a body."""
 
 
 class _TooManyWait(Exception):
@@ -107,6 +115,9 @@ class DoorProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         #: bytes behind the header since the last of a body
         self._barren_bytes = 0
+        #: of the body that is being read
+        self._pieces = 0
+        self._body_bytes = 0
         self._is_too_long = False
         self._is_full = False
         #: what is answered now; uvicorn's ``cycle`` is what was read last
@@ -179,8 +190,12 @@ class DoorProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """A piece of the body; what it costs to read is not in its bytes."""
         self._barren_bytes = 0
+        self._pieces += 1
+        self._body_bytes += len(body)
+        if self._is_in_crumbs:
+            raise _PiecesTooSmall
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
@@ -188,7 +203,7 @@ class DoorProtocol(HttpToolsProtocol):
         if self.parser.asks:
             return
         self._in_header = False
-        self._barren_bytes = 0
+        self._barren_bytes = self._pieces = self._body_bytes = 0
         self._stop_header_clock()
         bytes_total = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if bytes_total > self.patience.header_bytes:
@@ -219,7 +234,10 @@ class DoorProtocol(HttpToolsProtocol):
             # Its answer says so, and a client sends again what was not answered.
             self.cycle.keep_alive = False
             return
-        self._refuse(_TOO_LONG if self._is_too_long else _NOT_HTTP)
+        if self._is_in_crumbs:
+            self._refuse(_CRUMBS)
+        else:
+            self._refuse(_TOO_LONG if self._is_too_long else _NOT_HTTP)
 
     def on_response_complete(self) -> None:
         """Let the client take the rest of the answer, but not for ever."""
@@ -268,6 +286,10 @@ class DoorProtocol(HttpToolsProtocol):
             )
 
     @property
+    def _is_in_crumbs(self) -> bool:
+        return self._pieces > _SMALL_PIECES + self._body_bytes // _PIECE_BYTES
+
+    @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
@@ -302,7 +324,7 @@ class DoorProtocol(HttpToolsProtocol):
             # The next request is slow; the answer to this one is not to suffer for it.
             self.cycle.keep_alive = False
             return
-        if not self._is_answering:
+        if not self._is_answering or self._gave_up():
             response = problem.response()
             headers = [*response.raw_headers, (b"connection", b"close")]
             lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
@@ -310,6 +332,15 @@ class DoorProtocol(HttpToolsProtocol):
             self.transport.write(status + lines + b"\r\n" + bytes(response.body))
         self.transport.close()
         self._await_reader()
+
+    def _gave_up(self) -> bool:
+        """End the request that is read if nothing is answered of it yet; whether it could be."""
+        cycle = self.cycle
+        if cycle is not self._begun or cycle.response_started or not cycle.more_body:
+            return False
+        cycle.disconnected = True
+        cycle.message_event.set()
+        return True
 
 
 def with_patience(patience: ClientTimeouts) -> type[DoorProtocol]:
