@@ -14,10 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, not_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    delete,
+    insert,
+    not_,
+    select,
+    update,
+)
 
 from headrace.errors import SchemaIdTaken, SchemaReferred
 from headrace.ports.schema_subjects import (
@@ -189,12 +201,11 @@ class SqlSchemaSubjects:
             wanted = wanted.where(schema_versions.c.subject.startswith(prefix, autoescape=True))
         with self._database.read() as connection:
             if topics is None:
-                found = [SubjectVersion(*row) for row in connection.execute(wanted)]
+                found = _versions(connection, wanted)
             else:
-                # What is named after the topics "a" and "a-b" is found for both.
-                places = [wanted.where(place) for place in named_after(topics)]
-                rows = {SubjectVersion(*row) for one in places for row in connection.execute(one)}
-                found = sorted(rows)
+                parts = [_versions(connection, wanted.where(one)) for one in named_after(topics)]
+                # What is named after the topics "a" and "a-b" may be in two parts.
+                found = sorted({*chain(*parts)}) if len(parts) > 1 else [*chain(*parts)]
         # SQLite's LIKE takes large letters for small ones.
         return [version for version in found if version.subject.startswith(prefix)]
 
@@ -215,6 +226,11 @@ class SqlSchemaSubjects:
         with self._database.write() as connection:
             connection.execute(update(schema_ids).values(newest=schema_ids.c.newest))
             yield connection
+
+
+def _versions(connection: Connection, wanted: Select[Any]) -> list[SubjectVersion]:
+    # Of many rows making each by name is what takes longest.
+    return [*map(SubjectVersion._make, connection.execute(wanted).all())]
 
 
 def _seen(connection: Connection, subject: str) -> SubjectSeen:

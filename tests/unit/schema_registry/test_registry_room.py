@@ -3,18 +3,19 @@
 import asyncio
 import json
 import threading
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from registry_parts import AVRO, MORE, World
 
-from headrace.doors.problems import Problem
 from headrace.model.credentials import Role
 from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry import app, judging
+from headrace.schema_registry.at_once import AtOnce
 from headrace.schema_registry.forms import KnownForms
 from headrace.schema_registry.judges import JudgesApart
-from headrace.schema_registry.listings import Listings
 from headrace.schema_registry.rooms import RoomLimits
 from headrace.schema_registry.rules.texts import BadSchema, Form
 
@@ -143,36 +144,54 @@ def test_a_request_that_takes_more_memory_than_there_is_is_told_so(world, monkey
     assert answer.headers["retry-after"] == "1"
 
 
-def test_lists_of_a_tenant_are_made_one_after_the_other_and_few_wait():
+def test_few_requests_of_a_tenant_are_answered_at_a_time_and_one_list_among_them():
     async def main():
-        listings, inside, most = Listings(most_at_once=3), [], []
+        at_once, inside, most = AtOnce(3), [], Counter()
 
-        async def ask(tenant):
-            async with listings.of(tenant):
-                inside.append(tenant)
-                most.append(inside.count("acme"))
+        async def ask(tenant, lists):
+            async with at_once.of(tenant, lists=lists):
+                inside.append((tenant, lists))
+                most["acme"] = max(most["acme"], sum(who == "acme" for who, _ in inside))
+                most["list"] = max(most["list"], inside.count(("acme", True)))
+                most["bolt"] = max(most["bolt"], inside.count(("bolt", False)))
+                most["all"] = max(most["all"], len(inside))
                 await asyncio.sleep(0.01)
-                inside.remove(tenant)
+                inside.remove((tenant, lists))
 
-        several = [ask("acme") for _ in range(5)] + [ask("bolt"), ask(None), ask(None)]
-        found = await asyncio.gather(*several, return_exceptions=True)
-        assert max(most) == 1
-        refused = [answer for answer in found if answer is not None]
-        assert [type(answer) for answer in refused] == [Problem] * 2
-        assert {answer.status_code for answer in refused} == {429}
-        assert listings._turns == {}
-        assert listings._asking == {}
+        several = [ask("acme", lists=True) for _ in range(9)]
+        several += [ask(who, lists=False) for who in ["acme"] * 9 + ["bolt"] * 2 + [None] * 5]
+        await asyncio.gather(*several)
+        assert most == {"acme": 3, "list": 1, "bolt": 2, "all": 10}
+        assert at_once._turns == {}
 
     asyncio.run(main())
 
 
-def test_a_tenant_that_asks_for_many_lists_at_once_has_one_made(world, monkeypatch):
-    ours, real, at_once, most = world.store.schema_subjects, None, threading.Semaphore(0), []
+def test_lists_that_wait_keep_no_other_request_of_their_tenant_waiting():
+    async def main():
+        at_once, made = AtOnce(2), asyncio.Event()
+
+        async def a_list():
+            async with at_once.of("acme", lists=True):
+                await made.wait()
+
+        several = [asyncio.create_task(a_list()) for _ in range(5)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5), at_once.of("acme", lists=False):
+            pass
+        made.set()
+        await asyncio.gather(*several)
+
+    asyncio.run(main())
+
+
+def test_a_tenant_that_asks_for_many_lists_at_once_has_one_made_after_the_other(world, monkeypatch):
+    ours, most = world.store.schema_subjects, []
     real, going = ours.versions, threading.Semaphore(1)
 
     def versions(*asked):
         most.append(going.acquire(blocking=False))
-        at_once.acquire(timeout=0.3)
+        time.sleep(0.02)
         going.release()
         return real(*asked)
 
@@ -182,12 +201,19 @@ def test_a_tenant_that_asks_for_many_lists_at_once_has_one_made(world, monkeypat
             threads.submit(world.ask, "GET", path, role=Role.TENANT)
             for path in ["/schemas", "/subjects"] * 4
         ]
-        answers = [one.result() for one in asking]
+        assert [one.result().status_code for one in asking] == [200] * 8
     assert all(most)
-    told = {answer.status_code: answer for answer in answers}
-    assert told.keys() == {200, 429}
-    assert told[429].json()["error_code"] == 429
-    assert int(told[429].headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("what", ["LOOKS_PER_MINUTE", "CHANGES_PER_MINUTE"])
+def test_who_asks_too_much_is_told_so_after_a_pause(world, monkeypatch, what):
+    monkeypatch.setattr(app, what, 0)
+    monkeypatch.setattr(app, "PAUSE_S", 0.05)
+    path = "/subjects" if what == "LOOKS_PER_MINUTE" else f"/config/{SUBJECT}"
+    since_s = time.monotonic()
+    method = "GET" if what == "LOOKS_PER_MINUTE" else "DELETE"
+    assert world.refused(method, path, role=Role.TENANT) == (429, 429)
+    assert time.monotonic() - since_s >= 0.05
 
 
 def test_a_tenant_may_ask_for_so_many_lists_in_a_minute(world, monkeypatch):
