@@ -51,7 +51,7 @@ from headrace.store.schema import (
     schema_versions,
     schemas,
 )
-from headrace.store.schema_rooms import named_after, refuse_full
+from headrace.store.schema_rooms import named_after, refuse_full, refuse_settings
 
 #: stands in the tables for all subjects
 _ALL = ""
@@ -136,6 +136,7 @@ class SqlSchemaSubjects:
         value: str | None,
         *,
         only_if_empty: bool = False,
+        rooms: Sequence[Room] = (),
     ) -> bool:
         """Set, or take back with None, what holds for a subject; None: for all subjects."""
         name = _ALL if subject is None else subject
@@ -143,6 +144,8 @@ class SqlSchemaSubjects:
         with self._changing() as connection:
             if only_if_empty and _has_versions(connection, subject):
                 return False
+            if value is not None:
+                refuse_settings(connection, name, rooms)
             connection.execute(delete(schema_settings).where(place))
             if value is not None:
                 row = {"subject": name, "setting": setting.value, "value": value}

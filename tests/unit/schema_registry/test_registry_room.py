@@ -55,6 +55,25 @@ def test_a_tenant_has_room_for_so_much_under_all_its_subjects_together(limits, t
     assert registered(world, 3, Role.OPERATOR, "acme.visits-key").status_code == 200
 
 
+def test_a_tenant_sets_something_for_so_many_subjects_as_it_may_have_versions():
+    world = World(RoomLimits(tenant_versions=2))
+
+    def put(subject, role=Role.TENANT, body=None):
+        body = body or {"compatibility": "NONE"}
+        return world.ask("PUT", f"/config/acme.visits-{subject}", body, role=role)
+
+    assert put("A").status_code == 200
+    assert put("B", body={"normalize": True}).status_code == 200
+    answer = put("C")
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42205)
+    assert "tenant acme may have settings of 2 subjects (tenant_versions)" in answer.text
+    assert "DELETE /config/{subject}" in answer.text
+    assert put("B").status_code == 200
+    assert world.ask("DELETE", "/config/acme.visits-A", role=Role.TENANT).status_code == 200
+    assert put("C").status_code == 200
+    assert put("D", Role.OPERATOR).status_code == 200
+
+
 def test_what_a_tenant_deletes_for_good_is_given_back():
     world = World(RoomLimits(tenant_versions=1))
     assert registered(world, 0, Role.TENANT).status_code == 200
