@@ -255,8 +255,11 @@ class SchemaSubjects(Protocol):
         With topics only of subjects that are named after one: ``<topic>-`` and something behind.
         """
 
-    def versions_of(self, id_: int) -> list[SubjectVersion]:
-        """The versions that have a schema, by name and version, softly deleted ones too."""
+    def versions_of(self, id_: int, topics: Collection[str] | None = None) -> list[SubjectVersion]:
+        """The versions that have a schema, by name and version, softly deleted ones too.
+
+        With topics as ``versions``: what many have is not read for one of them.
+        """
 
     def referring(self, subject: str, version: int) -> list[int]:
         """The ids of the schemas that refer to a version, in order."""

@@ -153,7 +153,7 @@ class _Desk:
         except (StoreUnavailable, StoreUnusable) as error:
             return _refused(_told(error))
         if caller.tenant is not None:
-            await self._count(route, caller.tenant)
+            await self._count(request, route, caller.tenant)
         async with self.at_once.of(caller.tenant, lists=route.lists):
             return await run_in_threadpool(self._answered, request, route, parts, caller, body)
 
@@ -218,11 +218,12 @@ class _Desk:
         elif not sight.sees(subject):
             raise refusals.no_subject(subject)
 
-    async def _count(self, route: Route, tenant: str) -> None:
+    async def _count(self, request: Request, route: Route, tenant: str) -> None:
         if route.changes and self.changes.add(tenant) > CHANGES_PER_MINUTE:
             await asyncio.sleep(PAUSE_S)
             raise too_many("too many changes of this tenant in a minute", self.changes.left_s())
-        if (route.looks or route.lists) and self.looks.add(tenant) > LOOKS_PER_MINUTE:
+        looks = route.looks or route.lists or _asks_for_descriptor(request)
+        if looks and self.looks.add(tenant) > LOOKS_PER_MINUTE:
             await asyncio.sleep(PAUSE_S)
             raise too_many("too many look-ups of this tenant in a minute", self.looks.left_s())
 
@@ -263,6 +264,11 @@ def _route(request: Request) -> tuple[Route, dict[str, str]]:
         if route.method == method:
             return route, parts
     raise Refusal(405, 405, "HTTP 405 Method Not Allowed")
+
+
+def _asks_for_descriptor(request: Request) -> bool:
+    """Whether a judge has to make the answer, whatever the route."""
+    return "serialized" in request.query_params.getlist("format")
 
 
 def _refuse_role(route: Route, role: Role) -> None:

@@ -203,20 +203,15 @@ class SqlSchemaSubjects:
         if prefix:
             wanted = wanted.where(schema_versions.c.subject.startswith(prefix, autoescape=True))
         with self._database.read() as connection:
-            if topics is None:
-                found = _versions(connection, wanted)
-            else:
-                parts = [_versions(connection, wanted.where(one)) for one in named_after(topics)]
-                # What is named after the topics "a" and "a-b" may be in two parts.
-                found = sorted({*chain(*parts)}) if len(parts) > 1 else [*chain(*parts)]
+            found = _versions(connection, wanted, topics)
         # SQLite's LIKE takes large letters for small ones.
         return [version for version in found if version.subject.startswith(prefix)]
 
-    def versions_of(self, id_: int) -> list[SubjectVersion]:
+    def versions_of(self, id_: int, topics: Collection[str] | None = None) -> list[SubjectVersion]:
         """The versions that have a schema, by name and version, softly deleted ones too."""
         wanted = select(*_VERSION).where(schema_versions.c.schema_id == id_).order_by(*_BY_NAME)
         with self._database.read() as connection:
-            return [SubjectVersion(*row) for row in connection.execute(wanted)]
+            return _versions(connection, wanted, topics)
 
     def referring(self, subject: str, version: int) -> list[int]:
         """The ids of the schemas that refer to a version, in order."""
@@ -231,9 +226,15 @@ class SqlSchemaSubjects:
             yield connection
 
 
-def _versions(connection: Connection, wanted: Select[Any]) -> list[SubjectVersion]:
+def _versions(
+    connection: Connection, wanted: Select[Any], topics: Collection[str] | None
+) -> list[SubjectVersion]:
+    """Versions in order; with topics those of subjects that are named after one."""
+    ways = [wanted] if topics is None else [wanted.where(place) for place in named_after(topics)]
     # Of many rows making each by name is what takes longest.
-    return [*map(SubjectVersion._make, connection.execute(wanted).all())]
+    parts = [map(SubjectVersion._make, connection.execute(way).all()) for way in ways]
+    # What is named after the topics "a" and "a-b" may be in two parts.
+    return sorted({*chain(*parts)}) if len(parts) > 1 else [*chain(*parts)]
 
 
 def _seen(connection: Connection, subject: str) -> SubjectSeen:

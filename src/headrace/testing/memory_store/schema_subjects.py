@@ -167,9 +167,9 @@ class MemorySchemaSubjects:
         ]
 
     @alone
-    def versions_of(self, id_: int) -> list[SubjectVersion]:
+    def versions_of(self, id_: int, topics: Collection[str] | None = None) -> list[SubjectVersion]:
         """The versions that have a schema, by name and version, softly deleted ones too."""
-        return [version for version in self.versions() if version.id == id_]
+        return [version for version in self.versions("", topics) if version.id == id_]
 
     @alone
     def referring(self, subject: str, version: int) -> list[int]:

@@ -80,6 +80,10 @@ class TestSchemaSubjects:
         assert put(ours, "b", new("two")) == ("b", 1, first.id + 1, False)
         assert put(ours, "b", new("one")) == ("b", 2, first.id, False)
         assert ours.versions_of(first.id) == [("a", 1, 1, False), ("b", 2, 1, False)]
+        put(ours, "b-key", new("one"))
+        topics = [*(str(number) for number in range(500)), "b"]
+        assert ours.versions_of(first.id, topics) == [("b-key", 1, 1, False)]
+        assert ours.versions_of(first.id, []) == []
 
     def test_what_is_not_as_it_was_seen_is_not_done(self, store: Store) -> None:
         ours = store.schema_subjects
