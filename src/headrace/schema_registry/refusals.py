@@ -103,8 +103,8 @@ def full_of_settings(why: str) -> Refusal:
     return Refusal(
         422,
         42205,
-        f"No more is set: {why}. Take back with DELETE /config/{{subject}} what nobody needs, or ask "
-        "an operator for more in the section schema_registry of the settings",
+        f"No more is set: {why}. Take back with DELETE /config/{{subject}} what nobody needs, "
+        "or ask an operator for more in the section schema_registry of the settings",
     )
 
 

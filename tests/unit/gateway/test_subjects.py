@@ -209,7 +209,8 @@ def test_a_version_that_is_named_stays():
 @pytest.mark.parametrize(
     ("newer", "told"),
     [
-        (WrittenSchema(SchemaKind.JSON, "{}"), "is JSON"),
+        (WrittenSchema(SchemaKind.JSON, "[]"), "is an object"),
+        (WrittenSchema(SchemaKind.JSON, '{"$ref": "else.json"}'), "else.json"),
         (WrittenSchema(SchemaKind.AVRO, "{"), "no JSON"),
         (avro({"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}), "holds"),
         (avro(V2 | {"fields": [LEAD | {"default": 5}]}), "default of field lead"),
@@ -321,7 +322,7 @@ async def test_openapi_tells_which_types_are_checked_by_which_subject():
     rules, records, topics = with_subject(known_subject(), old=visit(Subject("old-value", 3)))
     async with client_of(rules, records, topics) as client:
         told = (await client.get("/v1/openapi.json")).json()["info"]["description"]
-    assert "`visit` are checked against the newest version of the Avro schema" in told
+    assert "`visit` are checked against the newest version of the schema of subject" in told
     assert "`visits-value`" in told
     assert "version 3" in told
 
@@ -340,3 +341,65 @@ def test_an_event_that_is_larger_as_avro_than_an_event_may_be_is_refused():
     body = b"[" + b"1," * 200_000 + b"1]"
     (fault,) = items(b"[" + body + b"]", kind=kind)
     assert (fault.status, fault.kind) == (413, "event-too-large")
+
+
+PAGE = {
+    "type": "object",
+    "required": ["lead"],
+    "properties": {"lead": {"type": "string"}, "cents": {"maximum": 0.1}, "at": {"$ref": "Place"}},
+    "additionalProperties": False,
+}
+PLACE = {"type": "object", "properties": {"zip": {"type": "string"}}}
+
+
+def page():
+    whole = WrittenSchema(SchemaKind.JSON, json.dumps(PAGE), (("Place", json.dumps(PLACE)),))
+    subject = Subject("visits-value")
+    subject.look(registry_with(whole))
+    assert subject.trouble == ""
+    return visit(subject)
+
+
+@pytest.mark.parametrize(
+    ("body", "media"),
+    [
+        (b' {"lead": "ada",  "cents": 0.05}', JSON),
+        (b'[{"lead": "ada", "cents": 0.05}]', JSON),
+        (b'\n{"lead": "ada", "cents": 0.05}\n', LINES),
+        (
+            orjson.dumps({**CLOUD, "data": {"lead": "ada", "cents": 0.05}}),
+            "application/cloudevents+json",
+        ),
+    ],
+)
+def test_an_event_of_a_json_schema_is_its_json_behind_the_id(body, media):
+    (event,) = items(body, media, page())
+    assert event.value[:5] == b"\0\0\0\0\1"
+    assert json.loads(event.value[5:]) == {"lead": "ada", "cents": 0.05}
+    if "cloud" in media:
+        assert dict(event.headers)["content-type"] == b"application/json"
+
+
+@pytest.mark.parametrize(
+    ("sent", "pointer"),
+    [
+        ({"lead": 5}, "/lead"),
+        ({"lead": "ada", "at": {"zip": 7}}, "/at/zip"),
+        ({"lead": "ada", "led": "ada"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_json_schema_of_a_registry_refuses_with_the_place(sent, pointer):
+    fault = refusal(orjson.dumps(sent), kind=page())
+    assert (fault.status, fault.kind, fault.pointer) == (422, "not-valid", pointer)
+
+
+def test_a_json_schema_of_a_registry_judges_all_digits_of_a_number():
+    more = b'{"lead": "ada", "cents": 0.10000000000000000001}'
+    assert refusal(more, kind=page()).pointer == "/cents"
+    (event,) = items(b'{"lead": "ada", "cents": 0.09999999999999999999}', kind=page())
+    assert event.value.endswith(b"0.09999999999999999999}")
+
+
+def test_a_name_that_is_there_twice_is_refused_by_a_json_schema_too():
+    assert refusal(b'{"lead": "ada", "lead": "bob"}', kind=page()).kind == "bad-json"
