@@ -2,13 +2,14 @@
 
 An event is checked and written in one go, and what does not fit is the fault that its sender is
 told, with the place in the event. What an event is in Avro is told in ``formats/avro/plain_json``;
-in JSON it is the text as it came, which the schema takes with all digits of its numbers.
+in JSON it is the text as it came, which the schema takes with all digits of its numbers; of
+Protobuf it is told in ``formats/protobuf/json_events``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from headrace.errors import ConfigError
 from headrace.formats.avro.json_values import Misfit
@@ -20,8 +21,13 @@ from headrace.gateway.json_text import exact
 from headrace.payload.json_pointers import pointer_of
 from headrace.ports import SchemaKind, WrittenSchema
 
+if TYPE_CHECKING:
+    from headrace.formats.protobuf.json_events import MessageWriter
+
 #: characters of a schema, with all that it refers to
 _MOST_TEXT = 1024 * 1024
+#: which message of a file it is, behind the id of the schema
+_FIRST_MESSAGE = b"\0"
 
 
 class EventWriter(Protocol):
@@ -67,6 +73,23 @@ class JsonEvents:
         return self.schema.fault_of(exactly(text), at_length=at_length) or text
 
 
+@dataclass(frozen=True, slots=True)
+class ProtobufEvents:
+    """As the first message of a file of Protobuf."""
+
+    writer: MessageWriter
+    told: ClassVar[str] = "Protobuf"
+    media: ClassVar[str] = "application/protobuf"
+
+    def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
+        """Behind the place of the message; the first misfit alone is told."""
+        del at_length
+        try:
+            return _FIRST_MESSAGE + self.writer.written(exact(text, value))
+        except Misfit as misfit:
+            return _fault(misfit)
+
+
 def writer_of(schema: WrittenSchema) -> EventWriter:
     """What writes events by a schema.
 
@@ -82,8 +105,20 @@ def writer_of(schema: WrittenSchema) -> EventWriter:
             judge = judge_of(schema)
             tells = not refers_to_itself(judge.tree, judge.others)
             return JsonEvents(EventSchema(judge.validator, tells))
-        case kind:
-            raise ConfigError(f"it is {kind}, and events are written as Avro or JSON")
+        case SchemaKind.PROTOBUF:
+            return _protobuf(schema)
+
+
+def _protobuf(schema: WrittenSchema) -> ProtobufEvents:
+    if schema.references:
+        raise ConfigError(f"its file imports {schema.references[-1][0]}; put both into one")
+    try:
+        # Its library is asked for where such a schema is met.
+        from headrace.formats.protobuf.json_events import message_writer  # noqa: PLC0415
+    except ImportError as error:
+        told = f"{error.name} is missing: pip install 'headrace[protobuf]'"
+        raise ConfigError(told) from error
+    return ProtobufEvents(message_writer(schema.text))
 
 
 def _fault(misfit: Misfit) -> EventFault:

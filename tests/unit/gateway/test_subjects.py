@@ -21,6 +21,8 @@ from headrace.gateway.rates import RequestRoom
 from headrace.gateway.reading import read
 from headrace.gateway.subjects import Subject, looking
 from headrace.ports import SchemaKind, WrittenSchema
+from headrace.schema_registry.protoc import compiled
+from headrace.schema_registry.rules.protobuf_form import protobuf_form
 from headrace.testing.schemas_fake import MemorySchemas
 
 VISITS = "/v1/events/visit"
@@ -399,6 +401,31 @@ def test_a_json_schema_of_a_registry_judges_all_digits_of_a_number():
     assert refusal(more, kind=page()).pointer == "/cents"
     (event,) = items(b'{"lead": "ada", "cents": 0.09999999999999999999}', kind=page())
     assert event.value.endswith(b"0.09999999999999999999}")
+
+
+def stamped(text="message Visit { string lead = 1; sint64 ms = 2; } message Other {}", others=()):
+    written = WrittenSchema(SchemaKind.PROTOBUF, f'syntax="proto3"; {text}')
+    descriptor = base64.b64encode(protobuf_form(written, compiled).serialized).decode()
+    subject = Subject("visits-value")
+    subject.look(registry_with(WrittenSchema(SchemaKind.PROTOBUF, descriptor, others)))
+    return subject
+
+
+def test_an_event_of_a_protobuf_subject_is_its_first_message_behind_the_id():
+    kind = visit(stamped(), key="/lead")
+    (event,) = items(SENT, kind=kind)
+    assert event.value == b"\0\0\0\0\1\0" + b"\n\3ada" + b"\x10" + b"\x82" + b"\x80" * 6 + b"\x20"
+    assert event.key == b"ada"
+    fault = refusal(b'{"lead": "ada", "ms": 1.5}', kind=kind)
+    assert (fault.status, fault.kind, fault.pointer) == (422, "not-valid", "/ms")
+    named = {f"ce-{name}": told for name, told in CLOUD.items()}
+    (event,) = items(SENT, kind=kind, **named)
+    assert dict(event.headers)["content-type"] == b"application/protobuf"
+
+
+def test_a_protobuf_file_that_imports_another_is_told():
+    subject = stamped(others=(("other.proto", ""),))
+    assert "imports other.proto" in subject.trouble
 
 
 def test_a_name_that_is_there_twice_is_refused_by_a_json_schema_too():
