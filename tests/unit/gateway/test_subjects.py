@@ -9,6 +9,9 @@ from decimal import Decimal
 import fastavro
 import orjson
 import pytest
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from gateway_parts import TYPES, client_of, in_loop, parts
 from hypothesis import given
 from hypothesis import strategies as st
@@ -430,3 +433,17 @@ def test_a_protobuf_file_that_imports_another_is_told():
 
 def test_a_name_that_is_there_twice_is_refused_by_a_json_schema_too():
     assert refusal(b'{"lead": "ada", "lead": "bob"}', kind=page()).kind == "bad-json"
+
+
+AT = SerializationContext("acme.visits", MessageField.VALUE)
+
+
+def test_confluents_deserializers_read_json_and_protobuf():
+    (event,) = items(b'{"lead": "ada", "cents": 0.05}', kind=page())
+    found = JSONDeserializer('{"type": "object"}')(event.value, AT)
+    assert found == {"lead": "ada", "cents": 0.05}
+    subject = stamped()
+    (event,) = items(SENT, kind=visit(subject))
+    message = type(subject.known.writer.writer._put({}))
+    read = ProtobufDeserializer(message, {"use.deprecated.format": False})(event.value, AT)
+    assert (read.lead, read.ms) == ("ada", 9007199254740993)

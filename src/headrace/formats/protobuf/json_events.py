@@ -292,7 +292,8 @@ def _time(kind: Any) -> Put:
     made, (lowest, highest) = GetMessageClass(kind), SECONDS[kind.full_name]
 
     def put(value: Any) -> Any:
-        found, is_one = made(), type(value) is str and form.fullmatch(value) is not None
+        found: Any = made()
+        is_one = type(value) is str and form.fullmatch(value) is not None
         try:
             found.FromJsonString(value if is_one else "")
         except (ValueError, OverflowError):
