@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import threading
 import time
 from collections import Counter
@@ -149,6 +151,39 @@ def test_where_there_is_no_memory_to_ask_a_judge_the_schema_is_refused_and_anoth
         with pytest.raises(BadSchema, match="more than there is room for"):
             judges.form(good)
         assert judges.form(good).canonical == '"int"'
+    finally:
+        judges.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(signal.SIGSEGV, r"ended \(SIGSEGV\)$"), (signal.SIGKILL, r"ended \(SIGKILL\): it may take")],
+)
+def test_a_judge_that_dies_of_a_signal_is_told_as_what_it_is(number, told):
+    judges = JudgesApart(1, wait_s=20.0)
+    try:
+        judge = judges._free.queue[-1]
+        os.kill(judge._process.pid, signal.SIGSTOP)
+        dying = threading.Timer(0.2, os.kill, (judge._process.pid, number))
+        waking = threading.Timer(0.2, os.kill, (judge._process.pid, signal.SIGCONT))
+        dying.start()
+        waking.start()
+        with pytest.raises(BadSchema, match=told):
+            judges.form(WrittenSchema(SchemaKind.AVRO, '"int"'))
+        waking.join()
+        assert judges.form(WrittenSchema(SchemaKind.AVRO, '"int"')).canonical == '"int"'
+    finally:
+        judges.close()
+
+
+def test_a_judge_that_is_gone_before_it_was_asked_is_no_schemas_fault():
+    judges = JudgesApart(1, wait_s=20.0)
+    good = WrittenSchema(SchemaKind.AVRO, '"int"')
+    try:
+        process = judges._free.queue[-1]._process
+        os.kill(process.pid, signal.SIGKILL)
+        process.join(20)
+        assert judges.form(good, "acme").canonical == '"int"'
     finally:
         judges.close()
 

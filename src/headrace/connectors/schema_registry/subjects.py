@@ -28,6 +28,8 @@ _LATEST_S = 60.0
 _REFUSED_S = 10.0
 
 
+#: versions have 32 bits
+_MOST_VERSION = 2**31 - 1
 _AS_DESCRIPTOR = "?format=serialized"
 
 
@@ -110,6 +112,9 @@ class Subjects:
 
     def version(self, subject: str, number: int | None) -> RegisteredSchema:
         """As ``headrace.ports.NumberedSchemas`` has it."""
+        if number is not None and number > _MOST_VERSION:
+            # Of what is no number of theirs registries say that they cannot read it.
+            raise TargetMissing(f"subject {subject} has no {_told(number)}: none is so large")
         until_s = time.monotonic() + LOOKUP_S
         answer = self._ask(_place(subject, number), until_s)
         if answer.status != 200:
