@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from headrace.cycle.mirror import AGAIN_S, EVERY_S, TROUBLE_S
 from headrace.errors import BrokerUnavailable, ConfigError
-from headrace.model.streams import State, StreamId
+from headrace.model.streams import DataLossPolicy, State, StreamId
 from headrace.ports import TopicPartition
 from headrace.testing.mirror_fake import MemoryMirror
 
@@ -19,7 +19,7 @@ def shown(world):
     """A driver that has done 5 and 3 records of two tenants, and what others see of it."""
     world.use_cases = [world.make(), world.make(name="other")]
     world.mirror = MemoryMirror()
-    world.deploy()
+    world.deploy(data_loss=DataLossPolicy.SKIP)
     world.tenant("acme", 5)
     world.tenant("bolt", 3)
     world.start()
@@ -115,6 +115,21 @@ def test_what_idles_is_shown_again_before_kafka_forgets_it(shown):
     news(shown)
     turns(shown, seconds=AGAIN_S)
     assert dict(news(shown)) == {"keep": {ACME: 5, BOLT: 3}, "other": {ACME: 5, BOLT: 3}}
+
+
+def test_of_a_topic_made_again_the_same_offset_is_shown_again(shown):
+    shown.store.registry.set_tenant_state("acme", State.SUSPENDED)
+    turns(shown)
+    shown.log.delete_topic("acme.visits")
+    shown.log.create_topic("acme.visits")
+    shown.send("acme", 5)
+    news(shown)
+    shown.store.registry.set_tenant_state("acme", State.ACTIVE)
+    # while the mirror does not look
+    shown.turns(8, seconds=0.5)
+    assert shown.positions()["acme", 0] == 5
+    turns(shown)
+    assert dict(news(shown)) == {"keep": {ACME: 5}, "other": {ACME: 5}}
 
 
 def test_a_removed_stream_is_shown_no_more(shown):
