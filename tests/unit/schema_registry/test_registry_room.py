@@ -155,6 +155,21 @@ def test_where_there_is_no_memory_to_ask_a_judge_the_schema_is_refused_and_anoth
         judges.close()
 
 
+class DiesWhenAsked:
+    """The way to a judge that stands still, and dies with a question before it."""
+
+    def __init__(self, ours, process, number):
+        self._ours, self._process, self._number = ours, process, number
+
+    def __getattr__(self, name):
+        return getattr(self._ours, name)
+
+    def send(self, question):
+        self._ours.send(question)
+        os.kill(self._process, self._number)
+        os.kill(self._process, signal.SIGCONT)
+
+
 @pytest.mark.parametrize(
     ("number", "told"),
     [(signal.SIGSEGV, r"ended \(SIGSEGV\)$"), (signal.SIGKILL, r"ended \(SIGKILL\): it may take")],
@@ -164,13 +179,9 @@ def test_a_judge_that_dies_of_a_signal_is_told_as_what_it_is(number, told):
     try:
         judge = judges._free.queue[-1]
         os.kill(judge._process.pid, signal.SIGSTOP)
-        dying = threading.Timer(0.2, os.kill, (judge._process.pid, number))
-        waking = threading.Timer(0.2, os.kill, (judge._process.pid, signal.SIGCONT))
-        dying.start()
-        waking.start()
+        judge._ours = DiesWhenAsked(judge._ours, judge._process.pid, number)
         with pytest.raises(BadSchema, match=told):
             judges.form(WrittenSchema(SchemaKind.AVRO, '"int"'))
-        waking.join()
         assert judges.form(WrittenSchema(SchemaKind.AVRO, '"int"')).canonical == '"int"'
     finally:
         judges.close()
