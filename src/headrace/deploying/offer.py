@@ -53,6 +53,7 @@ def connections_of(settings: Settings, folder: Path) -> Connections:
         database_url=settings.store_url(),
         smtp_url=settings.mail_url(),
         registry=registry,
+        servers=settings.servers(),
         warehouse=str((folder / settings.warehouse).resolve()),
     )
 
