@@ -10,6 +10,7 @@ import random
 from contextlib import closing
 from dataclasses import replace
 
+import psycopg
 import pyarrow as pa
 import pytest
 from aiosmtpd.controller import Controller
@@ -18,6 +19,7 @@ from matrix import note
 
 from headrace.errors import OutcomeUnknown
 from headrace.model.streams import BadRecordPolicy
+from headrace.ports import Server
 from headrace.sinks import Email, SqlTable
 from headrace.store import open_store
 from headrace.store.database import Database
@@ -95,6 +97,40 @@ def test_the_answer_to_commit_is_lost_in_postgresql(proxy, new_database):
         hold_against(found[name], name, cuts)
     assert found["claims"].lost, "no commit of the sink was cut"
     tell("connection to PostgreSQL cut at COMMIT", found, faults)
+
+
+ELSEWHERE = replace(SEEN, at="history")
+
+
+def rows_at(url):
+    with psycopg.connect(url) as connection:
+        asked = "SELECT tenant, place FROM seen ORDER BY xmin::text::bigint, ctid"
+        return connection.execute(asked).fetchall()
+
+
+def test_the_answer_to_commit_is_lost_in_a_database_that_is_not_the_stores(
+    proxy, new_database, tmp_path
+):
+    chance, faults, found = random.Random(5), 0, {}
+    for name, guarantee in RECIPES.items():
+        straight, proxied = new_database()
+        url = f"sqlite:///{tmp_path}/{name}.db"
+        with closing(open_store(url)) as store, closing(open_store(url)) as watch:
+            servers = {"history": Server(proxied)}
+            made = World(store, watch, tmp_path, ELSEWHERE, guarantee, servers=servers)
+            before = proxy.cuts
+            proxy.fates.extend(chance.choices([None, "answer", "request"], [5, 1, 1], k=600))
+            made.until_done()
+            proxy.fates.clear()
+            assert made.watch.failures.every() == []
+            assert made.watch.progress.pending_intents() == []
+            found[name] = judged(rows_at(straight))
+        cuts = proxy.cuts - before
+        assert cuts > 1
+        faults += cuts
+        hold_against(found[name], name, cuts)
+    assert found["claims"].lost, "no commit of the sink was cut"
+    tell("connection to another database cut at COMMIT", found, faults)
 
 
 # the answer to a mail

@@ -300,7 +300,7 @@ class SinkContract(ABC):
         secrets = [connections.database_url, connections.smtp_url]
         secrets += [*connections.kafka.values(), *connections.registry.values()]
         for server in connections.servers.values():
-            secrets += [server.url, server.user, server.password]
+            secrets += [server.url, server.password]
         assert not [secret for secret in secrets if secret and secret in shown]
 
 

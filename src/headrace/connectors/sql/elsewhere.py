@@ -138,7 +138,7 @@ class ElsewhereOnce(Elsewhere):
             for effect in effects
             for move in effect.moves
         ]
-        answers = iter(self._positions.advance(stays))
+        answers = iter(self._positions.advance(stays) if stays else ())
         return [e for e in effects if not all(list(islice(answers, len(e.slices))))]
 
     def _key(self, lane: LaneId) -> LaneKey:

@@ -35,7 +35,8 @@ SELECT epoch, wave, from_offset, reached FROM headrace_written
 WHERE installation = ? AND use_case = ? AND tenant = ? AND lane = ?
 """
 _LEAVE_ONE = """
-INSERT INTO headrace_written (installation, use_case, tenant, lane, epoch, wave, from_offset, reached)
+INSERT INTO headrace_written
+    (installation, use_case, tenant, lane, epoch, wave, from_offset, reached)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (installation, use_case, tenant, lane) DO UPDATE SET
     epoch = excluded.epoch, wave = excluded.wave,
@@ -51,8 +52,10 @@ FOR UPDATE OF m
 """
 # A row that is there can be locked, also by whoever comes first.
 _MAKE_ALL = """
-INSERT INTO headrace_written (installation, use_case, tenant, lane, epoch, wave, from_offset, reached)
-SELECT installation, use_case, tenant, lane, 0, '', 0, 0 FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
+INSERT INTO headrace_written
+    (installation, use_case, tenant, lane, epoch, wave, from_offset, reached)
+SELECT installation, use_case, tenant, lane, 0, '', 0, 0
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
     AS l (installation, use_case, tenant, lane)
 ORDER BY installation, use_case, tenant, lane
 ON CONFLICT DO NOTHING
