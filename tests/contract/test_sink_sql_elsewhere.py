@@ -26,7 +26,7 @@ class Everywhere:
 class TestSqlTableElsewhere(SinkContract):
     """Recorded waves, and a table without a key: a row that is written again is there twice."""
 
-    wave_id = "w-1"
+    fence = "run-0"
     key: tuple[str, ...] = ()
 
     @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ class TestSqlTableElsewhere(SinkContract):
         return SqlTable("things", {"value": "text", "size": "bigint"}, key=self.key, at=self.name)
 
     def site(self) -> Site:
-        return Site(self.connections, Everywhere(), wave_id=self.wave_id)
+        return Site(self.connections, Everywhere(), wave_id="w-1", fence=self.fence)
 
     def table(self, values):
         schema = pa.schema([("size", pa.int32()), ("value", pa.string())])
@@ -92,7 +92,7 @@ class TestSqlTableElsewhere(SinkContract):
 class TestKeyedSqlTableElsewhere(TestSqlTableElsewhere):
     """Without recorded waves, as with at-least-once: a row of the same key is written over."""
 
-    wave_id = ""
+    fence = ""
     key = ("value",)
 
     def refused_table(self):

@@ -38,7 +38,7 @@ class Asleep:
 
 sink = SqlTable("sums", {"lead": "text", "total": "bigint"}, ("lead",), at="history")
 servers = {"history": Server(sys.argv[1])}
-site = Site(Connections({}, "", servers=servers), Asleep(), wave_id="w-1")
+site = Site(Connections({}, "", servers=servers), Asleep(), wave_id="w-1", fence="run-0")
 piece = Slice(LaneId("keep", "acme", 0), "acme.visits", 0, 10, epoch=1)
 sink.open(site).write([Effect((piece,), (10,), pa.table({"lead": ["a"], "total": [1]}))])
 """
@@ -72,7 +72,9 @@ def url(postgres):
 
 def site(url, store, **server):
     servers = {"history": Server(url, **server)}
-    return Site(Connections({}, "sqlite:////nowhere/store.db", servers=servers), store, "w-1")
+    return Site(
+        Connections({}, "sqlite:////nowhere/store.db", servers=servers), store, "w-1", "run-0"
+    )
 
 
 @pytest.fixture
@@ -120,10 +122,10 @@ def test_an_attempt_waits_for_one_that_is_writing_and_the_effect_is_there_once(
 
 
 def test_a_task_that_is_killed_while_it_writes_leaves_nothing_and_holds_nobody_up(prepared):
-    task = subprocess.Popen([sys.executable, "-c", STALLS, prepared], stdout=subprocess.PIPE)
-    assert task.stdout.readline() == b"written\n"
-    task.send_signal(signal.SIGKILL)
-    task.wait()
+    given = [sys.executable, "-c", STALLS, prepared]
+    with subprocess.Popen(given, stdout=subprocess.PIPE) as task:
+        assert task.stdout.readline() == b"written\n"
+        task.send_signal(signal.SIGKILL)
     (again,) = write(prepared, Store(epoch=2), effect(epoch=2))
     assert (again.error, again.superseded, again.reached) == (None, False, None)
     assert total(prepared) == [1]
@@ -148,7 +150,7 @@ def test_tables_that_are_there_need_no_right_to_make_any(prepared):
 
 def test_who_is_not_let_in_is_told_without_the_password_and_tried_again(url):
     made = site(url, Store(), password="hunter2")
-    with pytest.raises(SinkUnavailable, match="connection history .* it is not reached") as told:
+    with pytest.raises(SinkUnavailable, match=r"connection history .* it is not reached") as told:
         SUMS.prepare(made)
     (written,) = SUMS.open(made).write([effect()])
     assert written.error.temporary

@@ -121,7 +121,8 @@ class SqlTable:
         if self.at is None:
             return BesidePositions(in_sql(site.positions))
         target = target_of(site.connections, self.at)
-        return ElsewhereOnce(target, site, self._where) if site.wave_id else Elsewhere(target)
+        # Only what was written down before it runs has a fence.
+        return ElsewhereOnce(target, site, self._where) if site.fence else Elsewhere(target)
 
     @property
     def _rows(self) -> Rows:
