@@ -142,7 +142,7 @@ def assembled(
         StoreTooNew: the store was written by a later version.
     """
     connections = connections_of(settings, folder)
-    _refuse_sqlite_on_a_cluster(settings.master, connections.database_url)
+    _refuse_sqlite_on_a_cluster(settings.master, connections)
     limits, slots = limits_of(settings.driver), slot_limits_of(settings.driver)
     with ExitStack() as stack:
         # What stays frozen is never freed, and libraries call it a leak when Python ends.
@@ -156,7 +156,7 @@ def assembled(
         priorities = {name: settings.of_use_case(name).priority for name in names}
         session = build_session(app_name, settings.master, options, priorities)
         stack.callback(stop_session, session)
-        _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections.database_url)
+        _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections)
         traces = tracing.opened("headrace-driver")
         if traces is not None:
             stack.callback(traces.close)
@@ -241,10 +241,15 @@ def _elastic(settings: DriverSettings) -> dict[str, str]:
     return elastic_options(settings.least_slots, settings.most_slots)
 
 
-def _refuse_sqlite_on_a_cluster(master: str | None, database_url: str) -> None:
+def _refuse_sqlite_on_a_cluster(master: str | None, connections: Connections) -> None:
     """``master`` is None as long as only ``spark-submit`` knows it."""
-    if database_url.startswith("sqlite") and master and not on_this_machine(master):
-        raise ConfigError(
-            f"the store is SQLite, which lives on one machine, but the master is "
-            f"{master}: name a PostgreSQL store (postgresql+psycopg://...)"
-        )
+    if not master or on_this_machine(master):
+        return
+    urls = {"the store": connections.database_url}
+    urls |= {f"connection {name}": server.url for name, server in connections.servers.items()}
+    for whose, url in urls.items():
+        if url.startswith("sqlite"):
+            raise ConfigError(
+                f"{whose} is SQLite, which lives on one machine, but the master is {master}: "
+                "name a PostgreSQL database (postgresql+psycopg://...)"
+            )
