@@ -4,23 +4,23 @@ Store and target may be different servers, so no transaction has both. The wave 
 before it runs, so whoever runs it again has the very same slices. What is left is to know, then,
 what an earlier attempt has done, and to keep out one that lives on.
 
-*What was done* stands in the target: each lane has a row (`marks.py`), written in the transaction
+*What was done* stands in the target: each lane has a note (`marks.py`), written in the transaction
 that writes the sink's rows, that says which wave came last, from where to where, under which epoch.
 So both are there or neither is. Under this wave's id, or that of a wave it is a part of, it says
 that the effect is there already, and how far it came. Under any other id it says nothing of the
 kind, since a lane may have been sent back: then the same records come again, as they should.
 
-*Who is kept out*: an attempt first locks the rows of its lanes, so it waits for whoever writes
-them. A row of a later holder (a higher epoch) refuses it. Then it writes, and last of all it asks
+*Who is kept out*: an attempt first locks the notes of its lanes, so it waits for whoever writes
+them. A note of a later holder (a higher epoch) refuses it. Then it writes, and last of all it asks
 the store whether its lanes still stand where its slices begin, under its epochs (a move to where
 they are); one that woke up after its wave was settled, or its stream was sought, is told no, and
 nothing of it is kept. What is left open is the moment between that answer and the commit: a stream
 that is sought in it may have the effect of its old slice beside those of the new ones.
 
-A commit whose answer is lost is looked for: the rows of the lanes are locked once more, which waits
+A commit whose answer is lost is looked for: the notes are locked once more, which waits
 for the lost transaction to end, and tell.
 
-Used without recorded waves (at-least-once, at-most-once), no such rows are written or asked.
+Used without recorded waves (at-least-once, at-most-once), no notes are left or asked.
 """
 
 from __future__ import annotations
