@@ -11,7 +11,6 @@ from concurrent.futures import TimeoutError as NotYet
 import psycopg
 import pyarrow as pa
 import pytest
-from sqlalchemy import make_url
 
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
@@ -60,14 +59,8 @@ class Store:
 
 
 @pytest.fixture
-def url(postgres):
-    """An empty database."""
-    name = f"history_{uuid.uuid4().hex}"
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    yield make_url(postgres.url).set(database=name).render_as_string(hide_password=False)
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+def url(empty_postgres):
+    return empty_postgres
 
 
 def site(url, store, **server):
