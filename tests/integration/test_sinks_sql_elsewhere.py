@@ -76,8 +76,8 @@ def prepared(url):
     return url
 
 
-def effect(epoch=1, lanes=("acme",)):
-    table = pa.table({"lead": ["a"], "total": [1]})
+def effect(epoch=1, lanes=("acme",), lead="a"):
+    table = pa.table({"lead": [lead], "total": [1]})
     piece = Slice(LaneId("keep", lanes[0], 0), f"{lanes[0]}.visits", 0, 10, epoch)
     return Effect((piece,), (10,), table)
 
@@ -139,6 +139,21 @@ def test_tables_that_are_there_need_no_right_to_make_any(prepared):
         SUMS.prepare(made)
     asked(prepared, f"DROP OWNED BY {role}; DROP ROLE {role}")
     assert refused.reached == (10,), "what is there needs no right"
+
+
+def test_a_right_that_one_tenants_rows_lack_costs_that_tenant_alone(prepared):
+    role = f"writer_{uuid.uuid4().hex}"
+    asked(prepared, f"CREATE ROLE {role} LOGIN PASSWORD 'hunter2'")
+    asked(prepared, f"GRANT SELECT, INSERT, UPDATE ON sums, headrace_written TO {role}")
+    asked(prepared, "ALTER TABLE sums ENABLE ROW LEVEL SECURITY")
+    asked(prepared, "CREATE POLICY p ON sums USING (true) WITH CHECK (lead <> 'bolt')")
+    made = site(prepared, Store(), user=role, password="hunter2")
+    tenants = ("acme", "bolt", "cove")
+    effects = [effect(lanes=(name,), lead=name) for name in tenants]
+    codes = [one.error and one.error.code for one in SUMS.open(made).write(effects)]
+    asked(prepared, f"DROP OWNED BY {role}; DROP ROLE {role}")
+    assert codes == [None, "TargetMissing", None]
+    assert asked(prepared, "SELECT lead FROM sums ORDER BY 1") == [("acme",), ("cove",)]
 
 
 def test_who_is_not_let_in_is_told_without_the_password_and_tried_again(url):

@@ -143,9 +143,13 @@ class SqlTableWriter:
                 told = self._place.admit(connection, group)
                 to_write = [e for e, known in zip(group, told, strict=True) if known is None]
                 self._rows.insert(connection, to_write)
-        except (SinkRefused, PartlyAdmittedError) as error:
+        except PartlyAdmittedError:
             if len(group) == 1:
-                return [failed(error) if isinstance(error, SinkRefused) else SUPERSEDED]
+                return [SUPERSEDED]
+        except (SinkRefused, TargetMissing) as error:
+            # A right may be one that some tenant's rows alone lack.
+            if len(group) == 1:
+                return [failed(error)]
         else:
             return [known or self._place.wrote(e) for e, known in zip(group, told, strict=True)]
         half = len(group) // 2
