@@ -7,6 +7,7 @@ with at-most-once it is given up. Real SQL tables and a real mail server; a driv
 import email
 import email.policy
 import random
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
@@ -240,3 +241,30 @@ def test_two_kinds_of_bad_record_in_one_slice_of_several_batches(tmp_path, monke
         # What was given up is not lost: it is a dead letter.
         found[name] = replace(verdict, lost=tuple(set(verdict.lost) - letters))
     tell("two kinds of bad record in one slice", found, len(given_up) * len(found))
+
+
+def refused_elsewhere(table, context):
+    places = [None if at in REFUSED else at for at in table["offset"].to_pylist()]
+    return keep(table, context).set_column(1, "place", pa.array(places, pa.int64()))
+
+
+def test_records_that_a_database_elsewhere_refuses_are_set_aside_and_the_others_are_there(tmp_path):
+    sink = replace(ELSEWHERE, key=("tenant", "place"))
+    url, there = (f"sqlite:///{tmp_path}/{name}.db" for name in ("store", "history"))
+    with closing(open_store(url)) as store, closing(open_store(url)) as watch:
+        made = World(
+            store,
+            watch,
+            tmp_path,
+            sink,
+            "exactly-once",
+            handler=refused_elsewhere,
+            servers={"history": Server(there)},
+            bad_record=BadRecordPolicy.DEAD_LETTER,
+        )
+        made.until_done()
+    with closing(sqlite3.connect(tmp_path / "history.db")) as connection:
+        verdict = judged(connection.execute("SELECT tenant, place FROM seen ORDER BY rowid"))
+    letters = {Place(letter.slice.topic, 0, letter.error.offset) for letter in made.letters.letters}
+    assert letters == {Place(f"{who}.visits", 0, at) for who in TENANTS for at in REFUSED}
+    assert (set(verdict.lost), verdict.twice) == (letters, ())

@@ -18,6 +18,7 @@ from typing import Protocol
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from headrace.connectors.columns import check_columns
 from headrace.connectors.outcomes import failed
 from headrace.connectors.sql.errors import translated
 from headrace.connectors.sql.rows import Rows
@@ -89,6 +90,19 @@ class SqlTableWriter:
         except (SinkUnavailable, TargetMissing) as error:
             written = iter([failed(error)] * len(group))
         return [outcomes.get(index) or next(written) for index in range(len(effects))]
+
+    def check_effect(self, effect: Effect) -> None:
+        """See that the database takes the rows of an effect, and keep none of them.
+
+        Raises:
+            HeadraceError: it does not, or cannot be asked now.
+        """
+        if effect.output.num_rows:
+            check_columns(effect.output.schema, self._rows.columns, self._rows.where)
+        with self._transaction() as connection:
+            tried = connection.begin_nested()
+            self._rows.insert(connection, [effect])
+            tried.rollback()
 
     def close(self) -> None:
         """Nothing to give up: connections are kept for the next bin."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, text
 
-from headrace.errors import ConfigError, StoreUnavailable
+from headrace.errors import ConfigError, SinkRefused, StoreUnavailable, WrongSchema
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
 from headrace.sinks import SqlTable
@@ -164,6 +164,18 @@ def test_a_refused_effect_leaves_no_mark(world):
     (mended,) = world.write("w-1", effect(tenant="bolt", lead="b"))
     assert told(mended) == "written"
     assert world.total("b") == 1
+
+
+def test_an_effect_is_looked_at_by_the_database_itself_and_nothing_of_it_is_kept(world):
+    writer = SUMS.open(world.site("w-1"))
+    writer.check_effect(effect())
+    bad = replace(effect(), output=pa.table({"lead": pa.array([None], pa.string()), "total": [1]}))
+    with pytest.raises(SinkRefused, match="NOT NULL"):
+        writer.check_effect(bad)
+    with pytest.raises(WrongSchema, match="'total'"):
+        writer.check_effect(replace(effect(), output=pa.table({"lead": ["a"]})))
+    assert world.total() is None
+    assert told(writer.write([effect()])[0]) == "written"
 
 
 def test_nothing_is_kept_while_the_store_does_not_answer(world):
