@@ -63,7 +63,7 @@ def test_in_another_database_each_row_is_there_once_whatever_is_killed_or_away(
     with rig.start() as driver:
         until(lambda: not rig.behind(names), lambda: (rig.behind(names), driver.tail()), 300.0)
         driver.drain()
-    row = f"another database killed in, and down for {DOWN_S:.0f} s"
+    row = f"killed in writes to another database, which is then down for {DOWN_S:.0f} s"
     rig.judge(row)
     verdict = rig.ledger.judge(rows_in(database))
     note(f"{row}: its rows", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
