@@ -38,9 +38,9 @@ _SQLITE_MISSING = {
     sqlite3.SQLITE_NOTADB,
 }
 _SQLITE_MISSING_WORDS = ("no such table", "has no column named", "no such column")
-#: no such table, column or schema; no right; not let in, no such database (classes)
-_SQLSTATE_MISSING = {"42P01", "42703", "3F000", "42501"}
-_SQLSTATE_MISSING_CLASSES = {"28", "3D"}
+#: SQLSTATE classes: not let in, no such database, no such schema, and what is wrong with a statement
+#: whatever its values are: no such table or column, one of another type, no right
+_SQLSTATE_MISSING = {"28", "3D", "3F", "42"}
 
 
 def translated(error: DBAPIError, where: str) -> HeadraceError:
@@ -58,7 +58,7 @@ def _is_missing(error: DBAPIError) -> bool:
         said = str(error.orig)
         return code & 0xFF in _SQLITE_MISSING or any(word in said for word in _SQLITE_MISSING_WORDS)
     state = getattr(error.orig, "sqlstate", None) or ""
-    return state in _SQLSTATE_MISSING or state[:2] in _SQLSTATE_MISSING_CLASSES
+    return state[:2] in _SQLSTATE_MISSING
 
 
 def _is_temporary(error: DBAPIError) -> bool:

@@ -56,6 +56,7 @@ def test_a_refused_row_is_permanent(codes):
         ("x", {"sqlite_errorcode": sqlite3.SQLITE_READONLY_DBMOVED}),
         ("x", {"sqlstate": "42P01"}),
         ("x", {"sqlstate": "42501"}),
+        ("x", {"sqlstate": "42804"}),
         ("x", {"sqlstate": "28P01"}),
     ],
 )
