@@ -257,6 +257,11 @@ def tenant_removed(name: str) -> ConfigError:
     return ConfigError(f"tenant {name} was removed; 'headrace tenants add {name}' starts it afresh")
 
 
+def last_key(role: str) -> ConfigError:
+    """Nobody could come in any more."""
+    return ConfigError(f"this is the last key of an {role} that works; create another one first")
+
+
 def stream_removed(tenant: str, use_case: str) -> ConfigError:
     """It is not there any more."""
     return ConfigError(

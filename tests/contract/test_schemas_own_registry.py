@@ -1,5 +1,6 @@
 """The laws of schemas, between the client and the registry that come with the product."""
 
+import base64
 import json
 import signal
 import time
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from headrace.connectors.schema_registry import (
     RegistrySchemas,
@@ -15,7 +17,7 @@ from headrace.connectors.schema_registry import (
     registry_config,
 )
 from headrace.model.credentials import Role
-from headrace.ports import Connections
+from headrace.ports import Connections, SchemaKind, WrittenSchema
 from headrace.testing.schemas_contract import SchemasContract
 from registry_process import RegistryProcess, made_keys
 
@@ -75,3 +77,11 @@ class TestOwnRegistry(SchemasContract):
 
     def later(self, seconds):
         self.skipped_s += seconds
+
+    def test_a_version_of_protobuf_is_told_as_its_descriptor(self):
+        subject = self.subject()
+        self.put(subject, WrittenSchema(SchemaKind.PROTOBUF, 'syntax="proto3"; message Visit {}'))
+        for number in (None, 1):
+            text = self.client().version(subject, number).schema.text
+            file = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+            assert [message.name for message in file.message_type] == ["Visit"]

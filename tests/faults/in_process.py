@@ -48,13 +48,25 @@ class World:
     """A driver that handles 40 records of each of three tenants."""
 
     def __init__(
-        self, store, watch, folder, sink, guarantee, *, handler=keep, smtp_url=None, **rules
+        self,
+        store,
+        watch,
+        folder,
+        sink,
+        guarantee,
+        *,
+        handler=keep,
+        smtp_url=None,
+        servers=None,
+        **rules,
     ):
         #: the driver's store, and the same one by a way that nobody cuts
         self.store, self.watch = store, watch
         self.log, self.clock, self.letters = MemoryLog(), FakeClock(), MemoryDeadLetters()
         url = store._database.address.url.render_as_string(hide_password=False)
-        connections = Connections({}, url, smtp_url=smtp_url, warehouse=str(folder))
+        connections = Connections(
+            {}, url, smtp_url=smtp_url, warehouse=str(folder), servers=servers or {}
+        )
         limits = Limits(slice_records=rules.pop("slice_records", SLICE_RECORDS), bins_per_wave=2)
         policy = rules.pop("bad_record", BadRecordPolicy.SUSPEND)
         made = use_case(

@@ -7,9 +7,11 @@ with at-most-once it is given up. Real SQL tables and a real mail server; a driv
 import email
 import email.policy
 import random
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
+import psycopg
 import pyarrow as pa
 import pytest
 from aiosmtpd.controller import Controller
@@ -18,6 +20,7 @@ from matrix import note
 
 from headrace.errors import OutcomeUnknown
 from headrace.model.streams import BadRecordPolicy
+from headrace.ports import Server
 from headrace.sinks import Email, SqlTable
 from headrace.store import open_store
 from headrace.store.database import Database
@@ -95,6 +98,41 @@ def test_the_answer_to_commit_is_lost_in_postgresql(proxy, new_database):
         hold_against(found[name], name, cuts)
     assert found["claims"].lost, "no commit of the sink was cut"
     tell("connection to PostgreSQL cut at COMMIT", found, faults)
+
+
+ELSEWHERE = replace(SEEN, at="history")
+
+
+def rows_at(url):
+    with psycopg.connect(url) as connection:
+        asked = "SELECT tenant, place FROM seen ORDER BY xmin::text::bigint, ctid"
+        return connection.execute(asked).fetchall()
+
+
+def test_the_answer_to_commit_is_lost_in_a_database_that_is_not_the_stores(
+    proxy, new_database, tmp_path
+):
+    chance, faults, found = random.Random(5), 0, {}
+    for name, guarantee in RECIPES.items():
+        straight, proxied = new_database()
+        url = f"sqlite:///{tmp_path}/{name}.db"
+        with closing(open_store(url)) as store, closing(open_store(url)) as watch:
+            servers = {"history": Server(proxied)}
+            made = World(store, watch, tmp_path, ELSEWHERE, guarantee, servers=servers)
+            before = proxy.cuts
+            proxy.fates.extend(chance.choices([None, "answer", "request"], [5, 1, 1], k=600))
+            made.until_done()
+            proxy.fates.clear()
+            # What at-most-once gives up is kept as a failure that is over.
+            assert name == "claims" or made.watch.failures.every() == []
+            assert made.watch.progress.pending_intents() == []
+            found[name] = judged(rows_at(straight))
+        cuts = proxy.cuts - before
+        assert cuts > 1
+        faults += cuts
+        hold_against(found[name], name, cuts)
+    assert found["claims"].lost, "no commit of the sink was cut"
+    tell("connection to another database cut at COMMIT", found, faults)
 
 
 # the answer to a mail
@@ -203,3 +241,30 @@ def test_two_kinds_of_bad_record_in_one_slice_of_several_batches(tmp_path, monke
         # What was given up is not lost: it is a dead letter.
         found[name] = replace(verdict, lost=tuple(set(verdict.lost) - letters))
     tell("two kinds of bad record in one slice", found, len(given_up) * len(found))
+
+
+def refused_elsewhere(table, context):
+    places = [None if at in REFUSED else at for at in table["offset"].to_pylist()]
+    return keep(table, context).set_column(1, "place", pa.array(places, pa.int64()))
+
+
+def test_records_that_a_database_elsewhere_refuses_are_set_aside_and_the_others_are_there(tmp_path):
+    sink = replace(ELSEWHERE, key=("tenant", "place"))
+    url, there = (f"sqlite:///{tmp_path}/{name}.db" for name in ("store", "history"))
+    with closing(open_store(url)) as store, closing(open_store(url)) as watch:
+        made = World(
+            store,
+            watch,
+            tmp_path,
+            sink,
+            "exactly-once",
+            handler=refused_elsewhere,
+            servers={"history": Server(there)},
+            bad_record=BadRecordPolicy.DEAD_LETTER,
+        )
+        made.until_done()
+    with closing(sqlite3.connect(tmp_path / "history.db")) as connection:
+        verdict = judged(connection.execute("SELECT tenant, place FROM seen ORDER BY rowid"))
+    letters = {Place(letter.slice.topic, 0, letter.error.offset) for letter in made.letters.letters}
+    assert letters == {Place(f"{who}.visits", 0, at) for who in TENANTS for at in REFUSED}
+    assert (set(verdict.lost), verdict.twice) == (letters, ())

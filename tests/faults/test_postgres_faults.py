@@ -195,7 +195,7 @@ def test_a_statement_that_takes_too_long_is_ended(straight_url):
 
 
 def test_a_session_that_sleeps_within_a_transaction_loses_its_locks(straight_url, monkeypatch):
-    monkeypatch.setattr("headrace.store.database._IDLE_WAIT_S", 0.5)
+    monkeypatch.setattr("headrace.databases.engines._IDLE_WAIT_S", 0.5)
     with closing(open_store(straight_url)) as store:
         prepare(store)
         epoch = store.membership.hold([ACME])[ACME]

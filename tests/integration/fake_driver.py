@@ -6,6 +6,7 @@ starts: "ok", "die", "deaf" (to SIGTERM), "mute" (no health), "never ready", "no
 for Spark's workers.
 """
 
+import faulthandler
 import os
 import signal
 import subprocess
@@ -48,6 +49,7 @@ class Health(BaseHTTPRequestHandler):
 
 
 signal.signal(signal.SIGTERM, on_term)
+faulthandler.register(signal.SIGUSR1)
 worker = subprocess.Popen(["sleep", "600"], process_group=0)
 note("started")
 (folder / f"{name}.worker").write_text(str(worker.pid))

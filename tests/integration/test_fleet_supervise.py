@@ -134,6 +134,9 @@ def test_one_deaf_to_sigterm_is_killed_after_the_drains_time(fleet):
     assert process.wait(10) == 1
     assert time.monotonic() - began_s >= 2
     assert gone(deaf)
+    # and whoever asks why it hung finds where
+    told = (fleet.folder / "state" / "logs" / "1.log").read_text()
+    assert "serve_forever" in told
 
 
 def test_a_second_signal_ends_at_once(fleet):

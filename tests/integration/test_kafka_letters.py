@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from apart import run_apart
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Producer
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from headrace.connectors.kafka import (
     KafkaDeadLetters,
@@ -108,6 +108,24 @@ def test_a_record_too_large_for_its_letters_topic_says_what_to_do(topics, letter
         letters.keep([letter(topic, 5, value=os.urandom(4000))])
     letters.keep([letter(topic, 6)])
     assert len(topics.messages(dead_letters_topic(topic))) == 1
+
+
+def test_a_record_of_a_time_that_its_letters_topic_refuses_says_what_to_do(topics, letters):
+    topic = topics.make()
+    in_a_week_ms = int((time.time() + 7 * 86_400) * 1000)
+    with pytest.raises(ConfigError, match=r"the time of record .* message\.timestamp\.after\.max"):
+        letters.keep([letter(topic, 5, timestamp_ms=in_a_week_ms)])
+    name = dead_letters_topic(topic)
+    raised = ConfigEntry(
+        "message.timestamp.after.max.ms",
+        str(2**62),
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[raised])
+    admin = AdminClient(topics.config)
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    letters.keep([letter(topic, 5, timestamp_ms=in_a_week_ms)])
+    assert [message.timestamp()[1] for message in topics.messages(name)] == [in_a_week_ms]
 
 
 def test_a_topic_of_letters_deleted_meanwhile_is_made_again(topics, letters):

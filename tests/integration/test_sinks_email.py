@@ -29,8 +29,15 @@ class Postman:
         self.mails = []
         self.sessions = set()
         self.refuse = {}
+        self.refuse_sender = ""
         self.break_off_after_taking = 0
         self.thinks_s = 0.0
+
+    async def handle_MAIL(self, server, session, envelope, address, options):  # noqa: N802
+        if self.refuse_sender:
+            return self.refuse_sender
+        envelope.mail_from = address
+        return "250 OK"
 
     async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802
         if address in self.refuse:
@@ -119,6 +126,23 @@ def test_a_receiver_refused_for_good_stops_its_own_effect_only(writer, postman):
     ]
     assert "row 0" in outcomes[1].error.message
     assert "550 no such user" in outcomes[1].error.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("530 5.7.0 authentication required", "TargetMissing"),
+        ("553 5.7.1 sender not allowed", "TargetMissing"),
+        ("554 5.7.1 account suspended", "TargetMissing"),
+        ("552 5.3.4 message too large", "SinkRefused"),
+        ("451 try later", "SinkUnavailable"),
+    ],
+)
+def test_a_server_that_refuses_us_blames_no_mail(writer, postman, answer, code):
+    postman.refuse_sender = answer
+    (outcome,) = writer.write([_effect(_row("ann"))])
+    assert outcome.error.code == code
+    assert answer in outcome.error.message
 
 
 def test_a_receiver_refused_for_now_is_temporary(writer, postman):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from headrace.connectors.kafka.sink_messages import SLICE_HEADER
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import KafkaTopic
+from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = pytest.mark.kafka
 _PARTITIONS = 3
@@ -121,6 +123,28 @@ def test_a_missing_topic_is_made_as_the_sink_says(kafka):
     assert told.result(30)["retention.ms"].value == "43200000"
     for gone in admin.delete_topics([f"{mark}-acme", f"{mark}-bolt"]).values():
         gone.result(30)
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+def test_a_topic_that_goes_away_under_a_producer_is_no_records_fault(kafka, made_again):
+    topics = KafkaTopics(kafka.bootstrap_servers)
+    topic = topics.make(_PARTITIONS)
+    site = Site(Connections(topics.config, ""), positions=None)
+    writer = KafkaTopic(topic).open(site)
+    (first,) = writer.write([_effect(pa.table({"value": ["a"]}))])
+    assert first.error is None
+    topics.delete(topic)
+    if made_again:
+        topics.make_named(topic)
+    codes = []
+    ends_s = time.monotonic() + 60
+    while (not codes or codes[-1] == "SinkUnavailable") and time.monotonic() < ends_s:
+        (found,) = writer.write([_effect(pa.table({"value": ["b"], "key": ["k"]}))])
+        codes.append(found.error and found.error.code)
+    assert codes[-1] == (None if made_again else "TargetMissing")
+    if made_again:
+        assert [message.value() for message in topics.messages(topic)][-1] == b"b"
+        topics.delete(topic)
 
 
 def test_a_message_too_large_for_its_topic_takes_none_along_that_has_one_chance(kafka, topics):

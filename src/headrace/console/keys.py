@@ -14,7 +14,6 @@ from headrace.console.requests import KeyAsked, Prefix, RotateRequest
 from headrace.console.rows import key_row
 from headrace.console.shapes import KeyRow, Listed, NewKey
 from headrace.doors.keys import new_key, rotate
-from headrace.errors import ConfigError
 from headrace.model.credentials import Key, Role
 
 router = APIRouter(route_class=GuardedRoute, tags=["keys"])
@@ -78,14 +77,7 @@ def revoke_key(request: Request, desk: AtDesk, prefix: Prefix) -> Response:
     """End a key at once. The last key of an operator that works is not revoked."""
     key = _known(desk.store.keys.find(prefix), prefix)
     request.state.concerns = key.tenant
-    now_s = desk.clock.now_s()
-    if key.role is Role.OPERATOR and key.works(now_s):
-        others = (key for key in desk.store.keys.every() if key.prefix != prefix)
-        if not any(other.role is Role.OPERATOR and other.works(now_s) for other in others):
-            raise ConfigError(
-                "this is the last key of an operator that works; create another one first"
-            )
-    desk.store.keys.revoke(prefix, now_s)
+    desk.store.keys.revoke(prefix, desk.clock.now_s(), spare=Role.OPERATOR)
     return Response(status_code=204)
 
 

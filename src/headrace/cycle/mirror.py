@@ -47,6 +47,8 @@ Batch = dict[str, dict[str, int]]
 class _Shown:
     """What other tools see of a stream."""
 
+    #: whose offsets these are; Kafka forgets them with the topic
+    topic_id: str | None
     #: monotonic second at which all of it was shown
     whole_at_s: float
     #: by lane
@@ -175,9 +177,10 @@ class Mirror:
     def _news(self, held: HeldStream, now_s: float) -> dict[str, int]:
         """Offsets of a stream that are not shown, or were not for long; they count as shown."""
         offsets = {name: lane.position for name, lane in held.lanes.items()}
-        before = self._shown.get(held.stream.id)
-        if before is None or now_s - before.whole_at_s >= AGAIN_S:
-            self._shown[held.stream.id] = _Shown(now_s, offsets)
+        before, topic_id = self._shown.get(held.stream.id), held.stream.topic_id
+        is_fresh = before is not None and now_s - before.whole_at_s < AGAIN_S
+        if before is None or not is_fresh or before.topic_id != topic_id:
+            self._shown[held.stream.id] = _Shown(topic_id, now_s, offsets)
             return offsets
         if before.offsets == offsets:
             return {}

@@ -3,7 +3,7 @@
 A database that is asked by eight tasks at once can be slower for all of them than if four had
 asked. The planner cannot see that: it makes slices smaller and gives the use case its slots all the
 same. So what came back is looked at once a second, for each use case and for all use cases that
-write to the same kind of sink (one database, one mail server), and where it is too much
+write to the same kind of sink at one server (a database, a mail server), and where it is too much
 `policies/backpressure.py` sets a pace. The streams behind it then share what the pace allows
 (`gates.py`); every other use case goes on as before.
 
@@ -157,11 +157,12 @@ class Pacing:
 
 
 def keys_of(use_case: UseCase) -> tuple[GateId, ...]:
-    """Whose paces a use case keeps: its own, and that of its kind of sink."""
+    """Whose paces a use case keeps: its own, and that of its kind of sink at its server."""
     own = GateId("use case", use_case.name)
     if use_case.sink is None:
         return (own,)
-    return own, GateId("sink", type(use_case.sink).__name__)
+    kind, server = type(use_case.sink).__name__, use_case.of_sink.server
+    return own, GateId("sink", f"{kind} at {server}" if server else kind)
 
 
 def _window(count: _Count, seconds: float, waiting_records: int) -> LoadWindow:

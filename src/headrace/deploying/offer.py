@@ -20,13 +20,13 @@ from typing import Any, Generic, TypeVar
 from headrace.connectors.kafka import client_config
 from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.reruns import renew_reruns
+from headrace.databases.addresses import parse
 from headrace.deploying.checking import Check, Declared, checked
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import original
 from headrace.ports import Connections, Registry, Store
 from headrace.settings import Settings
-from headrace.store.addresses import parse
 from headrace.use_cases import UseCase
 from headrace.versions import Code, Shelf, find_module, load_code, read_code
 from headrace.versions.code import sha256
@@ -53,6 +53,7 @@ def connections_of(settings: Settings, folder: Path) -> Connections:
         database_url=settings.store_url(),
         smtp_url=settings.mail_url(),
         registry=registry,
+        servers=settings.servers(),
         warehouse=str((folder / settings.warehouse).resolve()),
     )
 

@@ -14,6 +14,7 @@ import structlog
 from fastapi import FastAPI
 
 from headrace.doors.bounds import Bounds
+from headrace.doors.cookies import OwnCookies
 from headrace.doors.guard import Doorkeeper, Guard
 from headrace.doors.headers import Hosts, SafeHeaders
 from headrace.doors.open_guard import is_loopback
@@ -64,6 +65,7 @@ def install_door(
         body_deadline_s=limits.body_deadline_s,
         most_requests=limits.most_requests,
     )
+    app.add_middleware(OwnCookies)
     app.add_middleware(Hosts, names=_names(settings.hosts, host))
     app.add_middleware(SafeHeaders)
     app.add_middleware(

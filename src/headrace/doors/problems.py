@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -31,6 +32,9 @@ from headrace.errors import (
 )
 
 log = structlog.get_logger(__name__)
+
+#: of one request, that are told
+_MOST_FAULTS = 20
 
 MEDIA_TYPE = "application/problem+json"
 _URN = "urn:headrace:problem:"
@@ -156,7 +160,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = [_fault(problem) for problem in error.errors()]
+    errors = [_fault(problem) for problem in islice(error.errors(), _MOST_FAULTS)]
     detail = "; ".join(f"{_place(error)}: {error['detail']}" for error in errors[:3])
     return Problem(422, "invalid", detail, extra={"errors": errors}).response()
 

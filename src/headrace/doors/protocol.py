@@ -13,8 +13,8 @@ the connection is gone; uvicorn tells the newest alone.
 What stands behind a chunked body, its *trailers*, is no header of the request: uvicorn puts both in
 one list, and whoever is let in by a header that a proxy has checked would be let in by a trailer
 that it has passed on. They are left out, and what comes without a byte of a body is bounded like a
-header. Nobody here speaks another protocol, so a connection that was to be upgraded ends with its
-answer: what comes next on it would be lost.
+header. Nobody here speaks another protocol (``upgrades``); a tunnel that was asked for by
+``CONNECT`` ends with its refusal.
 
 The clock of a header runs from the first moment a client may send it, which for a kept connection
 is its first byte: the quiet time before is uvicorn's keep-alive. Bodies that are read are bounded
@@ -39,6 +39,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from headrace.doors.crowds import Crowd
 from headrace.doors.problems import Problem
+from headrace.doors.upgrades import RequestParser
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,18 @@ class ClientTimeouts:
 
 _TOO_LONG = Problem(431, "header-too-large", "the header of the request is too long")
 _NOT_HTTP = Problem(400, "bad-request", "this is not HTTP")
+_CRUMBS = Problem(400, "pieces-too-small", "the body comes in too many and too small pieces")
+#: pieces of a body that may be as small as they like, and how many bytes the others have each
+_SMALL_PIECES = 1000
+_PIECE_BYTES = 16
 
 
 class _HeaderTooLong(Exception):
     """Ends the parsing of a header."""
+
+
+class _PiecesTooSmall(Exception):
+    """Ends the parsing of a body."""
 
 
 class _TooManyWait(Exception):
@@ -98,6 +107,7 @@ class DoorProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         """Take what uvicorn gives."""
         super().__init__(*args, **options)
+        self.parser: RequestParser = RequestParser(self, self._read_again)
         self._header_timer: TimerHandle | None = None
         self._rest_timer: TimerHandle | None = None
         self._write_timer: TimerHandle | None = None
@@ -105,6 +115,9 @@ class DoorProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         #: bytes behind the header since the last of a body
         self._barren_bytes = 0
+        #: of the body that is being read
+        self._pieces = 0
+        self._body_bytes = 0
         self._is_too_long = False
         self._is_full = False
         #: what is answered now; uvicorn's ``cycle`` is what was read last
@@ -177,14 +190,20 @@ class DoorProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """A piece of the body; what it costs to read is not in its bytes."""
         self._barren_bytes = 0
+        self._pieces += 1
+        self._body_bytes += len(body)
+        if self._is_in_crumbs:
+            raise _PiecesTooSmall
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """The header is there, and in time."""
+        if self.parser.asks:
+            return
         self._in_header = False
-        self._barren_bytes = 0
+        self._barren_bytes = self._pieces = self._body_bytes = 0
         self._stop_header_clock()
         bytes_total = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if bytes_total > self.patience.header_bytes:
@@ -196,10 +215,18 @@ class DoorProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The body is there: what comes next is a header."""
+        if self.parser.asks:
+            return
         super().on_message_complete()
         self._stop_rest_clock()
         self._in_header = True
         self._header_bytes = 0
+
+    def _read_again(self, rest: bytes) -> None:
+        header = self.parser.without_asking(self.url, self.headers)
+        self.parser = RequestParser(self, self._read_again)
+        self.parser.feed_data(header)
+        self.parser.feed_data(rest)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser could not read, or was not to."""
@@ -207,7 +234,10 @@ class DoorProtocol(HttpToolsProtocol):
             # Its answer says so, and a client sends again what was not answered.
             self.cycle.keep_alive = False
             return
-        self._refuse(_TOO_LONG if self._is_too_long else _NOT_HTTP)
+        if self._is_in_crumbs:
+            self._refuse(_CRUMBS)
+        else:
+            self._refuse(_TOO_LONG if self._is_too_long else _NOT_HTTP)
 
     def on_response_complete(self) -> None:
         """Let the client take the rest of the answer, but not for ever."""
@@ -256,6 +286,10 @@ class DoorProtocol(HttpToolsProtocol):
             )
 
     @property
+    def _is_in_crumbs(self) -> bool:
+        return self._pieces > _SMALL_PIECES + self._body_bytes // _PIECE_BYTES
+
+    @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
@@ -290,7 +324,7 @@ class DoorProtocol(HttpToolsProtocol):
             # The next request is slow; the answer to this one is not to suffer for it.
             self.cycle.keep_alive = False
             return
-        if not self._is_answering:
+        if not self._is_answering or self._gave_up():
             response = problem.response()
             headers = [*response.raw_headers, (b"connection", b"close")]
             lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
@@ -298,6 +332,15 @@ class DoorProtocol(HttpToolsProtocol):
             self.transport.write(status + lines + b"\r\n" + bytes(response.body))
         self.transport.close()
         self._await_reader()
+
+    def _gave_up(self) -> bool:
+        """End the request that is read if nothing is answered of it yet; whether it could be."""
+        cycle = self.cycle
+        if cycle is not self._begun or cycle.response_started or not cycle.more_body:
+            return False
+        cycle.disconnected = True
+        cycle.message_event.set()
+        return True
 
 
 def with_patience(patience: ClientTimeouts) -> type[DoorProtocol]:

@@ -1,7 +1,7 @@
 """A line of the log that a stranger can cause is written once in a while, with a count.
 
-uvicorn writes one for each connection on which something else than HTTP comes, and for each wish to
-speak another protocol. Whoever can reach a door could fill the disk of its log.
+uvicorn writes one for each connection on which something else than HTTP comes, and for each wish
+for a tunnel. Whoever can reach a door could fill the disk of its log.
 """
 
 from __future__ import annotations

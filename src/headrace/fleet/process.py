@@ -31,10 +31,13 @@ import psutil
 from headrace.errors import ServerError
 from headrace.fleet import launcher
 from headrace.fleet.logs import DriverLog
+from headrace.process.signals import WHERE
 
 #: in the environment of all processes of a supervised driver: the folder of its supervisor
 MARK = "HEADRACE_SUPERVISED"
 _LOOK_EVERY_S = 0.1
+#: what a driver has to say where it stands
+_TELL_S = 0.3
 
 
 class DriverProcess:
@@ -79,6 +82,12 @@ class DriverProcess:
         # Popen.send_signal would wait for one that has ended, and its number could go to another.
         if self._process.returncode is None:
             os.kill(self.pid, signal.SIGTERM)
+
+    def tell_where(self) -> None:
+        """Have it say in its log where its threads stand; for one that is killed since it hangs."""
+        if self._process.returncode is None:
+            os.kill(self.pid, WHERE)
+            time.sleep(_TELL_S)
 
     def kill(self) -> None:
         """End everything in its session at once."""

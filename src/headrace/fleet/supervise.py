@@ -226,6 +226,7 @@ class _Supervisor:
             if isinstance(action, Drain):
                 process.drain()
             else:
+                process.tell_where()
                 process.kill()
                 self._clean = self._clean and not self._state.stopping
 

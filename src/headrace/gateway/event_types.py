@@ -1,61 +1,25 @@
 """The types of events that a gateway takes: where each goes, what it has to look like, its key.
 
-Types are the operator's configuration. A schema is compiled once, when the gateway starts, with all
-its references resolved, so that a mistake in it is met by whoever made it and not by a tenant; and
-nothing is ever fetched from the network for it.
-
-Who sends an event chooses what is held against the schema. With a pattern that is tried in every
-way (``(a+)+$``), with values compared each with each, or with a message for each of a hundred
-thousand faults, one event would take seconds from everybody. So patterns are such that are matched
-in linear time, which leaves out looking around and back references, what compares and divides is
-our own (`formats/json_keywords.py`), and what is told is bounded.
-
-Validation is by ``jsonschema-rs`` and costs less than a microsecond for a small event, and one more
-for each value that has to be unique or a multiple; a type without a schema costs nothing.
+Types are the operator's configuration. A mistake in it is met by whoever made it when the gateway
+starts, and not by a tenant. What an event has to look like is told by its schema
+(``event_schemas``), or by a subject of a registry (``subjects``); a type without either costs
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
-from urllib.parse import unquote
 
-import jsonschema_rs
 import orjson
 
-from headrace.errors import ConfigError
-from headrace.formats.json_keywords import KEYWORDS
+from headrace.gateway.event_schemas import EventSchema
 from headrace.gateway.events import EventFault
 from headrace.gateway.subjects import Subject
-from headrace.payload.json_pointers import pointed, pointer_of
+from headrace.payload.json_pointers import pointed
 
-#: what is told of one event; the first few say enough
-_MOST_ERRORS = 10
-_MOST_REASON = 200
-#: where more is not told
-_UNTOLD = (("", "it does not fit the schema of its type"),)
 #: most bytes of a partition key
 MOST_KEY_BYTES = 1024
-
-
-@dataclass(frozen=True)
-class EventSchema:
-    """A schema, and whether it can be told what it has against an event."""
-
-    validator: jsonschema_rs.Validator
-    #: False where it refers to itself: twice at a level, and each is told within each below it
-    tells: bool = True
-
-    def errors(self, value: Any) -> tuple[tuple[str, str], ...]:
-        """The first few faults of a value that is not valid: place and reason."""
-        if not self.tells:
-            return _UNTOLD
-        try:
-            return tuple(map(_told, islice(self.validator.iter_errors(value), _MOST_ERRORS)))
-        except ValueError:  # more than 255 levels are judged, and not told
-            return _UNTOLD
 
 
 @dataclass(frozen=True)
@@ -67,7 +31,7 @@ class EventType:
         topic: without the tenant: records go to ``<tenant>.<topic>``.
         key: JSON pointer to the partition key within an event; None: the event says none.
         schema: what its events look like; None: any JSON will do.
-        subject: whose schema they are written by, as Avro; None: they are kept as they are.
+        subject: whose schema they are written by; None: they are kept as they are.
     """
 
     name: str
@@ -86,18 +50,8 @@ class EventType:
         return any(given is not None for given in (self.key, self.schema, self.subject))
 
     def fault_of(self, value: Any, *, at_length: bool) -> EventFault | None:
-        """What the schema has against an event.
-
-        Args:
-            value: the event, parsed.
-            at_length: tell the first few faults, with their places. To tell some all are made, at
-                five microseconds each, and a value may have very many.
-        """
-        if self.schema is None or self.schema.validator.is_valid(value):
-            return None
-        errors = self.schema.errors(value) if at_length else _UNTOLD
-        pointer, reason = errors[0]
-        return EventFault(422, "not-valid", f"{pointer or 'the event'}: {reason}", pointer, errors)
+        """What the schema of the type has against an event; see ``EventSchema``."""
+        return None if self.schema is None else self.schema.fault_of(value, at_length=at_length)
 
     def key_of(self, value: Any) -> bytes | EventFault:
         """The partition key within an event, where the type says that there is one."""
@@ -115,90 +69,3 @@ class EventType:
         return EventFault(
             422, "no-key", f"{self.key} is the partition key: give a text or a number", self.key
         )
-
-
-def compiled(schema: object, source: str) -> EventSchema:
-    """A JSON Schema, ready to be asked.
-
-    Args:
-        schema: the schema, parsed.
-        source: the name of its file, for messages.
-
-    Raises:
-        ConfigError: it is no schema, has a pattern that is not matched in linear time, or refers to
-            something that it does not hold.
-    """
-    if not isinstance(schema, dict):
-        raise ConfigError(f"{source} is no JSON Schema: an object is expected")
-    linear = jsonschema_rs.RegexOptions()
-    try:
-        validator = jsonschema_rs.validator_for(
-            schema,
-            offline=True,
-            pattern_options=linear,
-            validate_formats=False,
-            keywords=dict(KEYWORDS),
-        )
-    except jsonschema_rs.ValidationError as error:
-        raise ConfigError(f"{source} {_refused(error)}") from error
-    return EventSchema(validator, tells=not _refers_to_itself(schema))
-
-
-def _refers_to_itself(schema: Mapping[str, Any]) -> bool:
-    """Whether a reference leads to where it is; of one by a name nobody looks where it leads."""
-    leads: dict[str, set[str]] = {}
-    todo = _references(schema)
-    while todo:
-        reference = todo.pop()
-        try:
-            target = pointed(schema, unquote(reference.removeprefix("#")))
-        except KeyError:
-            return True
-        leads[reference] = _references(target)
-        todo |= leads[reference] - leads.keys()
-    return any(reference in _led_to(leads, reference) for reference in leads)
-
-
-def _led_to(leads: Mapping[str, set[str]], reference: str) -> set[str]:
-    """All references that one leads to, from one to the next."""
-    seen, todo = set[str](), set(leads[reference])
-    while todo:
-        seen |= todo
-        todo = set[str]().union(*(leads[name] for name in todo)) - seen
-    return seen
-
-
-def _references(schema: object) -> set[str]:
-    names = ("$ref", "$dynamicRef", "$recursiveRef")
-    return {str(part[name]) for part in _objects(schema) for name in names if name in part}
-
-
-def _objects(schema: object) -> Iterator[Mapping[str, Any]]:
-    if isinstance(schema, Mapping):
-        yield schema
-    if isinstance(schema, Mapping | list):
-        for part in schema.values() if isinstance(schema, Mapping) else schema:
-            yield from _objects(part)
-
-
-def _refused(error: jsonschema_rs.ValidationError) -> str:
-    message, where = error.message, pointer_of(iter(error.instance_path)) or "the whole"
-    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Referencing):
-        return (
-            f"refers to something that is not in it ({message}); nothing is fetched from "
-            "elsewhere, so put it under $defs"
-        )
-    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format):
-        return (
-            f"has a pattern that cannot be used, at {where}: {message}; patterns are those that "
-            "match in linear time: no (?=...), (?<=...), (?!...), (?<!...) and no back references"
-        )
-    return f"is no JSON Schema: {where}: {message}"
-
-
-def _told(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
-    reason = error.message
-    if len(reason) > _MOST_REASON:
-        # The message begins with the value itself, which may be long and is the sender's own.
-        reason = f"it fails {pointer_of(iter(error.schema_path))[:_MOST_REASON]} of its schema"
-    return pointer_of(iter(error.instance_path)), reason

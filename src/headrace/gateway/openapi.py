@@ -45,8 +45,8 @@ def description_of(subjects: Mapping[str, Subject]) -> dict[str, Any]:
     for name, subject in sorted(subjects.items()):
         which = "newest version" if subject.version is None else f"version {subject.version}"
         told.append(
-            f"Events of type `{name}` are checked against the {which} of the Avro schema of "
-            f"subject `{subject.name}`, and stored as Avro."
+            f"Events of type `{name}` are checked against the {which} of the schema of "
+            f"subject `{subject.name}`, and stored as what that describes."
         )
     return {**DESCRIPTION, "description": " ".join(told)}
 

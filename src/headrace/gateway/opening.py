@@ -23,7 +23,8 @@ from headrace.doors.guard import Doorkeeper
 from headrace.doors.watch import Backend
 from headrace.errors import ConfigError
 from headrace.gateway.app import gateway_app
-from headrace.gateway.event_types import EventSchema, EventType, compiled
+from headrace.gateway.event_schemas import EventSchema, compiled
+from headrace.gateway.event_types import EventType
 from headrace.gateway.events import EventLimits
 from headrace.gateway.idempotency import IdempotencyMemory
 from headrace.gateway.intake import IntakeRules

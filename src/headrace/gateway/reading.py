@@ -43,7 +43,7 @@ from headrace.gateway.json_text import (
     values_in,
     written,
 )
-from headrace.gateway.subject_events import AVRO, SubjectEvents
+from headrace.gateway.subject_events import SubjectEvents
 
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 STRUCTURED = "application/cloudevents+json"
@@ -110,7 +110,7 @@ class _Reader:
         self._trace = trace_headers(request)
         self._is_plain = not kind.looks_inside
         #: one for all of a request, whatever is found meanwhile
-        self._avro = None if kind.subject is None else SubjectEvents(kind.subject, limits)
+        self._subject = None if kind.subject is None else SubjectEvents(kind.subject, limits)
         self._told_bytes = _TOLD_BYTES
         #: a line that is not longer is parsed without a look at it
         self._quick_bytes = min(limits.item_bytes, limits.parts)
@@ -126,7 +126,7 @@ class _Reader:
 
     def _named_twice(self, text: bytes, value: Any) -> EventFault | None:
         """Where the text is not kept, what it says twice would be lost."""
-        return None if self._avro is None else named_twice(text, value)
+        return None if self._subject is None else named_twice(text, value)
 
     def one(self, read_it: Callable[[], Item]) -> Batch:
         """A request that is one event; its fault is the request's."""
@@ -235,20 +235,23 @@ class _Reader:
         if isinstance(envelope, EventFault):
             return envelope
         at_length = len(text) <= self._told_bytes and values_in(text) <= _TOLD_VALUES
-        fault = self._kind.fault_of(value, at_length=at_length)
-        if fault is not None:
-            self._told_bytes -= len(text) if at_length else 0
-            return fault
-        content = text if self._avro is None else self._avro.written(text, value)
+        content = self._content(text, value, at_length)
         if isinstance(content, EventFault):
+            self._told_bytes -= len(text) if at_length else 0
             return content
         key = self._key_of(value, envelope)
         if isinstance(key, EventFault):
             return key
         if envelope is None:
             return Event(content, key, self._trace)
-        written_as = "" if self._avro is None else AVRO
+        written_as = "" if self._subject is None else self._subject.media
         return Event(content, key, [*envelope.headers(written_as), *self._trace])
+
+    def _content(self, text: bytes, value: Any, at_length: bool) -> bytes | EventFault:
+        """What is kept of an event, or what its schema has against it."""
+        if self._subject is not None:
+            return self._subject.written(text, value, at_length=at_length)
+        return self._kind.fault_of(value, at_length=at_length) or text
 
     def _key_of(self, value: Any, envelope: Envelope | None) -> bytes | EventFault | None:
         if self._key is not None:

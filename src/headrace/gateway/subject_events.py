@@ -1,22 +1,15 @@
-"""Events of a type that names a subject: each written as Avro behind the id of its schema.
+"""Events of a type that names a subject: each written by its schema, behind the id of that.
 
-The request is read by one schema from its beginning to its end, whichever is found meanwhile. What
-an event is in Avro, and what is refused, is told in ``formats/avro/plain_json.py``; here a refusal
-becomes the fault that a sender is told, with the place in the event.
+The request is read by one schema from its beginning to its end, whichever is found meanwhile. How
+an event is checked and written is up to the language of the schema (``subject_writers``).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from headrace.formats.avro.json_values import Misfit
 from headrace.gateway.events import EventFault, EventLimits
-from headrace.gateway.json_text import exact
 from headrace.gateway.subjects import Subject
-from headrace.payload.json_pointers import pointer_of
-
-#: what such records hold, where they say what they hold
-AVRO = "application/avro"
 
 
 class SubjectEvents:
@@ -26,20 +19,15 @@ class SubjectEvents:
         """Take whose schema it is, which is known."""
         assert subject.known is not None, f"{subject.name} has a schema where events are read"
         self._by, self._most_bytes = subject.known, limits.item_bytes
+        #: what records hold, where they say what they hold
+        self.media = self._by.writer.media
 
-    def written(self, text: bytes, value: Any) -> bytes | EventFault:
-        """One event; ``value`` is its text, parsed."""
-        try:
-            made = self._by.writer.written(exact(text, value), len(text))
-        except Misfit as misfit:
-            return _fault(misfit)
+    def written(self, text: bytes, value: Any, *, at_length: bool = True) -> bytes | EventFault:
+        """One event; ``value`` is its text, parsed. ``at_length``: tell the first few faults."""
+        made = self._by.writer.written(text, value, at_length=at_length)
+        if isinstance(made, EventFault):
+            return made
         if len(made) > self._most_bytes:
-            told = f"{len(made)} bytes as Avro; an event may have at most {self._most_bytes}"
-            return EventFault(413, "event-too-large", told)
+            told = f"{len(made)} bytes as {self._by.writer.told}; an event may have at most "
+            return EventFault(413, "event-too-large", f"{told}{self._most_bytes}")
         return self._by.prefix + made
-
-
-def _fault(misfit: Misfit) -> EventFault:
-    pointer = pointer_of(reversed(misfit.path))
-    told = f"{pointer or 'the event'}: {misfit.reason}"
-    return EventFault(422, "not-valid", told, pointer, ((pointer, misfit.reason),))

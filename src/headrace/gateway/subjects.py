@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 import structlog
 
 from headrace.errors import ConfigError, HeadraceError, words_of
-from headrace.formats.avro.plain_json import JsonWriter, json_writer
 from headrace.formats.framing import prefix_of
-from headrace.ports import NumberedSchemas, RegisteredSchema, SchemaKind
+from headrace.gateway.subject_writers import EventWriter, writer_of
+from headrace.ports import NumberedSchemas, RegisteredSchema
 from headrace.process.daemon_threads import DaemonThreads
 
 log = structlog.get_logger(__name__)
@@ -39,7 +39,7 @@ class KnownSchema:
     id: int
     #: what stands before each of them
     prefix: bytes
-    writer: JsonWriter
+    writer: EventWriter
 
 
 @dataclass(slots=True, eq=False)
@@ -84,11 +84,8 @@ class Subject:
 
 
 def _usable(found: RegisteredSchema) -> KnownSchema:
-    schema = found.schema
-    if schema.kind is not SchemaKind.AVRO:
-        raise ConfigError(f"schema {found.id} is {schema.kind}, and events are written as Avro")
     try:
-        writer = json_writer(schema.text, schema.references)
+        writer = writer_of(found.schema)
     except ConfigError as error:
         raise ConfigError(f"schema {found.id}: {error}") from error
     return KnownSchema(found.id, prefix_of(found.id), writer)

@@ -5,6 +5,7 @@ A caller is never believed about who it is: tenant and role come from its creden
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -66,6 +67,12 @@ class Key:
         """Whether it opens a door now."""
         expired = self.expires_at_s is not None and self.expires_at_s <= now_s
         return self.revoked_at_s is None and not expired
+
+
+def is_last(key: Key, all_keys: Iterable[Key], role: Role, now_s: float) -> bool:
+    """Whether no key of a role works any more without this one, which does."""
+    working = {other.prefix for other in all_keys if other.role is role and other.works(now_s)}
+    return working == {key.prefix}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ on the fakes in ``headrace.testing``. Each has one contract suite there, which t
 real thing both pass. Arrow tables cross these lines inside tasks; none reaches the driver.
 """
 
-from headrace.ports.connections import Connections
+from headrace.ports.connections import Connections, Server
 from headrace.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersFactory
 from headrace.ports.encodings import (
     Encoded,
@@ -128,6 +128,7 @@ __all__ = [
     "SchemaToRegister",
     "Schemas",
     "SchemasFactory",
+    "Server",
     "Sink",
     "SinkFacts",
     "SinkWriter",

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from headrace.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that ``connections`` of the YAML file names; nothing of it shows in ``repr``.
+
+    Of which kind it is says its URL. A user or password that stands apart is the server's, whatever
+    the URL has.
+    """
+
+    url: str = field(repr=False)
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -26,3 +42,29 @@ class Connections:
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: what seals records that are sent back, from the store; empty: no seal is made or believed
     seal_key: bytes = field(default=b"", repr=False)
+    #: servers of any kind that sinks know by these names
+    servers: Mapping[str, Server] = field(default_factory=dict, repr=False)
+
+    def server(self, name: str) -> Server:
+        """The server of this name.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if name not in self.servers:
+            known = ", ".join(sorted(self.servers)) or "none"
+            raise ConfigError(
+                f"there is no connection {name!r}: 'connections:' in the YAML file names {known}; "
+                "add it there, and start drivers that run again, which read that when they start"
+            )
+        return self.servers[name]
+
+    @property
+    def installation(self) -> str:
+        """What tells rows of this store's drivers from those of others in a server they share.
+
+        It is made of the store's secret, and says nothing about it; empty where that is not known.
+        """
+        if not self.seal_key:
+            return ""
+        return hmac.digest(self.seal_key, b"installation", "sha256").hex()[:16]

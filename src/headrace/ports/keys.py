@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headrace.model.credentials import Change, Key
+from headrace.model.credentials import Change, Key, Role
 
 
 class Keys(Protocol):
@@ -35,10 +35,17 @@ class Keys(Protocol):
             UnknownName: there is no such key.
         """
 
-    def revoke(self, prefix: str, at_s: float) -> None:
+    def revoke(self, prefix: str, at_s: float, *, spare: Role | None = None) -> None:
         """End a key at once; one that was revoked stays as it is.
 
+        Args:
+            prefix: the key's.
+            at_s: now.
+            spare: a role of which one key at least has to go on working, whoever else revokes at
+                the same moment; None: none has to.
+
         Raises:
+            ConfigError: it is the last of that role that works.
             UnknownName: there is no such key.
         """
 

@@ -111,6 +111,18 @@ class Room:
                 f"({self.of}_bytes)"
             )
 
+    def refuse_settings(self, subjects: int) -> None:
+        """Refuse what would come to settings of so many subjects: no more than of versions.
+
+        Raises:
+            SchemasFull: it is too much.
+        """
+        if subjects > self.most_versions:
+            raise SchemasFull(
+                f"{self.of} {self.name} may have settings of {self.most_versions} subjects "
+                f"({self.of}_versions)"
+            )
+
 
 class SubjectVersion(NamedTuple):
     """One version of a subject."""
@@ -206,11 +218,15 @@ class SchemaSubjects(Protocol):
         value: str | None,
         *,
         only_if_empty: bool = False,
+        rooms: Sequence[Room] = (),
     ) -> bool:
         """Set, or take back with None, what holds for a subject; None: for all subjects.
 
         With ``only_if_empty`` False, and nothing done, if the subject (None: any) has a version
-        that is not deleted.
+        that is not deleted. Of each room the subjects are counted for which anything is set.
+
+        Raises:
+            SchemasFull: one more would be more than a room has; nothing was done.
         """
 
     def set_in(self, setting: SubjectSetting) -> dict[str, str]:
@@ -239,8 +255,11 @@ class SchemaSubjects(Protocol):
         With topics only of subjects that are named after one: ``<topic>-`` and something behind.
         """
 
-    def versions_of(self, id_: int) -> list[SubjectVersion]:
-        """The versions that have a schema, by name and version, softly deleted ones too."""
+    def versions_of(self, id_: int, topics: Collection[str] | None = None) -> list[SubjectVersion]:
+        """The versions that have a schema, by name and version, softly deleted ones too.
+
+        With topics as ``versions``: what many have is not read for one of them.
+        """
 
     def referring(self, subject: str, version: int) -> list[int]:
         """The ids of the schemas that refer to a version, in order."""

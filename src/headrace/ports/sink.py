@@ -103,8 +103,8 @@ class SinkWriter(Protocol):
 class Sink(Protocol):
     """Where a use case's results go. A small picklable value, given to ``@use_case``.
 
-    One that writes files below the warehouse says ``needs_shared_folder = True`` as well (see the
-    function of that name).
+    One that writes files below the warehouse says ``needs_shared_folder = True`` as well, and one
+    that writes to a server of ``Connections.servers`` has its name in ``at`` (see ``server_of``).
     """
 
     @property
@@ -132,6 +132,15 @@ def needs_shared_folder(sink: object) -> bool:
     return bool(getattr(sink, "needs_shared_folder", False))
 
 
+def server_of(sink: object) -> str:
+    """The name of the connection that a sink writes to; empty if it is none of that map.
+
+    It says so by an attribute ``at``. Sinks of one kind at two servers share no pace.
+    """
+    at = getattr(sink, "at", None)
+    return at if isinstance(at, str) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class SinkFacts:
     """What a sink says of itself, for whoever may not call it: it is somebody else's code."""
@@ -140,6 +149,8 @@ class SinkFacts:
     #: its kind, and what says where its effects go
     where: str
     needs_shared_folder: bool
+    #: the name of the connection that it writes to, if it is one
+    server: str = ""
 
 
 def facts_of(sink: Sink | None) -> SinkFacts:
@@ -148,7 +159,7 @@ def facts_of(sink: Sink | None) -> SinkFacts:
         return SinkFacts(None, "", False)
     told = sink.exactly_once
     way = next((known for known in _WAYS if told == known), None)
-    return SinkFacts(way, _where(sink), needs_shared_folder(sink))
+    return SinkFacts(way, _where(sink), needs_shared_folder(sink), server_of(sink))
 
 
 def _where(sink: Sink) -> str:

@@ -1,7 +1,8 @@
-"""How a process is asked to end. Not here: what it does then."""
+"""How a process is asked to end, and where it hangs if it does not. Not here: what it does then."""
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ import structlog
 log = structlog.get_logger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_STDERR = 2
+#: asks a process to say where each of its threads stands
+WHERE = signal.SIGUSR1
 
 
 @contextmanager
@@ -59,10 +63,12 @@ class ComingUp:
 def ending_on_signals() -> Iterator[ComingUp]:
     """The same from the first moment: what comes up is unwound, with exit code 0.
 
-    Tell it by ``came_up`` when there is something to drain.
+    Tell it by ``came_up`` when there is something to drain. Until its end `WHERE` makes the process
+    write the stacks of all threads on its error output, also when it hangs in foreign code.
     """
     coming_up = ComingUp()
     with stopping_on_signals(coming_up.end):
+        faulthandler.register(WHERE, file=_STDERR)
         try:
             yield coming_up
         except BaseException as error:

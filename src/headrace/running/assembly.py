@@ -10,9 +10,8 @@ turn does (`cycle/`), and what the terminal shows (`cli/`).
 from __future__ import annotations
 
 import gc
-import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,7 +42,7 @@ from headrace.deploying.taking import Taking
 from headrace.errors import ConfigError, HeadraceError
 from headrace.model.plans import Limits
 from headrace.policies.elasticity import SlotLimits
-from headrace.ports import Connections, Store
+from headrace.ports import Connections, Server, Store
 from headrace.process.memory import calm_garbage_collection
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, TaskTools
@@ -70,7 +69,8 @@ class Assembly:
     drain_timeout_s: float
     source: Source
     taking: Taking = field(init=False)
-    _stop: threading.Event = field(default_factory=threading.Event)
+    #: no `threading.Event`: a signal that comes while another one sets it would wait for ever
+    _is_asked_to_stop: bool = False
 
     def __post_init__(self) -> None:
         """Let it take what is deployed."""
@@ -79,7 +79,7 @@ class Assembly:
 
     def stop(self) -> None:
         """Ask the loop to drain and end. Safe to call from a signal handler or another thread."""
-        self._stop.set()
+        self._is_asked_to_stop = True
 
     def run(self, on_turn: Callable[[Driver], None] | None = None) -> bool:
         """Turn until asked to stop, then drain; True if everything in flight ended by itself."""
@@ -97,7 +97,7 @@ class Assembly:
         deadline_s: float | None = None
         while not self.driver.drained:
             now_s = clock.monotonic_s()
-            if self._stop.is_set() and deadline_s is None:
+            if self._is_asked_to_stop and deadline_s is None:
                 self.driver.drain()
                 deadline_s = now_s + self.drain_timeout_s
             if deadline_s is not None and now_s > deadline_s:
@@ -142,7 +142,7 @@ def assembled(
         StoreTooNew: the store was written by a later version.
     """
     connections = connections_of(settings, folder)
-    _refuse_sqlite_on_a_cluster(settings.master, connections.database_url)
+    _refuse_sqlite_on_a_cluster(settings.master, connections.database_url, connections.servers)
     limits, slots = limits_of(settings.driver), slot_limits_of(settings.driver)
     with ExitStack() as stack:
         # What stays frozen is never freed, and libraries call it a leak when Python ends.
@@ -156,7 +156,9 @@ def assembled(
         priorities = {name: settings.of_use_case(name).priority for name in names}
         session = build_session(app_name, settings.master, options, priorities)
         stack.callback(stop_session, session)
-        _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections.database_url)
+        _refuse_sqlite_on_a_cluster(
+            session.sparkContext.master, connections.database_url, connections.servers
+        )
         traces = tracing.opened("headrace-driver")
         if traces is not None:
             stack.callback(traces.close)
@@ -202,7 +204,7 @@ def refuse_early(settings: Settings, folder: Path, database_url: str) -> None:
     Raises:
         ConfigError: why.
     """
-    _refuse_sqlite_on_a_cluster(settings.master, database_url)
+    _refuse_sqlite_on_a_cluster(settings.master, database_url, settings.servers())
     slot_limits_of(settings.driver)
     check_without_servers(settings, folder)
 
@@ -241,10 +243,17 @@ def _elastic(settings: DriverSettings) -> dict[str, str]:
     return elastic_options(settings.least_slots, settings.most_slots)
 
 
-def _refuse_sqlite_on_a_cluster(master: str | None, database_url: str) -> None:
+def _refuse_sqlite_on_a_cluster(
+    master: str | None, database_url: str, servers: Mapping[str, Server]
+) -> None:
     """``master`` is None as long as only ``spark-submit`` knows it."""
-    if database_url.startswith("sqlite") and master and not on_this_machine(master):
-        raise ConfigError(
-            f"the store is SQLite, which lives on one machine, but the master is "
-            f"{master}: name a PostgreSQL store (postgresql+psycopg://...)"
-        )
+    if not master or on_this_machine(master):
+        return
+    urls = {"the store": database_url}
+    urls |= {f"connection {name}": server.url for name, server in servers.items()}
+    for whose, url in urls.items():
+        if url.startswith("sqlite"):
+            raise ConfigError(
+                f"{whose} is SQLite, which lives on one machine, but the master is {master}: "
+                "name a PostgreSQL database (postgresql+psycopg://...)"
+            )

@@ -38,7 +38,7 @@ class Route:
     handle: Handler
     #: noted in the audit log, and refused where the subject is another's
     changes: bool = False
-    #: has a schema looked at: like changes, a tenant may ask for so many in a minute
+    #: has a schema looked at, or many: like changes, a tenant may ask for so many in a minute
     looks: bool = False
     #: may be long: a tenant has one at a time, and each counts as a look
     lists: bool = False
@@ -72,13 +72,13 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", _VERSION, ALL, answers.version),
     Route("DELETE", _VERSION, DECIDING, answers.delete_version, changes=True),
     Route("GET", f"{_VERSION}/schema", ALL, answers.version_text),
-    Route("GET", f"{_VERSION}/referencedby", ALL, answers.referenced_by),
+    Route("GET", f"{_VERSION}/referencedby", ALL, answers.referenced_by, looks=True),
     Route("GET", "/schemas", ALL, answers.schemas, lists=True),
     Route("GET", "/schemas/types", ALL, answers.types),
     Route("GET", "/schemas/ids/{id}", ALL, answers.schema_by_id),
     Route("GET", "/schemas/ids/{id}/schema", ALL, answers.schema_text_by_id),
-    Route("GET", "/schemas/ids/{id}/subjects", ALL, answers.subjects_of_id),
-    Route("GET", "/schemas/ids/{id}/versions", ALL, answers.versions_of_id),
+    Route("GET", "/schemas/ids/{id}/subjects", ALL, answers.subjects_of_id, looks=True),
+    Route("GET", "/schemas/ids/{id}/versions", ALL, answers.versions_of_id, looks=True),
     Route("GET", "/schemas/guids/{guid}", ALL, answers.schema_by_guid),
     Route("POST", _CHECK, ALL, answers.check, looks=True),
     Route("POST", f"{_CHECK}/{{version}}", ALL, answers.check_version, looks=True),

@@ -210,8 +210,7 @@ def _seen_by(registry: SchemaRegistry, asked: Asked) -> list[SubjectVersion]:
     if prefix in (":*:", ":"):
         prefix = ""
     sight = asked.sight
-    topics = None if sight.tenant is None else sight.seen_topics()
-    found = registry.subjects.versions(prefix, topics)
+    found = registry.subjects.versions(prefix, sight.topics())
     return [version for version in found if sight.sees(version.subject)]
 
 
@@ -236,14 +235,15 @@ def _shown(
 def _is_shown(registry: SchemaRegistry, asked: Asked, id_: int) -> bool:
     if asked.sight.tenant is None:
         return True
-    return any(asked.sight.sees(found.subject) for found in registry.subjects.versions_of(id_))
+    there = registry.subjects.versions_of(id_, asked.sight.topics())
+    return any(asked.sight.sees(found.subject) for found in there)
 
 
 def _versions_of(registry: SchemaRegistry, asked: Asked, kept: KeptSchema) -> list[SubjectVersion]:
     subject, deleted = asked.query.get("subject"), asked.flag("deleted")
     return [
         found
-        for found in registry.subjects.versions_of(kept.id)
+        for found in registry.subjects.versions_of(kept.id, asked.sight.topics())
         if asked.sight.sees(found.subject)
         and (deleted or not found.deleted)
         and subject in (None, "", found.subject)

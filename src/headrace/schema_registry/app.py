@@ -8,6 +8,7 @@ way out (``ClientForm``), whoever refused.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -40,8 +41,8 @@ from headrace.schema_registry import refusals
 from headrace.schema_registry.access import Route, routes_of, segments_of
 from headrace.schema_registry.answers import Raw
 from headrace.schema_registry.asked import Asked, query_of, subject_of
+from headrace.schema_registry.at_once import PAUSE_S, AtOnce
 from headrace.schema_registry.judges import Judges, JudgesBusy
-from headrace.schema_registry.listings import Listings
 from headrace.schema_registry.metrics import NO_ROUTE, RegistryMetrics
 from headrace.schema_registry.owners import Owners
 from headrace.schema_registry.refusals import Refusal
@@ -124,7 +125,7 @@ class _Desk:
     figures: RegistryMetrics
     changes: Minute = field(default_factory=Minute)
     looks: Minute = field(default_factory=Minute)
-    listings: Listings = field(default_factory=Listings)
+    at_once: AtOnce = field(default_factory=AtOnce)
 
     async def answer(self, request: Request) -> Response:
         since_s = time.perf_counter()
@@ -152,8 +153,8 @@ class _Desk:
         except (StoreUnavailable, StoreUnusable) as error:
             return _refused(_told(error))
         if caller.tenant is not None:
-            self._count(route, caller.tenant)
-        async with self.listings.of(caller.tenant if route.lists else None):
+            await self._count(request, route, caller.tenant)
+        async with self.at_once.of(caller.tenant, lists=route.lists):
             return await run_in_threadpool(self._answered, request, route, parts, caller, body)
 
     def _answered(
@@ -217,10 +218,13 @@ class _Desk:
         elif not sight.sees(subject):
             raise refusals.no_subject(subject)
 
-    def _count(self, route: Route, tenant: str) -> None:
+    async def _count(self, request: Request, route: Route, tenant: str) -> None:
         if route.changes and self.changes.add(tenant) > CHANGES_PER_MINUTE:
+            await asyncio.sleep(PAUSE_S)
             raise too_many("too many changes of this tenant in a minute", self.changes.left_s())
-        if (route.looks or route.lists) and self.looks.add(tenant) > LOOKS_PER_MINUTE:
+        looks = route.looks or route.lists or _asks_for_descriptor(request)
+        if looks and self.looks.add(tenant) > LOOKS_PER_MINUTE:
+            await asyncio.sleep(PAUSE_S)
             raise too_many("too many look-ups of this tenant in a minute", self.looks.left_s())
 
     def _note(self, request: Request, caller: Caller, subject: str | None, status: int) -> None:
@@ -260,6 +264,11 @@ def _route(request: Request) -> tuple[Route, dict[str, str]]:
         if route.method == method:
             return route, parts
     raise Refusal(405, 405, "HTTP 405 Method Not Allowed")
+
+
+def _asks_for_descriptor(request: Request) -> bool:
+    """Whether a judge has to make the answer, whatever the route."""
+    return "serialized" in request.query_params.getlist("format")
 
 
 def _refuse_role(route: Route, role: Role) -> None:

@@ -43,6 +43,10 @@ __all__ = ["Judges", "JudgesApart", "JudgesBusy", "JudgesHere"]
 _MOST_MEMORY = 2 * 1024**3
 _START_S = 30.0
 _READY = "ready"
+#: until it is known how one ended whose pipe has
+_DEATH_S = 1.0
+#: what the kernel sends where memory runs out, and how a library ends that gets none
+_NO_ROOM = (signal.SIGKILL, signal.SIGABRT)
 
 
 class Judges(ABC):
@@ -162,10 +166,7 @@ class JudgesApart(Judges):
 
     @contextmanager
     def _judge(self) -> Iterator[_Judge]:
-        try:
-            judge = self._free.get(timeout=self._wait_s)
-        except queue.Empty:
-            raise JudgesBusy("as many schemas as can be looked at are") from None
+        judge = self._taken()
         try:
             self._count(1)
             yield judge
@@ -175,6 +176,19 @@ class JudgesApart(Judges):
                 self._give(judge)
             else:
                 self._start_one()
+
+    def _taken(self) -> _Judge:
+        """One that is free; in place of one that is gone, which no schema ended, another starts."""
+        until_s = time.monotonic() + self._wait_s
+        while True:
+            try:
+                judge = self._free.get(timeout=max(0.0, until_s - time.monotonic()))
+            except queue.Empty:
+                raise JudgesBusy("as many schemas as can be looked at are") from None
+            if judge.is_there():
+                return judge
+            judge.end()
+            self._start_one()
 
     def _count(self, more: int) -> None:
         with self._counting:
@@ -229,6 +243,10 @@ class _Judge:
         except (EOFError, OSError):
             return False
 
+    def is_there(self) -> bool:
+        """Whether it is alive while nobody asks."""
+        return self._process.is_alive()
+
     def ask(
         self, what: str, about: Sequence[object], deadline_s: float, spent_s: float = 0.0
     ) -> object:
@@ -239,12 +257,27 @@ class _Judge:
                 self.end()
                 raise BadSchema(f"to look at it takes longer than {deadline_s:g} s")
             kind, answer = self._ours.recv()
-        except (EOFError, OSError, MemoryError) as exc:
+        except (EOFError, OSError) as exc:
+            told = self._death()
+            self.end()
+            raise BadSchema(told) from exc
+        except MemoryError as exc:
             self.end()
             raise BadSchema("to look at it takes more than there is room for") from exc
         if kind == "answer":
             return answer
         raise BadSchema(answer) if kind == "bad" else ConfigError(answer)
+
+    def _death(self) -> str:
+        """What is told of one that ended while it was asked."""
+        self._process.join(_DEATH_S)
+        code = self._process.exitcode
+        if code is None or code >= 0:
+            return "the process that looked at it ended"
+        name = signal.Signals(-code).name
+        if -code in _NO_ROOM:
+            return f"the process that looked at it ended ({name}): it may take more than there is"
+        return f"the process that looked at it ended ({name})"
 
     def end(self) -> None:
         """End it with all that it runs, and remove what they wrote."""

@@ -98,6 +98,16 @@ def full(why: str) -> Refusal:
     )
 
 
+def full_of_settings(why: str) -> Refusal:
+    """There is no room for the settings of one more subject."""
+    return Refusal(
+        422,
+        42205,
+        f"No more is set: {why}. Take back with DELETE /config/{{subject}} what nobody needs, "
+        "or ask an operator for more in the section schema_registry of the settings",
+    )
+
+
 def bad_subject(why: str) -> Refusal:
     """A name that no subject can have."""
     return Refusal(422, 42208, f"Invalid subject: {why}")

@@ -18,6 +18,7 @@ from headrace.ports.schema_subjects import (
     KeptSchema,
     SchemaSubjects,
     SubjectSeen,
+    SubjectSetting,
     SubjectVersion,
 )
 from headrace.ports.schemas import WrittenSchema
@@ -153,6 +154,28 @@ class SchemaRegistry:
             if self._deleted(seen, [found.version], permanent=permanent):
                 return found.version
         raise Refusal(503, 50002, f"too many change {subject} at the same time; try again")
+
+    def set_for(
+        self,
+        subject: str | None,
+        setting: SubjectSetting,
+        value: str | None,
+        sight: Sight,
+        *,
+        only_if_empty: bool = False,
+    ) -> bool:
+        """Set what holds for a subject, or for all; False if it has versions and must not.
+
+        Raises:
+            Refusal: more is set than the caller's tenant has room for.
+        """
+        rooms = self._limits.of_settings(sight) if self._limits is not None else ()
+        try:
+            return self.subjects.set_for(
+                subject, setting, value, only_if_empty=only_if_empty, rooms=rooms
+            )
+        except SchemasFull as error:
+            raise refusals.full_of_settings(str(error)) from error
 
     def serialized(self, kept: KeptSchema, sight: Sight) -> bytes:
         """The descriptor of a Protobuf schema; whoever asks waits for a judge of its own."""

@@ -30,5 +30,11 @@ class RoomLimits:
         own = Room("subject", subject, self.subject_bytes, self.subject_versions)
         if sight.tenant is None:
             return (own,)
+        return own, *self.of_settings(sight)
+
+    def of_settings(self, sight: Sight) -> tuple[Room, ...]:
+        """The rooms that a subject has to fit in for which somebody sets something."""
+        if sight.tenant is None:
+            return ()
         topics = sight.sent_topics()
-        return own, Room("tenant", sight.tenant, self.tenant_bytes, self.tenant_versions, topics)
+        return (Room("tenant", sight.tenant, self.tenant_bytes, self.tenant_versions, topics),)

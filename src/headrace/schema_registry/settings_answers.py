@@ -56,10 +56,10 @@ def set_config(registry: SchemaRegistry, asked: Asked) -> Any:
     if not isinstance(normalize, bool | None):
         raise Refusal(422, 422, "normalize is true or false")
     if wanted is not None:
-        registry.subjects.set_for(subject, _LEVEL, level.value)
+        registry.set_for(subject, _LEVEL, level.value, asked.sight)
     said = None if normalize is None else str(normalize).lower()
     if said is not None:
-        registry.subjects.set_for(subject, _NORMALIZE, said)
+        registry.set_for(subject, _NORMALIZE, said, asked.sight)
     return {"compatibility": level.value, **_said_of_normalize(said)}
 
 
@@ -103,7 +103,8 @@ def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
     seen = registry.subjects.seen(subject or "")
     was = seen.global_mode if subject is None else seen.mode
     must_be_empty = wanted == IMPORT != was and not asked.flag("force")
-    if not registry.subjects.set_for(subject, _MODE, wanted, only_if_empty=must_be_empty):
+    sight = asked.sight
+    if not registry.set_for(subject, _MODE, wanted, sight, only_if_empty=must_be_empty):
         raise refusals.not_permitted(
             "Cannot import since there are versions already; force=true imports beside them"
         )

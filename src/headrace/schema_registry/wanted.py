@@ -24,6 +24,10 @@ class Sight:
     seen_topics: Callable[[], frozenset[str]] = frozenset
     sent_topics: Callable[[], frozenset[str]] = frozenset
 
+    def topics(self) -> frozenset[str] | None:
+        """After which subjects are named that may be shown; None: all may."""
+        return None if self.tenant is None else self.seen_topics()
+
 
 EVERYTHING = Sight(None, lambda _: True, may_number=True)
 

@@ -27,7 +27,7 @@ class EventTypeSettings(_Section):
     topic: Name
     #: file of a JSON Schema that every event has to keep; null: any JSON is taken
     schema_file: Path | None = Field(default=None, alias="schema")
-    #: of the registry, such as visits-value: events are checked against its Avro schema and written
+    #: of the registry, such as visits-value: events are checked against its schema and written
     #: by it, for all tenants; null: they are written as they come
     subject: Subject | None = None
     #: which of the subject's versions; latest: whichever is the newest

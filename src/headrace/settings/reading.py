@@ -16,7 +16,7 @@ from headrace.settings.fields import UNSET
 from headrace.settings.whole import Settings
 
 #: keys whose values many commands do not need: what their environment lacks is told when it is
-_LATER = ("kafka", "registry")
+_LATER = ("kafka", "registry", "connections")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from headrace.errors import ConfigError
+from headrace.ports import Server
+from headrace.settings.connections import ConnectionName, ConnectionSettings
 from headrace.settings.console import ConsoleSettings
 from headrace.settings.doors import DoorsSettings
 from headrace.settings.driver import DriverSettings, UseCaseSettings
@@ -45,6 +48,8 @@ class Settings(BaseModel):
     smtp_url: SecretStr | None = None
     #: file that holds the SMTP URL
     smtp_url_file: Path | None = None
+    #: servers of any kind, by the names that sinks have for them
+    connections: dict[ConnectionName, ConnectionSettings] = Field(default={}, repr=False)
     #: root folder of the file sinks; on a cluster one that driver and executors share
     warehouse: Folder = Path("warehouse")
     #: Spark master; none: what spark-submit says
@@ -102,11 +107,20 @@ class Settings(BaseModel):
                 "database_url or database_url_file in the YAML file, or DATABASE_URL in the "
                 "environment, such as sqlite:///headrace.db"
             )
-        return _RELATIVE_SQLITE.sub(lambda match: f"{match[1]}{self._folder / match[2]}", found)
+        return self._placed(found)
 
     def mail_url(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """Where mail goes: the file, else ``smtp_url``, else ``SMTP_URL``."""
         return self._secret(self.smtp_url_file, self.smtp_url, environment.get("SMTP_URL"))
+
+    def servers(self) -> dict[str, Server]:
+        """The connections, by their names.
+
+        Raises:
+            ConfigError: a file with a secret cannot be read, or the environment lacks one.
+        """
+        found = {name: said.server(name, self._read) for name, said in self.connections.items()}
+        return {name: replace(one, url=self._placed(one.url)) for name, one in found.items()}
 
     def registry_properties(self) -> dict[str, str]:
         """Where the schema registry is, and its credentials; empty: there is none.
@@ -138,6 +152,10 @@ class Settings(BaseModel):
     def service_secret(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """What keys and sessions are checked with: the file, else ``HEADRACE_SECRET``."""
         return self._secret(self.doors.secret_file, None, environment.get("HEADRACE_SECRET"))
+
+    def _placed(self, url: str) -> str:
+        """The URL, with the path of a SQLite file made whole."""
+        return _RELATIVE_SQLITE.sub(lambda match: f"{match[1]}{self._folder / match[2]}", url)
 
     def _secret(
         self, file: Path | None, value: SecretStr | None, fallback: str | None

@@ -49,6 +49,7 @@ from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.handling import CallRules, Handled, Looked, handle, look
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
+from headrace.spark.process_settings import process_settings_kept
 from headrace.spark.slice_errors import error_of, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
@@ -243,7 +244,7 @@ class BinRun:
         first, use_case = portion.planned[0], self.use_case
         looked = self._looked.pop(first, None)
         context = SliceContext(
-            original(use_case.name), first.lane.tenant, portion.slices, self.options
+            original(use_case.name), first.lane.tenant, portion.slices, dict(self.options)
         )
 
         def call() -> Handled:
@@ -260,7 +261,8 @@ class BinRun:
 
     def _marked(self, planned: Slice | None, call: Callable[[], _T]) -> _T:
         """Run code of the use case; a slice at which it ends its worker is known by that."""
-        return call() if self.markers is None else self.markers.during(planned, call)
+        with process_settings_kept():
+            return call() if self.markers is None else self.markers.during(planned, call)
 
     def _killed(self, portion: Portion, row: int | None) -> SliceError:
         error = error_of(

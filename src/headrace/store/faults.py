@@ -19,8 +19,8 @@ import psycopg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from headrace.databases.addresses import Address
 from headrace.errors import HeadraceError, StoreUnavailable, StoreUnusable
-from headrace.store.addresses import Address
 
 _LOCKED = "somebody else held its lock for too long"
 #: SQLite's primary result codes that pass by themselves, with what to tell people

@@ -15,8 +15,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, or_, select, update
 
-from headrace.errors import ConfigError, UnknownName, no_tenant, tenant_removed
-from headrace.model.credentials import Key, Role
+from headrace.errors import ConfigError, UnknownName, last_key, no_tenant, tenant_removed
+from headrace.model.credentials import Key, Role, is_last
 from headrace.model.streams import State
 from headrace.store.database import Database
 from headrace.store.schema import keys, tenants
@@ -62,11 +62,13 @@ class SqlKeys:
             ends = update(keys).where(keys.c.prefix == prefix, later).values(expires_at_s=at_s)
             connection.execute(ends)
 
-    def revoke(self, prefix: str, at_s: float) -> None:
-        """End a key at once; one that was revoked stays as it is."""
+    def revoke(self, prefix: str, at_s: float, *, spare: Role | None = None) -> None:
+        """End a key at once, but not the last one of a role that is to be spared."""
         works = keys.c.revoked_at_s.is_(None)
         with self._database.write() as connection:
             _check_known(connection, prefix)
+            if spare is not None:
+                _check_spared(connection, prefix, at_s, spare)
             ends = update(keys).where(keys.c.prefix == prefix, works).values(revoked_at_s=at_s)
             connection.execute(ends)
 
@@ -95,6 +97,15 @@ def _check_tenant(connection: Connection, tenant: str) -> None:
 def _check_known(connection: Connection, prefix: str) -> None:
     if connection.scalar(select(keys.c.prefix).where(keys.c.prefix == prefix)) is None:
         raise UnknownName(f"there is no key {prefix}; 'headrace keys list' shows them")
+
+
+def _check_spared(connection: Connection, prefix: str, at_s: float, role: Role) -> None:
+    # Under the lock of all of them: who revokes another one at this moment waits, and sees.
+    asked = select(keys).where(keys.c.role == role.value, keys.c.revoked_at_s.is_(None))
+    rows = connection.execute(asked.order_by(keys.c.prefix).with_for_update())
+    found = {row.prefix: _key(row) for row in rows}
+    if prefix in found and is_last(found[prefix], found.values(), role, at_s):
+        raise last_key(role)
 
 
 def _key(row: Row[Any]) -> Key:

@@ -13,14 +13,16 @@ from collections.abc import Collection, Iterator, Sequence
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from headrace.ports.schema_subjects import NewSchema, Room
-from headrace.store.schema import schema_references, schema_versions, schemas
+from headrace.store.schema import schema_references, schema_settings, schema_versions, schemas
 
 _AT_ONCE = 200
 
 
-def named_after(topics: Collection[str]) -> Iterator[ColumnElement[bool]]:
+def named_after(
+    topics: Collection[str], subject: ColumnElement[str] = schema_versions.c.subject
+) -> Iterator[ColumnElement[bool]]:
     """Conditions that find, one after the other, the subjects that are named after topics."""
-    subject, ordered = schema_versions.c.subject, sorted(topics)
+    ordered = sorted(topics)
     for start in range(0, len(ordered), _AT_ONCE):
         # "." comes after "-": between the two are all names that begin with the topic and "-".
         yield or_(
@@ -43,6 +45,21 @@ def refuse_full(
         held = _held(connection, registered, room)
         versions = sum(number for number, _ in held.values())
         room.refuse(versions + 1, sum(size for _, size in held.values()) + new.size)
+
+
+def refuse_settings(connection: Connection, subject: str, rooms: Sequence[Room]) -> None:
+    """Refuse to set something for a subject if that is one more than its rooms have left.
+
+    Raises:
+        SchemasFull: it is.
+    """
+    named = schema_settings.c.subject
+    wanted = select(named).distinct()
+    for room in rooms:
+        if connection.scalar(wanted.where(named == subject)) is None:
+            places = named_after(room.topics, named) if room.topics is not None else ()
+            found = {one for place in places for one in connection.scalars(wanted.where(place))}
+            room.refuse_settings(sum(room.counts(one, subject) for one in found) + 1)
 
 
 def _held(connection: Connection, registered: str, room: Room) -> dict[str, tuple[int, int]]:

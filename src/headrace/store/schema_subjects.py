@@ -14,10 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, not_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    delete,
+    insert,
+    not_,
+    select,
+    update,
+)
 
 from headrace.errors import SchemaIdTaken, SchemaReferred
 from headrace.ports.schema_subjects import (
@@ -39,7 +51,7 @@ from headrace.store.schema import (
     schema_versions,
     schemas,
 )
-from headrace.store.schema_rooms import named_after, refuse_full
+from headrace.store.schema_rooms import named_after, refuse_full, refuse_settings
 
 #: stands in the tables for all subjects
 _ALL = ""
@@ -124,6 +136,7 @@ class SqlSchemaSubjects:
         value: str | None,
         *,
         only_if_empty: bool = False,
+        rooms: Sequence[Room] = (),
     ) -> bool:
         """Set, or take back with None, what holds for a subject; None: for all subjects."""
         name = _ALL if subject is None else subject
@@ -131,6 +144,8 @@ class SqlSchemaSubjects:
         with self._changing() as connection:
             if only_if_empty and _has_versions(connection, subject):
                 return False
+            if value is not None:
+                refuse_settings(connection, name, rooms)
             connection.execute(delete(schema_settings).where(place))
             if value is not None:
                 row = {"subject": name, "setting": setting.value, "value": value}
@@ -188,21 +203,15 @@ class SqlSchemaSubjects:
         if prefix:
             wanted = wanted.where(schema_versions.c.subject.startswith(prefix, autoescape=True))
         with self._database.read() as connection:
-            if topics is None:
-                found = [SubjectVersion(*row) for row in connection.execute(wanted)]
-            else:
-                # What is named after the topics "a" and "a-b" is found for both.
-                places = [wanted.where(place) for place in named_after(topics)]
-                rows = {SubjectVersion(*row) for one in places for row in connection.execute(one)}
-                found = sorted(rows)
+            found = _versions(connection, wanted, topics)
         # SQLite's LIKE takes large letters for small ones.
         return [version for version in found if version.subject.startswith(prefix)]
 
-    def versions_of(self, id_: int) -> list[SubjectVersion]:
+    def versions_of(self, id_: int, topics: Collection[str] | None = None) -> list[SubjectVersion]:
         """The versions that have a schema, by name and version, softly deleted ones too."""
         wanted = select(*_VERSION).where(schema_versions.c.schema_id == id_).order_by(*_BY_NAME)
         with self._database.read() as connection:
-            return [SubjectVersion(*row) for row in connection.execute(wanted)]
+            return _versions(connection, wanted, topics)
 
     def referring(self, subject: str, version: int) -> list[int]:
         """The ids of the schemas that refer to a version, in order."""
@@ -215,6 +224,17 @@ class SqlSchemaSubjects:
         with self._database.write() as connection:
             connection.execute(update(schema_ids).values(newest=schema_ids.c.newest))
             yield connection
+
+
+def _versions(
+    connection: Connection, wanted: Select[Any], topics: Collection[str] | None
+) -> list[SubjectVersion]:
+    """Versions in order; with topics those of subjects that are named after one."""
+    ways = [wanted] if topics is None else [wanted.where(place) for place in named_after(topics)]
+    # Of many rows making each by name is what takes longest.
+    parts = [map(SubjectVersion._make, connection.execute(way).all()) for way in ways]
+    # What is named after the topics "a" and "a-b" may be in two parts.
+    return sorted({*chain(*parts)}) if len(parts) > 1 else [*chain(*parts)]
 
 
 def _seen(connection: Connection, subject: str) -> SubjectSeen:

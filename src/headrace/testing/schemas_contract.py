@@ -225,8 +225,9 @@ class SchemasContract(ABC):
             ids.append(self.put(subject, WrittenSchema(SchemaKind.AVRO, told)))
             assert client.version(subject, None).id == ids[-1]
         assert client.version(subject, 1).id == ids[0]
-        with pytest.raises(TargetMissing):
-            client.version(subject, 3)
+        for number in (3, 2**31, 10**30):
+            with pytest.raises(TargetMissing, match=str(number)):
+                client.version(subject, number)
         with self.away(), pytest.raises(RegistryUnavailable):
             client.version(subject, 1)
 

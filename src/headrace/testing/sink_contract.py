@@ -300,6 +300,8 @@ class SinkContract(ABC):
             shown = repr(sink) + repr(writer) + repr(connections)
         secrets = [connections.database_url, connections.smtp_url]
         secrets += [*connections.kafka.values(), *connections.registry.values()]
+        for server in connections.servers.values():
+            secrets += [server.url, server.password]
         assert not [secret for secret in secrets if secret and secret in shown]
 
 

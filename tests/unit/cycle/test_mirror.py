@@ -6,9 +6,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.cycle.mirror import AGAIN_S, EVERY_S, TROUBLE_S
+from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.lane_names import named
-from headrace.model.streams import State, StreamId
+from headrace.model.streams import DataLossPolicy, State, StreamId
 from headrace.testing.mirror_fake import MemoryMirror
 
 ACME, BOLT = (named(f"{name}.visits", 0) for name in ("acme", "bolt"))
@@ -19,7 +20,7 @@ def shown(world):
     """A driver that has done 5 and 3 records of two tenants, and what others see of it."""
     world.use_cases = [world.make(), world.make(name="other")]
     world.mirror = MemoryMirror()
-    world.deploy()
+    world.deploy(data_loss=DataLossPolicy.SKIP)
     world.tenant("acme", 5)
     world.tenant("bolt", 3)
     world.start()
@@ -115,6 +116,18 @@ def test_what_idles_is_shown_again_before_kafka_forgets_it(shown):
     news(shown)
     turns(shown, seconds=AGAIN_S)
     assert dict(news(shown)) == {"keep": {ACME: 5, BOLT: 3}, "other": {ACME: 5, BOLT: 3}}
+
+
+def test_of_a_topic_made_again_the_same_offset_is_shown_again(shown):
+    core = named("core.visits", 0)
+    shown.tenant("core", 0)
+    turns(shown)
+    assert dict(news(shown)) == {"keep": {core: 0}, "other": {core: 0}}
+    shown.log.delete_topic("core.visits")
+    turns(shown)
+    shown.log.create_topic("core.visits")
+    turns(shown, seconds=TOPICS_EVERY_S)
+    assert dict(news(shown)) == {"keep": {core: 0}, "other": {core: 0}}
 
 
 def test_a_removed_stream_is_shown_no_more(shown):

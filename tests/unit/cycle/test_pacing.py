@@ -10,6 +10,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import WaveResult
+from headrace.sinks import SqlTable
 from headrace.spark.slice_errors import error_of
 
 
@@ -78,6 +79,14 @@ def test_of_a_use_case_that_is_gone_no_pace_is_kept_once_it_is_lifted(world, sec
     for now_s in range(5, 15):
         made.poll([], {one.name: one}, float(now_s))
     assert set(made.paces) == set(keys_of(one))
+
+
+def test_sinks_of_one_kind_at_two_servers_share_no_pace(world):
+    def kept(at):
+        return keys_of(world.make(sink=SqlTable("t", {"a": "text"}, at=at)))[1]
+
+    assert kept(None) == GateId("sink", "SqlTable")
+    assert kept("history") == kept("history") != kept("archive")
 
 
 def test_one_tenants_own_trouble_sets_nobodys_pace(world):

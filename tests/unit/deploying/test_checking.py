@@ -109,6 +109,10 @@ BAD = {
         {"prepare": "raise ValueError('no')"},
         r"line 11: use case count: its sink Mine cannot be prepared .*line 9\): ValueError: no; m",
     ),
+    "a sink's connection that nobody named": (
+        {"prepare": "site.connections.server('histroy')"},
+        r"line 11: use case count: there is no connection 'histroy': 'connections:' in the YAML",
+    ),
     "a sink that exits": (
         {"prepare": "raise SystemExit"},
         r"use case count: its sink Mine cannot be prepared .*SystemExit",

@@ -440,12 +440,12 @@ def test_a_driver_that_drains_takes_nothing_more_and_does_not_say_that_it_did(
     def on_turn(driver):
         nonlocal turns
         turns += 1
-        if assembly.engine.started and not assembly._stop.is_set():
+        if assembly.engine.started and not assembly._is_asked_to_stop:
             assembly.stop()
             new_version(tmp_path, store)
         revisions.update(answer.revision for answer in store.membership.answers())
         # Its thread has looked by then.
-        assembly.engine.paused = not (assembly._stop.is_set() and assembly.taking._ready)
+        assembly.engine.paused = not (assembly._is_asked_to_stop and assembly.taking._ready)
         driver.parts.clock.move(0.1)
 
     assert assembly.run(on_turn)

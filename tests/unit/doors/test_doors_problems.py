@@ -134,6 +134,12 @@ def test_what_does_not_fit_is_named_without_repeating_it(client):
     assert [error["parameter"] for error in answer.json()["errors"]] == ["limit"]
 
 
+def test_of_many_faults_the_first_are_told(client):
+    answer = client.put("/body", json={"weight": 1, "tags": {str(at): "x" for at in range(1000)}})
+    assert answer.status_code == 422
+    assert len(answer.json()["errors"]) == 20
+
+
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"a":' * 100_000, "\x00", "NaN"])
 def test_what_is_no_json_or_too_deep_is_refused(client, text):
     answer = client.post("/deep", content=text, headers={"Content-Type": "application/json"})

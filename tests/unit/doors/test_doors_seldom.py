@@ -38,7 +38,7 @@ def test_an_error_is_always_written():
     "sent",
     [
         b"\x16\x03\x01 no HTTP\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
     ],
 )
 def test_a_stranger_does_not_fill_the_log(sent, caplog, monkeypatch):

@@ -10,7 +10,8 @@ from headrace.doors import door
 from headrace.doors.door import install_door
 from headrace.errors import BrokerUnavailable
 from headrace.gateway.app import gateway_app
-from headrace.gateway.event_types import EventType, compiled
+from headrace.gateway.event_schemas import compiled
+from headrace.gateway.event_types import EventType
 from headrace.gateway.events import EventLimits
 from headrace.gateway.idempotency import IdempotencyMemory
 from headrace.gateway.intake import IntakeRules

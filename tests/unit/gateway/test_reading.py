@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.gateway import reading
-from headrace.gateway.event_types import EventType, compiled
+from headrace.gateway.event_schemas import compiled
+from headrace.gateway.event_types import EventType
 from headrace.gateway.events import Event, EventFault, EventLimits, Request, RequestRefused
 from headrace.gateway.reading import MEDIA_TYPES, read
 

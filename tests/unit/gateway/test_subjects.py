@@ -9,6 +9,9 @@ from decimal import Decimal
 import fastavro
 import orjson
 import pytest
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from gateway_parts import TYPES, client_of, in_loop, parts
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +24,8 @@ from headrace.gateway.rates import RequestRoom
 from headrace.gateway.reading import read
 from headrace.gateway.subjects import Subject, looking
 from headrace.ports import SchemaKind, WrittenSchema
+from headrace.schema_registry.protoc import compiled
+from headrace.schema_registry.rules.protobuf_form import protobuf_form
 from headrace.testing.schemas_fake import MemorySchemas
 
 VISITS = "/v1/events/visit"
@@ -209,7 +214,8 @@ def test_a_version_that_is_named_stays():
 @pytest.mark.parametrize(
     ("newer", "told"),
     [
-        (WrittenSchema(SchemaKind.JSON, "{}"), "is JSON"),
+        (WrittenSchema(SchemaKind.JSON, "[]"), "is an object"),
+        (WrittenSchema(SchemaKind.JSON, '{"$ref": "else.json"}'), "else.json"),
         (WrittenSchema(SchemaKind.AVRO, "{"), "no JSON"),
         (avro({"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}), "holds"),
         (avro(V2 | {"fields": [LEAD | {"default": 5}]}), "default of field lead"),
@@ -321,7 +327,7 @@ async def test_openapi_tells_which_types_are_checked_by_which_subject():
     rules, records, topics = with_subject(known_subject(), old=visit(Subject("old-value", 3)))
     async with client_of(rules, records, topics) as client:
         told = (await client.get("/v1/openapi.json")).json()["info"]["description"]
-    assert "`visit` are checked against the newest version of the Avro schema" in told
+    assert "`visit` are checked against the newest version of the schema of subject" in told
     assert "`visits-value`" in told
     assert "version 3" in told
 
@@ -340,3 +346,104 @@ def test_an_event_that_is_larger_as_avro_than_an_event_may_be_is_refused():
     body = b"[" + b"1," * 200_000 + b"1]"
     (fault,) = items(b"[" + body + b"]", kind=kind)
     assert (fault.status, fault.kind) == (413, "event-too-large")
+
+
+PAGE = {
+    "type": "object",
+    "required": ["lead"],
+    "properties": {"lead": {"type": "string"}, "cents": {"maximum": 0.1}, "at": {"$ref": "Place"}},
+    "additionalProperties": False,
+}
+PLACE = {"type": "object", "properties": {"zip": {"type": "string"}}}
+
+
+def page():
+    whole = WrittenSchema(SchemaKind.JSON, json.dumps(PAGE), (("Place", json.dumps(PLACE)),))
+    subject = Subject("visits-value")
+    subject.look(registry_with(whole))
+    assert subject.trouble == ""
+    return visit(subject)
+
+
+@pytest.mark.parametrize(
+    ("body", "media"),
+    [
+        (b' {"lead": "ada",  "cents": 0.05}', JSON),
+        (b'[{"lead": "ada", "cents": 0.05}]', JSON),
+        (b'\n{"lead": "ada", "cents": 0.05}\n', LINES),
+        (
+            orjson.dumps({**CLOUD, "data": {"lead": "ada", "cents": 0.05}}),
+            "application/cloudevents+json",
+        ),
+    ],
+)
+def test_an_event_of_a_json_schema_is_its_json_behind_the_id(body, media):
+    (event,) = items(body, media, page())
+    assert event.value[:5] == b"\0\0\0\0\1"
+    assert json.loads(event.value[5:]) == {"lead": "ada", "cents": 0.05}
+    if "cloud" in media:
+        assert dict(event.headers)["content-type"] == b"application/json"
+
+
+@pytest.mark.parametrize(
+    ("sent", "pointer"),
+    [
+        ({"lead": 5}, "/lead"),
+        ({"lead": "ada", "at": {"zip": 7}}, "/at/zip"),
+        ({"lead": "ada", "led": "ada"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_json_schema_of_a_registry_refuses_with_the_place(sent, pointer):
+    fault = refusal(orjson.dumps(sent), kind=page())
+    assert (fault.status, fault.kind, fault.pointer) == (422, "not-valid", pointer)
+
+
+def test_a_json_schema_of_a_registry_judges_all_digits_of_a_number():
+    more = b'{"lead": "ada", "cents": 0.10000000000000000001}'
+    assert refusal(more, kind=page()).pointer == "/cents"
+    (event,) = items(b'{"lead": "ada", "cents": 0.09999999999999999999}', kind=page())
+    assert event.value.endswith(b"0.09999999999999999999}")
+
+
+def stamped(text="message Visit { string lead = 1; sint64 ms = 2; } message Other {}", others=()):
+    written = WrittenSchema(SchemaKind.PROTOBUF, f'syntax="proto3"; {text}')
+    descriptor = base64.b64encode(protobuf_form(written, compiled).serialized).decode()
+    subject = Subject("visits-value")
+    subject.look(registry_with(WrittenSchema(SchemaKind.PROTOBUF, descriptor, others)))
+    return subject
+
+
+def test_an_event_of_a_protobuf_subject_is_its_first_message_behind_the_id():
+    kind = visit(stamped(), key="/lead")
+    (event,) = items(SENT, kind=kind)
+    assert event.value == b"\0\0\0\0\1\0" + b"\n\3ada" + b"\x10" + b"\x82" + b"\x80" * 6 + b"\x20"
+    assert event.key == b"ada"
+    fault = refusal(b'{"lead": "ada", "ms": 1.5}', kind=kind)
+    assert (fault.status, fault.kind, fault.pointer) == (422, "not-valid", "/ms")
+    named = {f"ce-{name}": told for name, told in CLOUD.items()}
+    (event,) = items(SENT, kind=kind, **named)
+    assert dict(event.headers)["content-type"] == b"application/protobuf"
+
+
+def test_a_protobuf_file_that_imports_another_is_told():
+    subject = stamped(others=(("other.proto", ""),))
+    assert "imports other.proto" in subject.trouble
+
+
+def test_a_name_that_is_there_twice_is_refused_by_a_json_schema_too():
+    assert refusal(b'{"lead": "ada", "lead": "bob"}', kind=page()).kind == "bad-json"
+
+
+AT = SerializationContext("acme.visits", MessageField.VALUE)
+
+
+def test_confluents_deserializers_read_json_and_protobuf():
+    (event,) = items(b'{"lead": "ada", "cents": 0.05}', kind=page())
+    found = JSONDeserializer('{"type": "object"}')(event.value, AT)
+    assert found == {"lead": "ada", "cents": 0.05}
+    subject = stamped()
+    (event,) = items(SENT, kind=visit(subject))
+    message = type(subject.known.writer.writer._put({}))
+    read = ProtobufDeserializer(message, {"use.deprecated.format": False})(event.value, AT)
+    assert (read.lead, read.ms) == ("ada", 9007199254740993)

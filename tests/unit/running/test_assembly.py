@@ -33,6 +33,19 @@ def test_sqlite_with_a_cluster_is_refused_before_anything_starts(tmp_path):
         pass
 
 
+def test_so_is_a_connection_that_is_a_file(tmp_path):
+    write(tmp_path)
+    files = {"history": {"url": "sqlite:///history.db"}}
+    chosen = settings(
+        master="spark://host:7077", database_url="postgresql://nobody/x", connections=files
+    )
+    with (
+        pytest.raises(ConfigError, match="connection history is SQLite, which lives on one machin"),
+        assembled(chosen, tmp_path),
+    ):
+        pass
+
+
 class _SessionOf:
     """A Spark session as far as assembling needs one."""
 
@@ -56,7 +69,7 @@ def test_a_cluster_that_only_spark_submit_knows_counts_too(tmp_path, monkeypatch
     given = {"master": None, "database_url": f"sqlite:///{tmp_path}/store.db"}
     if refused:
         with (
-            pytest.raises(ConfigError, match="the master is yarn: name a PostgreSQL store"),
+            pytest.raises(ConfigError, match="the master is yarn: name a PostgreSQL database"),
             assembled(settings(**given), tmp_path),
         ):
             pass

@@ -247,6 +247,47 @@ def test_a_descriptor_is_made_by_a_judge_of_who_asks_and_for_one_schema_at_a_tim
     assert asked == ["acme"]
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/schemas/ids/{id}?format=serialized",
+        "/schemas/ids/{id}/schema?format=%73erialized",
+        "/schemas/guids/{guid}?format=serialized",
+        "/subjects/acme.visits-value/versions/1?format=serialized",
+        "/subjects/acme.visits-value/versions/1/schema?format=serialized",
+        "/subjects/acme.visits-value/versions/1/referencedby",
+        "/schemas/ids/{id}/subjects",
+        "/schemas/ids/{id}/versions",
+    ],
+)
+def test_what_takes_a_judge_or_many_schemas_counts_as_a_look(world, monkeypatch, path):
+    monkeypatch.setattr(app, "LOOKS_PER_MINUTE", 1)
+    text = 'syntax="proto3"; message Visit { string lead = 1; }'
+    made = world.put("acme.visits-value", text, schemaType="PROTOBUF")
+    path = path.format(**made)
+    assert world.ask("GET", path, role=Role.SENDER).status_code == 200
+    assert world.refused("GET", path, role=Role.SENDER) == (429, 429)
+    plain = f"/schemas/ids/{made['id']}?format="
+    assert world.ask("GET", plain, role=Role.SENDER).status_code == 200
+    assert world.ask("GET", path).status_code == 200
+
+
+def test_of_a_schema_that_many_have_a_tenant_reads_its_own_versions(world, monkeypatch):
+    made = world.put("acme.visits-value")
+    world.put("bolt.visits-value")
+    found, ours = [], world.store.schema_subjects
+    real = ours.versions_of
+
+    def versions_of(*asked):
+        found.extend(real(*asked))
+        return real(*asked)
+
+    monkeypatch.setattr(ours, "versions_of", versions_of)
+    for path in ("", "/versions", "/subjects"):
+        assert world.ask("GET", f"/schemas/ids/{made['id']}{path}", role=Role.SENDER).is_success
+    assert {version.subject for version in found} == {"acme.visits-value"}
+
+
 def test_a_name_that_comes_twice_is_found_in_one_pass():
     compared = []
 

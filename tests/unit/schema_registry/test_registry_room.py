@@ -2,19 +2,22 @@
 
 import asyncio
 import json
+import os
+import signal
 import threading
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from registry_parts import AVRO, MORE, World
 
-from headrace.doors.problems import Problem
 from headrace.model.credentials import Role
 from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry import app, judging
+from headrace.schema_registry.at_once import AtOnce
 from headrace.schema_registry.forms import KnownForms
 from headrace.schema_registry.judges import JudgesApart
-from headrace.schema_registry.listings import Listings
 from headrace.schema_registry.rooms import RoomLimits
 from headrace.schema_registry.rules.texts import BadSchema, Form
 
@@ -52,6 +55,25 @@ def test_a_tenant_has_room_for_so_much_under_all_its_subjects_together(limits, t
         assert "Delete versions for good" in message
     assert registered(world, 0, Role.SENDER).json()["version"] == 1
     assert registered(world, 3, Role.OPERATOR, "acme.visits-key").status_code == 200
+
+
+def test_a_tenant_sets_something_for_so_many_subjects_as_it_may_have_versions():
+    world = World(RoomLimits(tenant_versions=2))
+
+    def put(subject, role=Role.TENANT, body=None):
+        body = body or {"compatibility": "NONE"}
+        return world.ask("PUT", f"/config/acme.visits-{subject}", body, role=role)
+
+    assert put("A").status_code == 200
+    assert put("B", body={"normalize": True}).status_code == 200
+    answer = put("C")
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42205)
+    assert "tenant acme may have settings of 2 subjects (tenant_versions)" in answer.text
+    assert "DELETE /config/{subject}" in answer.text
+    assert put("B").status_code == 200
+    assert world.ask("DELETE", "/config/acme.visits-A", role=Role.TENANT).status_code == 200
+    assert put("C").status_code == 200
+    assert put("D", Role.OPERATOR).status_code == 200
 
 
 def test_what_a_tenant_deletes_for_good_is_given_back():
@@ -133,6 +155,50 @@ def test_where_there_is_no_memory_to_ask_a_judge_the_schema_is_refused_and_anoth
         judges.close()
 
 
+class DiesWhenAsked:
+    """The way to a judge that stands still, and dies with a question before it."""
+
+    def __init__(self, ours, process, number):
+        self._ours, self._process, self._number = ours, process, number
+
+    def __getattr__(self, name):
+        return getattr(self._ours, name)
+
+    def send(self, question):
+        self._ours.send(question)
+        os.kill(self._process, self._number)
+        os.kill(self._process, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(signal.SIGSEGV, r"ended \(SIGSEGV\)$"), (signal.SIGKILL, r"ended \(SIGKILL\): it may take")],
+)
+def test_a_judge_that_dies_of_a_signal_is_told_as_what_it_is(number, told):
+    judges = JudgesApart(1, wait_s=20.0)
+    try:
+        judge = judges._free.queue[-1]
+        os.kill(judge._process.pid, signal.SIGSTOP)
+        judge._ours = DiesWhenAsked(judge._ours, judge._process.pid, number)
+        with pytest.raises(BadSchema, match=told):
+            judges.form(WrittenSchema(SchemaKind.AVRO, '"int"'))
+        assert judges.form(WrittenSchema(SchemaKind.AVRO, '"int"')).canonical == '"int"'
+    finally:
+        judges.close()
+
+
+def test_a_judge_that_is_gone_before_it_was_asked_is_no_schemas_fault():
+    judges = JudgesApart(1, wait_s=20.0)
+    good = WrittenSchema(SchemaKind.AVRO, '"int"')
+    try:
+        process = judges._free.queue[-1]._process
+        os.kill(process.pid, signal.SIGKILL)
+        process.join(20)
+        assert judges.form(good, "acme").canonical == '"int"'
+    finally:
+        judges.close()
+
+
 def test_a_request_that_takes_more_memory_than_there_is_is_told_so(world, monkeypatch):
     def versions(*_):
         raise MemoryError
@@ -143,36 +209,54 @@ def test_a_request_that_takes_more_memory_than_there_is_is_told_so(world, monkey
     assert answer.headers["retry-after"] == "1"
 
 
-def test_lists_of_a_tenant_are_made_one_after_the_other_and_few_wait():
+def test_few_requests_of_a_tenant_are_answered_at_a_time_and_one_list_among_them():
     async def main():
-        listings, inside, most = Listings(most_at_once=3), [], []
+        at_once, inside, most = AtOnce(3), [], Counter()
 
-        async def ask(tenant):
-            async with listings.of(tenant):
-                inside.append(tenant)
-                most.append(inside.count("acme"))
+        async def ask(tenant, lists):
+            async with at_once.of(tenant, lists=lists):
+                inside.append((tenant, lists))
+                most["acme"] = max(most["acme"], sum(who == "acme" for who, _ in inside))
+                most["list"] = max(most["list"], inside.count(("acme", True)))
+                most["bolt"] = max(most["bolt"], inside.count(("bolt", False)))
+                most["all"] = max(most["all"], len(inside))
                 await asyncio.sleep(0.01)
-                inside.remove(tenant)
+                inside.remove((tenant, lists))
 
-        several = [ask("acme") for _ in range(5)] + [ask("bolt"), ask(None), ask(None)]
-        found = await asyncio.gather(*several, return_exceptions=True)
-        assert max(most) == 1
-        refused = [answer for answer in found if answer is not None]
-        assert [type(answer) for answer in refused] == [Problem] * 2
-        assert {answer.status_code for answer in refused} == {429}
-        assert listings._turns == {}
-        assert listings._asking == {}
+        several = [ask("acme", lists=True) for _ in range(9)]
+        several += [ask(who, lists=False) for who in ["acme"] * 9 + ["bolt"] * 2 + [None] * 5]
+        await asyncio.gather(*several)
+        assert most == {"acme": 3, "list": 1, "bolt": 2, "all": 10}
+        assert at_once._turns == {}
 
     asyncio.run(main())
 
 
-def test_a_tenant_that_asks_for_many_lists_at_once_has_one_made(world, monkeypatch):
-    ours, real, at_once, most = world.store.schema_subjects, None, threading.Semaphore(0), []
+def test_lists_that_wait_keep_no_other_request_of_their_tenant_waiting():
+    async def main():
+        at_once, made = AtOnce(2), asyncio.Event()
+
+        async def a_list():
+            async with at_once.of("acme", lists=True):
+                await made.wait()
+
+        several = [asyncio.create_task(a_list()) for _ in range(5)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5), at_once.of("acme", lists=False):
+            pass
+        made.set()
+        await asyncio.gather(*several)
+
+    asyncio.run(main())
+
+
+def test_a_tenant_that_asks_for_many_lists_at_once_has_one_made_after_the_other(world, monkeypatch):
+    ours, most = world.store.schema_subjects, []
     real, going = ours.versions, threading.Semaphore(1)
 
     def versions(*asked):
         most.append(going.acquire(blocking=False))
-        at_once.acquire(timeout=0.3)
+        time.sleep(0.02)
         going.release()
         return real(*asked)
 
@@ -182,12 +266,19 @@ def test_a_tenant_that_asks_for_many_lists_at_once_has_one_made(world, monkeypat
             threads.submit(world.ask, "GET", path, role=Role.TENANT)
             for path in ["/schemas", "/subjects"] * 4
         ]
-        answers = [one.result() for one in asking]
+        assert [one.result().status_code for one in asking] == [200] * 8
     assert all(most)
-    told = {answer.status_code: answer for answer in answers}
-    assert told.keys() == {200, 429}
-    assert told[429].json()["error_code"] == 429
-    assert int(told[429].headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("what", ["LOOKS_PER_MINUTE", "CHANGES_PER_MINUTE"])
+def test_who_asks_too_much_is_told_so_after_a_pause(world, monkeypatch, what):
+    monkeypatch.setattr(app, what, 0)
+    monkeypatch.setattr(app, "PAUSE_S", 0.05)
+    path = "/subjects" if what == "LOOKS_PER_MINUTE" else f"/config/{SUBJECT}"
+    since_s = time.monotonic()
+    method = "GET" if what == "LOOKS_PER_MINUTE" else "DELETE"
+    assert world.refused(method, path, role=Role.TENANT) == (429, 429)
+    assert time.monotonic() - since_s >= 0.05
 
 
 def test_a_tenant_may_ask_for_so_many_lists_in_a_minute(world, monkeypatch):

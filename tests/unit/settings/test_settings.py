@@ -6,6 +6,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.model.streams import DataLossPolicy
+from headrace.ports import Server
 from headrace.settings import Settings, read_settings
 
 GOOD = """\
@@ -264,3 +265,62 @@ def test_an_unknown_key_of_the_registry_is_named_with_its_line(tmp_path):
     path = write(tmp_path, "module: a.py\nregistry:\n  schema.registry.uri: http://a\n")
     with pytest.raises(ConfigError, match=r"line 3: registry\.schema\.registry\.uri: there is no"):
         read_settings(path, {})
+
+
+CONNECTIONS = """module: a.py
+connections:
+  history:
+    url: postgresql://db/history
+    user: headrace
+    password: ${HISTORY_PASSWORD}
+  archive:
+    url_file: archive-url
+    user_file: who
+  here:
+    url: sqlite:///here.db
+"""
+
+
+def test_connections_have_their_secrets_from_files_or_the_environment_and_show_none(tmp_path):
+    (tmp_path / "archive-url").write_text("postgresql://u:hunter2@db/x\n")
+    (tmp_path / "who").write_text("hunter3\n")
+    path = write(tmp_path, CONNECTIONS)
+    settings = read_settings(path, {"HISTORY_PASSWORD": "hunter4"})
+    assert settings.servers() == {
+        "history": Server("postgresql://db/history", "headrace", "hunter4"),
+        "archive": Server("postgresql://u:hunter2@db/x", "hunter3"),
+        "here": Server(f"sqlite:///{tmp_path}/here.db"),
+    }
+    assert "hunter" not in repr(settings) + repr(settings.servers())
+
+
+def test_what_the_environment_lacks_for_a_connection_is_told_when_it_is_needed(tmp_path):
+    (tmp_path / "archive-url").write_text("postgresql://db/x")
+    (tmp_path / "who").write_text("me")
+    settings = read_settings(write(tmp_path, CONNECTIONS), {})
+    with pytest.raises(
+        ConfigError, match=r"connections: history: password: \$\{HISTORY_PASSWORD\}"
+    ):
+        settings.servers()
+
+
+def test_a_file_of_a_connection_that_is_not_there_is_named(tmp_path):
+    settings = read_settings(write(tmp_path, CONNECTIONS), {"HISTORY_PASSWORD": "x"})
+    with pytest.raises(ConfigError, match="archive-url cannot be read"):
+        settings.servers()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "  history: {user: me}",
+            r"line 3: connections\.history: say where it is: url, or url_file",
+        ),
+        ("  history: {url: a, pasword: b}", r"line 3: .*pasword: there is no such key"),
+        ("  'a b': {url: a}", r"line 3: connections\.a b.*"),
+    ],
+)
+def test_a_connection_that_cannot_be_is_refused_with_its_line(tmp_path, said, told):
+    with pytest.raises(ConfigError, match=told):
+        read_settings(write(tmp_path, f"module: a.py\nconnections:\n{said}\n"))

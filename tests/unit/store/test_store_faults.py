@@ -6,8 +6,8 @@ import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError
 
+from headrace.databases.addresses import parse
 from headrace.errors import HeadraceError, StoreUnavailable, StoreUnusable
-from headrace.store.addresses import parse
 from headrace.store.faults import translated
 
 ADDRESS = parse("postgresql://me:s3cret@db/headrace")

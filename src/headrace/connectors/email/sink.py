@@ -49,7 +49,7 @@ from headrace.connectors.email.server import (
     was_silent,
 )
 from headrace.connectors.outcomes import failed
-from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable
+from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
 from headrace.model.streams import LaneId, original
 from headrace.ports import Effect, Site, Written
 
@@ -61,6 +61,10 @@ _ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@(?!\.)[^\s@<>,;:\"()\[\]\\]+")
 _POLICY = SMTP.clone(max_line_length=998)
 #: RFC 2047: a header reads it as what is encoded, be that further headers
 _ENCODED = re.compile(r"=\?[^?]*\?[bBqQ]\?")
+#: to MAIL FROM: too large (RFC 1870), or with a parameter that the server does not take
+_OF_THE_MAIL = (552, 555)
+#: who asks is to say who he is, or is not believed (RFC 4954)
+_NOT_LET_IN = (530, 534, 535, 538)
 _LINE_BREAKS = re.compile(r"[\r\n\x00\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -274,6 +278,14 @@ def _fingerprint(mail: EmailMessage) -> str:
 
 def _answered(error: smtplib.SMTPException, server: SmtpServer, row: int) -> HeadraceError:
     code, text = answer_of(error)
+    if _is_of_us(error, code):
+        return TargetMissing(f"{server}: it takes no mail of ours: {code} {text}")
     message = f"{server}: the mail of row {row} was not taken: {code or ''} {text}"
     # 4xx: not now. 5xx, and what this server cannot do at all: never.
     return SinkUnavailable(message) if 400 <= code < 500 else SinkRefused(message)
+
+
+def _is_of_us(error: smtplib.SMTPException, code: int) -> bool:
+    """Whether the server refuses the sender, which is the same for all mails, or its password."""
+    of_sender = isinstance(error, smtplib.SMTPSenderRefused) and code not in _OF_THE_MAIL
+    return code >= 500 and (of_sender or code in _NOT_LET_IN)

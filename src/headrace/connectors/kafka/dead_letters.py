@@ -209,7 +209,12 @@ class KafkaDeadLetters:
             )
         if fault in DENIED:
             return ConfigError(f"we may not write to topic {topic}; grant Write on it")
-        if fault in (ErrorKind.REFUSED, ErrorKind.BAD_CALL, ErrorKind.BAD_TIME):
+        if fault is ErrorKind.BAD_TIME:
+            return ConfigError(
+                f"topic {topic} refuses the time of record {record}: {problem.str()}; give it "
+                "message.timestamp.before.max.ms and message.timestamp.after.max.ms of its source"
+            )
+        if fault in (ErrorKind.REFUSED, ErrorKind.BAD_CALL):
             return ConfigError(
                 f"topic {topic} refuses record {record}: {problem.str()}; "
                 "give it cleanup.policy=delete and message.timestamp.type=CreateTime"

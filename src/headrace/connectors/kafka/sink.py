@@ -203,7 +203,7 @@ class KafkaTopicWriter:
 def _send(
     line: TopicProducer, effect: Effect, pattern: str, errors: dict[int, HeadraceError], index: int
 ) -> None:
-    note = _noted(errors, index, line)
+    note = _noted(errors, index, line, own_topic(effect, pattern))
     try:
         line.demand(effect, pattern)
         line.send(effect, pattern, note)
@@ -217,10 +217,10 @@ def _send(
 
 
 def _noted(
-    errors: dict[int, HeadraceError], index: int, line: TopicProducer
+    errors: dict[int, HeadraceError], index: int, line: TopicProducer, own: str
 ) -> Callable[[KafkaError, str], None]:
     def note(error: KafkaError, topic: str) -> None:
-        errors.setdefault(index, translated(error, topic))
+        errors.setdefault(index, translated(error, topic, own))
         # Reports do not bear the mark of a fatal error, only its code.
         if error.fatal() or kind_of(error) is ErrorKind.BROKEN:
             _forget(line)

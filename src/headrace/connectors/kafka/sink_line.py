@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.connectors.kafka.clients import NotTaken, opened, put
-from headrace.connectors.kafka.faults import ErrorKind, delivery_error, first_error, kind_of
+from headrace.connectors.kafka.faults import NOT_THERE, delivery_error, first_error, kind_of
 from headrace.connectors.kafka.sink_messages import (
     messages,
     misdirected,
@@ -133,6 +133,6 @@ class TopicProducer:
             raise SinkRefused(f"topic {topic}: the message is more than {limit}")
 
     def _told(self, error: KafkaError, topic: str, on_error: OnError) -> None:
-        if kind_of(error) in (ErrorKind.MISSING, ErrorKind.NO_TOPIC):
+        if kind_of(error) in NOT_THERE:
             self.topics.discard(topic)
         on_error(error, topic)

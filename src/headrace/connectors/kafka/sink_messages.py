@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from headrace.connectors.columns import check_columns
-from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, kind_of
+from headrace.connectors.kafka.faults import DENIED, ErrorKind, kind_of
 from headrace.connectors.outcomes import going_on, identity, told
 from headrace.errors import (
     HeadraceError,
@@ -38,12 +38,8 @@ _OPTIONAL = {"key": "bytes or text", "headers": "headers", "topic": "text"}
 _OVERHEAD_BYTES = 128
 #: what a header is counted to need besides name and value: the length of each
 _HEADER_BYTES = 10
-#: refusals that a person has to mend, though the protocol calls some of them retriable
-_MENDED = (
-    NOT_THERE
-    | DENIED
-    | {ErrorKind.BAD_NAME, ErrorKind.TOO_LARGE, ErrorKind.REFUSED, ErrorKind.BAD_CALL}
-)
+#: what is refused of a message, or of the name of its topic
+_REFUSED = {ErrorKind.BAD_NAME, ErrorKind.TOO_LARGE, ErrorKind.REFUSED, ErrorKind.BAD_CALL}
 
 
 def check(table: pa.Table, topic: str, most_bytes: int, mark_bytes: int = 0) -> None:
@@ -145,12 +141,24 @@ def messages(effect: Effect, own: str) -> Iterator[tuple[str, Any, dict[str, Any
         yield topic or own, value, {"key": key, "headers": [*_pairs(headers), mark]}
 
 
-def translated(error: KafkaError, topic: str) -> HeadraceError:
-    """An error about a message, as one that passes or one that a person has to mend."""
+def translated(error: KafkaError, topic: str, own: str | None = None) -> HeadraceError:
+    """An error about a message: it passes, or its record is to blame, or a right is missing.
+
+    Args:
+        error: what Kafka says.
+        topic: where the message was to go.
+        own: the sink's own topic for its tenant; any other one was named by a row.
+    """
     message = f"topic {topic}: {error.str()}"
-    if kind_of(error) in _MENDED and not error.fatal():
+    kind = kind_of(error)
+    if kind in DENIED and not error.fatal():
+        if own is not None and topic != own:
+            return SinkRefused(message)
+        return TargetMissing(f"{message}; grant Write and Describe on it")
+    if kind in _REFUSED and not error.fatal():
         return SinkRefused(message)
-    # The producer's own time-outs and a fatal state end with a new try or a new producer.
+    # A topic that is gone was there when it was looked for, and is looked for again. The producer's
+    # own time-outs and a fatal state end with a new try or a new producer.
     return SinkUnavailable(message)
 
 

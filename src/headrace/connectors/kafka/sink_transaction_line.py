@@ -27,7 +27,7 @@ from confluent_kafka import (
 from headrace.connectors.kafka.clients import BROKEN, opened
 from headrace.connectors.kafka.faults import ErrorKind, kind_of
 from headrace.connectors.kafka.sink_line import TopicProducer
-from headrace.errors import SinkRefused
+from headrace.errors import TargetMissing
 from headrace.model.waves import planned_id
 
 #: a producer that is shut out says so at the highest level, though it is an ordinary thing here
@@ -70,7 +70,7 @@ class TransactionLine:
 
     Raises:
         ConfigError: librdkafka refuses the settings.
-        SinkRefused: a right is missing, or the time-out is more than the broker allows.
+        TargetMissing: a right is missing, or the time-out is more than the broker allows.
         OutcomeLost: the broker did not answer in time.
     """
 
@@ -94,7 +94,7 @@ class TransactionLine:
         """The marks of lanes (topic, partition) that have one; waits for open transactions.
 
         Raises:
-            SinkRefused: a right is missing.
+            TargetMissing: a right is missing.
             OutcomeLost: they cannot be had now.
         """
         try:
@@ -162,10 +162,10 @@ def _key(settings: Mapping[str, str]) -> tuple[int, tuple[tuple[str, str], ...]]
     return (os.getpid(), tuple(sorted(settings.items())))
 
 
-def as_error(error: KafkaError) -> SinkRefused | OutcomeLost:
+def as_error(error: KafkaError) -> TargetMissing | OutcomeLost:
     """What a failed call of a transactional producer means."""
     if kind_of(error) in _MUST_BE_MENDED:
-        return SinkRefused(
+        return TargetMissing(
             f"Kafka transaction: {error.str()}; see the rights and limits in docs/sinks.md"
         )
     return OutcomeLost(error.str())

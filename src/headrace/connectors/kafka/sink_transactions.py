@@ -49,6 +49,7 @@ from headrace.connectors.kafka.sink_line import MakeTopics, OnError
 from headrace.connectors.kafka.sink_messages import (
     MAX_BYTES_DEFAULT,
     Encode,
+    own_topic,
     sendable,
     translated,
 )
@@ -256,7 +257,8 @@ class KafkaTransactionWriter:
     ) -> None:
         for index, effect in effects.items():
             try:
-                line.sender.send(effect, self._topic, _noted(errors, index))
+                note = _noted(errors, index, own_topic(effect, self._topic))
+                line.sender.send(effect, self._topic, note)
             except BROKEN:
                 raise
             except Exception as error:
@@ -298,9 +300,9 @@ def _stay(move: Move) -> Move:
     return Move(move.lane, move.from_offset, move.from_offset, move.epoch)
 
 
-def _noted(errors: dict[int, HeadraceError], index: int) -> OnError:
+def _noted(errors: dict[int, HeadraceError], index: int, own: str) -> OnError:
     def note(error: KafkaError, topic: str) -> None:
-        errors.setdefault(index, translated(error, topic))
+        errors.setdefault(index, translated(error, topic, own))
 
     return note
 

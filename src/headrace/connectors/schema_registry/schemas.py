@@ -1,7 +1,8 @@
 """The schemas of one registry, as a Python worker knows them.
 
 Every record names its schema, and a registry is one small server. So what an id means is asked for
-once in a worker and kept. That leaves two troubles, and they must not be taken for one another:
+once in a worker and kept, up to a size. That leaves two troubles, and they must not be taken for
+one another:
 
 *Nobody answers.* Records of ids that are known go on; the others wait, and so do their lanes. The
 registry is not asked for every one of them: after a failure everybody waits for a moment, which
@@ -20,6 +21,7 @@ was fetched when the time was over is kept for the next try, as far as there is 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,12 +31,13 @@ from uuid import UUID
 
 from headrace.connectors.schema_registry.config import RegistryConfig, registry_config
 from headrace.connectors.schema_registry.exchange import MOST_BYTES, Exchange
-from headrace.connectors.schema_registry.kept_documents import KeptDocuments
+from headrace.connectors.schema_registry.kept import Kept
 from headrace.connectors.schema_registry.lookups import Lookups
 from headrace.connectors.schema_registry.missed import Missed
 from headrace.connectors.schema_registry.pauses import Pauses, RegistryAwayError
 from headrace.connectors.schema_registry.subjects import Subjects
 from headrace.connectors.schema_registry.texts import (
+    MOST_CHARACTERS,
     Document,
     NotFoundError,
     ReferencesError,
@@ -51,6 +54,11 @@ from headrace.ports import (
     SchemaId,
     WrittenSchema,
 )
+
+#: of all schemas that one knows by their ids
+MOST_KNOWN_BYTES = 64 * 1024**2
+#: of each, besides its texts
+_EACH_BYTES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +96,11 @@ class RegistrySchemas:
         self._shown = str(config)
         self._exchange = Exchange(config, most_bytes)
         self._lookups = Lookups(Pauses(clock))
-        self._known: dict[SchemaId, WrittenSchema] = {}
-        self._documents = KeptDocuments()
+        self._known: Kept[SchemaId, WrittenSchema] = Kept(MOST_KNOWN_BYTES, _bytes_of)
+        # Above what one schema may refer to.
+        self._documents: Kept[Referred, Document] = Kept(
+            2 * MOST_CHARACTERS, lambda document: len(document.text)
+        )
         self._missed: Missed[SchemaId] = Missed(clock)
         self._subjects = Subjects(self._exchange.ask, self._fetched_all, self._lookups, clock)
 
@@ -114,8 +125,9 @@ class RegistrySchemas:
 
     def _looked_up(self, id_: SchemaId, until_s: float) -> WrittenSchema:
         """In the thread of look-ups; what was found, and what was not, is kept."""
-        if id_ in self._known:  # by the look before, while it was asked for this one
-            return self._known[id_]
+        known = self._known.get(id_)
+        if known is not None:  # by the look before, while it was asked for this one
+            return known
         told = f"schema {id_} of the registry {self._shown}"
         try:
             found = self._fetched(id_, until_s)
@@ -129,7 +141,7 @@ class RegistrySchemas:
         except ReferencesError as error:
             raise self._missed.unusable(id_, f"{told}: {error}") from error
         self._missed.forget(id_)
-        self._known[id_] = found
+        self._known.put(id_, found)
         return found
 
     def _fetched(self, id_: SchemaId, until_s: float) -> WrittenSchema:
@@ -160,3 +172,9 @@ class RegistrySchemas:
             document = Document.of(self._found(f"{place}?deleted=true", until_s))
             self._documents.put(referred, document)
         return document
+
+
+def _bytes_of(schema: WrittenSchema) -> int:
+    """What a schema takes in memory."""
+    texts = [schema.text, *(text for pair in schema.references for text in pair)]
+    return _EACH_BYTES + sum(map(sys.getsizeof, texts))

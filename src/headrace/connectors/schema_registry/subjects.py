@@ -28,6 +28,11 @@ _LATEST_S = 60.0
 _REFUSED_S = 10.0
 
 
+#: versions have 32 bits
+_MOST_VERSION = 2**31 - 1
+_AS_DESCRIPTOR = "?format=serialized"
+
+
 class _Key(NamedTuple):
     subject: str
     schema: WrittenSchema
@@ -107,18 +112,30 @@ class Subjects:
 
     def version(self, subject: str, number: int | None) -> RegisteredSchema:
         """As ``headrace.ports.NumberedSchemas`` has it."""
+        if number is not None and number > _MOST_VERSION:
+            # Of what is no number of theirs registries say that they cannot read it.
+            raise TargetMissing(f"subject {subject} has no {_told(number)}: none is so large")
         until_s = time.monotonic() + LOOKUP_S
         answer = self._ask(_place(subject, number), until_s)
         if answer.status != 200:
             said = f" ({answer.message})" if answer.message else ""
             raise TargetMissing(f"subject {subject} has no {_told(number)}{said}")
+        if answer.body.get("schemaType") == SchemaKind.PROTOBUF:
+            answer = self._described(subject, number, answer, until_s)
         return self._whole(subject, number, answer, until_s)
+
+    def _described(
+        self, subject: str, number: int | None, answer: Answer, until_s: float
+    ) -> Answer:
+        """With its descriptor, where it has one: a text needs a compiler."""
+        described = self._ask(f"{_place(subject, number)}{_AS_DESCRIPTOR}", until_s)
+        return described if described.status == 200 else answer
 
     def _latest(self, key: _Key, until_s: float) -> RegisteredSchema:
         place = _place(key.subject, None)
         if key.schema.kind is SchemaKind.PROTOBUF:
             # Whoever writes by it looks at its fields, and a text needs a compiler for that.
-            place += "?format=serialized"
+            place += _AS_DESCRIPTOR
         answer = self._ask(place, until_s)
         if answer.status != 200:
             raise TargetMissing(_refusal(key, answer))

@@ -16,7 +16,7 @@ import decimal
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.errors import ConfigError
@@ -125,18 +125,28 @@ def _whole(bits: int) -> Put:
 
 
 def _real(name: str) -> Put:
-    pack, expected = struct.Struct("<f" if name == "float" else "<d").pack, f"a {name}"
-    bits = _BITS[name]
+    pack, real = struct.Struct("<f" if name == "float" else "<d").pack, real_of(name)
 
     def put(value: Any, out: Payload) -> None:
+        out += pack(real(value))
+
+    return put
+
+
+def real_of(name: str) -> Callable[[Any], float]:
+    """What a number of JSON is as a ``float`` or ``double``; ``Misfit``: it would be another."""
+    bits = _BITS[name]
+
+    def real(value: Any) -> float:
         if type(value) not in NUMBERS:
             raise unlike("a number", value)
         made = value if type(value) is float else _float_of(value)
         if made is None or (bits == 32 and not _fits_single(made, value)):
-            raise Misfit(f"{expected} of {bits} bits does not hold this number as it is written")
-        out += pack(made)
+            told = f"a {name} of {bits} bits does not hold this number as it is written"
+            raise Misfit(told)
+        return float(made)
 
-    return put
+    return real
 
 
 def _float_of(value: int | decimal.Decimal) -> float | None:

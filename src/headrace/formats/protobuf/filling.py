@@ -23,7 +23,8 @@ from headrace.formats.protobuf.columns import SECONDS, TIMES, WRAPPERS, is_map, 
 
 #: a value of Python as the library takes it
 Put = Callable[[Any], Any]
-_INTEGERS: dict[int, tuple[int, int]] = {
+#: least and most of each kind
+INTEGERS: dict[int, tuple[int, int]] = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
     FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
     FieldDescriptor.CPPTYPE_UINT32: (0, 2**32 - 1),
@@ -114,8 +115,8 @@ def _one(field: Any) -> Put:
     """For a single value."""
     if field.message_type is not None:
         return _message(field.message_type)
-    if field.cpp_type in _INTEGERS:
-        least, most = _INTEGERS[field.cpp_type]
+    if field.cpp_type in INTEGERS:
+        least, most = INTEGERS[field.cpp_type]
         return lambda value: value if least <= value <= most else _refuse("it has more bits")
     if field.cpp_type == FieldDescriptor.CPPTYPE_FLOAT:
         return _as_float
@@ -168,7 +169,7 @@ def _enum(enum: Any) -> Put:
             return int(numbers[value])
         # As such a number is read that has no name; where none may be, nobody would read it.
         number = int(value) if value.removeprefix("-").isdecimal() and len(value) < 12 else None
-        least, most = _INTEGERS[FieldDescriptor.CPPTYPE_INT32]
+        least, most = INTEGERS[FieldDescriptor.CPPTYPE_INT32]
         is_exact = number is not None and str(number) == value and least <= number <= most
         if number is None or not is_exact or enum.is_closed or number in numbers.values():
             raise NoPlace(f"it is no name of {enum.name}")

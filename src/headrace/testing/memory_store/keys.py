@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.errors import ConfigError, UnknownName, no_tenant, tenant_removed
-from headrace.model.credentials import Change, Key
+from headrace.errors import ConfigError, UnknownName, last_key, no_tenant, tenant_removed
+from headrace.model.credentials import Change, Key, Role, is_last
 from headrace.model.streams import State
 from headrace.testing.memory_store.data import Data
 
@@ -46,10 +46,12 @@ class MemoryKeys:
             if key.expires_at_s is None or key.expires_at_s > at_s:
                 self._data.keys[prefix] = replace(key, expires_at_s=at_s)
 
-    def revoke(self, prefix: str, at_s: float) -> None:
-        """End a key at once; one that was revoked stays as it is."""
+    def revoke(self, prefix: str, at_s: float, *, spare: Role | None = None) -> None:
+        """End a key at once, but not the last one of a role that is to be spared."""
         with self._data.lock:
             key = self._known(prefix)
+            if spare is not None and is_last(key, self._data.keys.values(), spare, at_s):
+                raise last_key(spare)
             if key.revoked_at_s is None:
                 self._data.keys[prefix] = replace(key, revoked_at_s=at_s)
 

@@ -106,6 +106,7 @@ class MemorySchemaSubjects:
         value: str | None,
         *,
         only_if_empty: bool = False,
+        rooms: Sequence[Room] = (),
     ) -> bool:
         """Set, or take back with None, what holds for a subject; None: for all subjects."""
         there = self._kept.versions.values()
@@ -113,6 +114,8 @@ class MemorySchemaSubjects:
             not found.deleted and subject in (None, found.subject) for found in there
         ):
             return False
+        if subject is not None and value is not None:
+            self._refuse_settings(subject, rooms)
         self._kept.settings.pop((subject, setting), None)
         if value is not None:
             self._kept.settings[subject, setting] = value
@@ -164,9 +167,9 @@ class MemorySchemaSubjects:
         ]
 
     @alone
-    def versions_of(self, id_: int) -> list[SubjectVersion]:
+    def versions_of(self, id_: int, topics: Collection[str] | None = None) -> list[SubjectVersion]:
         """The versions that have a schema, by name and version, softly deleted ones too."""
-        return [version for version in self.versions() if version.id == id_]
+        return [version for version in self.versions("", topics) if version.id == id_]
 
     @alone
     def referring(self, subject: str, version: int) -> list[int]:
@@ -183,6 +186,12 @@ class MemorySchemaSubjects:
             kept = (self._kept.schemas[id_] for id_ in ids)
             held = sum(size_of(schema.text, schema.references) for schema in kept)
             room.refuse(len(ids) + 1, held + new.size)
+
+    def _refuse_settings(self, subject: str, rooms: Sequence[Room]) -> None:
+        names = {name for name, _ in self._kept.settings if name is not None}
+        for room in rooms:
+            if subject not in names:
+                room.refuse_settings(sum(room.counts(name, subject) for name in names) + 1)
 
     def _referring(self, subject: str, version: int, leaving: Sequence[int] | None) -> list[int]:
         """Those of versions that are not deleted; with ``leaving``, of all that do not leave."""

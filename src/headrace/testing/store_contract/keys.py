@@ -10,6 +10,7 @@ tenant.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -85,6 +86,37 @@ class TestKeys:
         revoked = store.keys.find("0peratr1")
         assert revoked == replace(OPERATOR, revoked_at_s=30.0)
         assert store.keys.every() == [revoked]
+
+    def test_the_last_of_a_role_is_spared_if_asked(self, store: Store) -> None:
+        other, expired = (replace(OPERATOR, prefix=f"0peratr{number}") for number in (2, 3))
+        for key in (OPERATOR, other, replace(expired, expires_at_s=25.0)):
+            store.keys.add(key)
+        store.keys.revoke("0peratr2", 30.0, spare=Role.OPERATOR)
+        with pytest.raises(ConfigError, match="the last key of an operator that works"):
+            store.keys.revoke("0peratr1", 30.0, spare=Role.OPERATOR)
+        # those that do not work are nobody's last
+        for prefix in ("0peratr2", "0peratr3"):
+            store.keys.revoke(prefix, 30.0, spare=Role.OPERATOR)
+        store.keys.revoke("0peratr1", 30.0, spare=Role.VIEWER)
+        assert not any(key.works(30.0) for key in store.keys.every())
+
+    def test_of_the_last_two_that_are_revoked_at_once_one_is_spared(self, store: Store) -> None:
+        for attempt in range(5):
+            prefixes = [f"0per{attempt}at{number}" for number in range(4)]
+            for prefix in prefixes:
+                store.keys.add(replace(OPERATOR, prefix=prefix))
+
+            def revoke(prefix: str) -> bool:
+                try:
+                    store.keys.revoke(prefix, 30.0, spare=Role.OPERATOR)
+                except ConfigError:
+                    return False
+                return True
+
+            with ThreadPoolExecutor(len(prefixes)) as threads:
+                assert sorted(threads.map(revoke, prefixes)) == [False, True, True, True]
+            (left,) = (key.prefix for key in store.keys.every() if key.works(30.0))
+            store.keys.revoke(left, 30.0)
 
     def test_a_key_that_is_not_there_is_told(self, store: Store) -> None:
         for end in (store.keys.expire, store.keys.revoke):

@@ -80,6 +80,10 @@ class TestSchemaSubjects:
         assert put(ours, "b", new("two")) == ("b", 1, first.id + 1, False)
         assert put(ours, "b", new("one")) == ("b", 2, first.id, False)
         assert ours.versions_of(first.id) == [("a", 1, 1, False), ("b", 2, 1, False)]
+        put(ours, "b-key", new("one"))
+        topics = [*(str(number) for number in range(500)), "b"]
+        assert ours.versions_of(first.id, topics) == [("b-key", 1, 1, False)]
+        assert ours.versions_of(first.id, []) == []
 
     def test_what_is_not_as_it_was_seen_is_not_done(self, store: Store) -> None:
         ours = store.schema_subjects
@@ -327,6 +331,24 @@ class TestSchemaSubjects:
         assert made is not None
         with pytest.raises(SchemasFull):
             ours.register(ours.seen("a-value"), new("s" * 8), None, [own])
+
+    def test_of_so_many_subjects_anything_is_set_as_a_room_has_versions(self, store: Store) -> None:
+        ours = store.schema_subjects
+        rooms = [Room("tenant", "acme", 9, 2, frozenset({"acme.a", "acme.b"}))]
+        ours.set_for(None, COMPATIBILITY, "NONE")
+        ours.set_for("bolt.a-value", COMPATIBILITY, "NONE")
+        ours.set_for("acme.a-b-value", COMPATIBILITY, "NONE")
+        for subject in ("acme.a-value", "acme.b-key"):
+            for setting in (COMPATIBILITY, MODE):
+                assert ours.set_for(subject, setting, "FULL", rooms=rooms)
+        with pytest.raises(SchemasFull, match="settings of 2 subjects"):
+            ours.set_for("acme.a-key", COMPATIBILITY, "FULL", rooms=rooms)
+        assert ours.seen("acme.a-key").compatibility is None
+        assert ours.set_for("acme.a-key", COMPATIBILITY, None, rooms=rooms)
+        assert ours.set_for("acme.a-value", COMPATIBILITY, "NONE", rooms=rooms)
+        for setting in (COMPATIBILITY, MODE):
+            assert ours.set_for("acme.b-key", setting, None, rooms=rooms)
+        assert ours.set_for("acme.a-key", COMPATIBILITY, "FULL", rooms=rooms)
 
     def test_of_two_who_take_the_last_room_at_once_one_has_it(
         self, store: Store, open_again: Callable[[], Store]

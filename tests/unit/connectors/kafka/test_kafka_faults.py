@@ -144,15 +144,15 @@ OTHERS = (
 JUDGED = {
     "_AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM "
     "ILLEGAL_SASL_STATE": "ConfigError ConfigError ConfigError . . ConfigError . ConfigError",
-    "TOPIC_AUTHORIZATION_FAILED": "ConfigError ConfigError ConfigError SinkRefused ConfigError "
-    "ConfigError . ConfigError",
-    "CLUSTER_AUTHORIZATION_FAILED": "ConfigError . ConfigError SinkRefused ConfigError "
-    "ConfigError SinkRefused ConfigError",
-    "GROUP_AUTHORIZATION_FAILED": ". . . . . ConfigError SinkRefused ConfigError",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": ". . . . . ConfigError SinkRefused .",
-    "INVALID_TRANSACTION_TIMEOUT": ". . . . . . SinkRefused .",
-    "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION": ". TopicMissing . SinkRefused "
-    "TopicMissing TopicMissing . .",
+    "TOPIC_AUTHORIZATION_FAILED": "ConfigError ConfigError ConfigError TargetMissing "
+    "ConfigError ConfigError . ConfigError",
+    "CLUSTER_AUTHORIZATION_FAILED": "ConfigError . ConfigError TargetMissing ConfigError "
+    "ConfigError TargetMissing ConfigError",
+    "GROUP_AUTHORIZATION_FAILED": ". . . . . ConfigError TargetMissing ConfigError",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": ". . . . . ConfigError TargetMissing .",
+    "INVALID_TRANSACTION_TIMEOUT": ". . . . . . TargetMissing .",
+    "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION": ". TopicMissing . . TopicMissing "
+    "TopicMissing . .",
     "TOPIC_EXCEPTION": ". TopicMissing . SinkRefused . . . .",
     "OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET": ". OffsetOutOfRange . . . . . .",
     "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE": ". . ConfigError SinkRefused SinkRefused "

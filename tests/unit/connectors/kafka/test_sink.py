@@ -44,17 +44,15 @@ def test_a_topic_with_other_braces_is_refused_when_it_is_named(topic):
         KafkaTopic(topic)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError._UNKNOWN_TOPIC,
-    ],
-)
-def test_what_a_person_must_mend_is_a_refusal(code):
-    assert isinstance(sink_messages.translated(KafkaError(code), "t"), SinkRefused)
+def test_a_record_is_to_blame_for_what_it_is_and_for_the_topic_that_it_names():
+    def code(error, topic="t"):
+        return type(sink_messages.translated(KafkaError(error), topic, "t")).__name__
+
+    assert code(KafkaError.MSG_SIZE_TOO_LARGE) == "SinkRefused"
+    assert code(KafkaError.TOPIC_AUTHORIZATION_FAILED, "named by a row") == "SinkRefused"
+    # a right that is taken away is no record's fault
+    assert code(KafkaError.TOPIC_AUTHORIZATION_FAILED) == "TargetMissing"
+    assert code(KafkaError.CLUSTER_AUTHORIZATION_FAILED) == "TargetMissing"
 
 
 @pytest.mark.parametrize(
@@ -65,6 +63,10 @@ def test_what_a_person_must_mend_is_a_refusal(code):
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError._PURGE_QUEUE,
+        # it was there a moment ago, and is looked for again
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
     ],
 )
 def test_what_passes_by_itself_is_temporary(code):
@@ -151,7 +153,7 @@ def test_a_forked_child_does_not_use_its_parents_producer(monkeypatch):
 
 def test_a_producer_is_forgotten_after_a_fatal_error():
     line = sink._line(_INSIDE)
-    note = sink._noted({}, 0, line)
+    note = sink._noted({}, 0, line, own="t")
     note(KafkaError(KafkaError._MSG_TIMED_OUT), "t")
     assert sink._line(_INSIDE) is line
     note(KafkaError(KafkaError._FATAL, "fenced", fatal=True), "t")

@@ -364,7 +364,7 @@ def test_an_abort_that_fails_costs_the_producer_and_another_try(broker, write):
 @pytest.mark.parametrize("call", ["take", "marks", "offsets"])
 def test_a_missing_right_is_for_a_person_to_mend(broker, write, call):
     broker.errors = [(call, NO_RIGHT)]
-    assert write(effect("acme", "a")) == ["SinkRefused"]
+    assert write(effect("acme", "a")) == ["TargetMissing"]
     assert broker.committed == []
 
 

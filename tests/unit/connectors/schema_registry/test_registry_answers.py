@@ -18,7 +18,7 @@ from replaying import (
     hangs,
 )
 
-from headrace.connectors.schema_registry import RegistrySchemas, lookups, registry_config
+from headrace.connectors.schema_registry import RegistrySchemas, lookups, registry_config, schemas
 from headrace.errors import RegistryUnavailable, SchemaUnknown, TargetMissing
 from headrace.ports import RegisteredSchema, Registering, SchemaKind, WrittenSchema
 
@@ -312,3 +312,14 @@ def test_only_a_404_makes_a_schema_unknown_however_long_another_refusal_lasts(se
     for _ in range(100):
         assert isinstance(registry.trouble(), RegistryUnavailable)
         registry.now_s += 60.0
+
+
+def test_schemas_are_known_up_to_a_size_and_the_others_are_asked_for_again(server, monkeypatch):
+    monkeypatch.setattr(schemas, "MOST_KNOWN_BYTES", 3_500)
+    registry, large = Registry(server.url), '"int"'.ljust(1_000)
+    server.says = {f"/schemas/ids/{id_}": {"schema": large} for id_ in (1, 2, 3)}
+    for id_ in (1, 2, 1, 3, 1):
+        assert registry.client.schema(id_).text == large
+    assert server.paths() == [f"/schemas/ids/{id_}" for id_ in (1, 2, 3)]
+    registry.client.schema(2)
+    assert server.paths()[3:] == ["/schemas/ids/2"]

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.connectors.schema_registry import texts
-from headrace.connectors.schema_registry.kept_documents import KeptDocuments
+from headrace.connectors.schema_registry.kept import Kept
 from headrace.connectors.schema_registry.texts import (
     Document,
     ReferencesError,
@@ -65,7 +65,7 @@ def test_more_characters_than_anybody_means_to_are_refused(monkeypatch):
 
 
 def test_texts_that_were_not_asked_for_longest_make_room_for_others():
-    kept = KeptDocuments(most_characters=25)
+    kept = Kept(25, lambda found: len(found.text))
     for number in range(1_000):
         kept.put(Referred("s", number), document(text="x" * 10))
         assert kept.get(Referred("s", 0)) is not None
@@ -74,6 +74,15 @@ def test_texts_that_were_not_asked_for_longest_make_room_for_others():
 
 
 def test_a_text_that_is_larger_than_the_room_is_not_kept():
-    kept = KeptDocuments(most_characters=25)
+    kept = Kept(25, lambda found: len(found.text))
     kept.put(Referred("s", 1), document(text="x" * 26))
     assert kept.get(Referred("s", 1)) is None
+
+
+def test_what_is_kept_again_counts_once():
+    kept = Kept(25, lambda found: len(found.text))
+    for _ in range(5):
+        kept.put(Referred("s", 1), document(text="x" * 10))
+    kept.put(Referred("s", 2), document(text="x" * 15))
+    assert kept.get(Referred("s", 1)) is not None
+    assert kept.get(Referred("s", 2)) is not None

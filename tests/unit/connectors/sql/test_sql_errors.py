@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from headrace.connectors.sql.errors import translated
-from headrace.errors import SinkRefused, SinkUnavailable
+from headrace.errors import SinkRefused, SinkUnavailable, TargetMissing
 
 
 class Coded(Exception):
@@ -42,11 +42,26 @@ def test_a_busy_full_or_stopped_database_is_temporary(codes):
         {"sqlite_errorcode": sqlite3.SQLITE_CONSTRAINT_NOTNULL},
         {"sqlite_errorcode": sqlite3.SQLITE_ERROR},
         {"sqlstate": "23505"},
-        {"sqlstate": "42P01"},
     ],
 )
-def test_a_refused_row_or_a_missing_table_is_permanent(codes):
+def test_a_refused_row_is_permanent(codes):
     assert isinstance(translated(_wrapped(Coded("x", **codes)), "table a"), SinkRefused)
+
+
+@pytest.mark.parametrize(
+    ("said", "codes"),
+    [
+        ("no such table: a", {"sqlite_errorcode": sqlite3.SQLITE_ERROR}),
+        ("table a has no column named b", {"sqlite_errorcode": sqlite3.SQLITE_ERROR}),
+        ("x", {"sqlite_errorcode": sqlite3.SQLITE_READONLY_DBMOVED}),
+        ("x", {"sqlstate": "42P01"}),
+        ("x", {"sqlstate": "42501"}),
+        ("x", {"sqlstate": "42804"}),
+        ("x", {"sqlstate": "28P01"}),
+    ],
+)
+def test_for_a_table_that_is_gone_or_may_not_be_written_to_no_record_is_to_blame(said, codes):
+    assert isinstance(translated(_wrapped(Coded(said, **codes)), "table a"), TargetMissing)
 
 
 def test_an_operational_error_without_a_code_is_a_lost_connection():

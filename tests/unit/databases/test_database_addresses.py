@@ -1,9 +1,9 @@
-"""Reading a store's URL."""
+"""Reading a database's URL."""
 
 import pytest
 
+from headrace.databases.addresses import parse
 from headrace.errors import ConfigError
-from headrace.store.addresses import parse
 
 SECRET = "s3cret"
 

@@ -1,6 +1,6 @@
 """From the text a user gives to the address of a database, without showing the password.
 
-A store's URL holds a password, and URLs are easily shown: in a log, a ``repr``, an error. So the
+A database's URL holds a password, and URLs are easily shown: in a log, a ``repr``, an error. So the
 URL is read here once, and everything shown to people is ``Address.shown``, which is built from
 host, port and name alone; hiding what looks like a password would miss one in the query part.
 
@@ -23,7 +23,7 @@ _EXAMPLES = "sqlite:////var/lib/headrace/store.db or postgresql://user:password@
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a store is."""
+    """Where a database is."""
 
     url: URL = field(repr=False)
     #: safe to show to anybody
@@ -43,8 +43,12 @@ class Address:
         return text
 
 
-def parse(url: str) -> Address:
+def parse(url: str, whose: str = "the store") -> Address:
     """Read a SQLAlchemy URL of a SQLite file or a PostgreSQL database.
+
+    Args:
+        url: the text.
+        whose: what the messages call the database.
 
     Raises:
         ConfigError: it is neither; the message does not repeat the URL.
@@ -53,30 +57,30 @@ def parse(url: str) -> Address:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         # The cause would quote the URL, password and all.
-        raise ConfigError(f"the store's URL cannot be read; write it as {_EXAMPLES}") from None
+        raise ConfigError(f"{whose}'s URL cannot be read; write it as {_EXAMPLES}") from None
     if parsed.drivername in _SQLITE:
-        return _sqlite(parsed)
+        return _sqlite(parsed, whose)
     if parsed.drivername in _POSTGRESQL:
-        return _postgresql(parsed)
+        return _postgresql(parsed, whose)
     raise ConfigError(
-        f"a store of kind {parsed.drivername} is not known; write its URL as {_EXAMPLES}"
+        f"{whose} is of kind {parsed.drivername}, which is not known; write its URL as {_EXAMPLES}"
     )
 
 
-def _sqlite(url: URL) -> Address:
+def _sqlite(url: URL, whose: str) -> Address:
     if not url.database or url.database == ":memory:":
         raise ConfigError(
-            "a store in memory would be another one for every process; "
+            f"{whose} in memory would be another one for every process; "
             "name a file, such as sqlite:////var/lib/headrace/store.db"
         )
     return Address(url.set(drivername="sqlite+pysqlite"), f"sqlite:///{url.database}")
 
 
-def _postgresql(url: URL) -> Address:
+def _postgresql(url: URL, whose: str) -> Address:
     # An unescaped "@" in a password ends up in what looks like the host, and would be shown.
     if "@" in (url.host or ""):
         raise ConfigError(
-            "the store's URL has more than one @; write special characters of the password "
+            f"{whose}'s URL has more than one @; write special characters of the password "
             "percent-encoded (@ is %40, / is %2F)"
         )
     host = url.host or "localhost"

@@ -1,0 +1,128 @@
+"""How far each lane has come in a database that is not the store: a row for each lane.
+
+It is locked before anything is written for the lane, and written with it. PostgreSQL does all lanes
+of a group in one statement, in the order of their keys, so that two groups wait for each other and
+never lock each other out; SQLite has one writer a file, and a statement costs nothing.
+
+What a row means for whom is decided in `elsewhere.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text
+
+from headrace.model.waves import planned_id
+
+MARKS = Table(
+    "headrace_written",
+    MetaData(),
+    #: whose lanes: of which store
+    Column("installation", Text, primary_key=True),
+    Column("use_case", Text, primary_key=True),
+    Column("tenant", Text, primary_key=True),
+    Column("lane", Text, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("wave", Text, nullable=False),
+    Column("from_offset", BigInteger, nullable=False),
+    Column("reached", BigInteger, nullable=False),
+)
+
+_TAKE_ONE = """
+SELECT epoch, wave, from_offset, reached FROM headrace_written
+WHERE installation = ? AND use_case = ? AND tenant = ? AND lane = ?
+"""
+_LEAVE_ONE = """
+INSERT INTO headrace_written
+    (installation, use_case, tenant, lane, epoch, wave, from_offset, reached)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (installation, use_case, tenant, lane) DO UPDATE SET
+    epoch = excluded.epoch, wave = excluded.wave,
+    from_offset = excluded.from_offset, reached = excluded.reached
+"""
+_TAKE_ALL = """
+SELECT m.installation, m.use_case, m.tenant, m.lane, m.epoch, m.wave, m.from_offset, m.reached
+FROM headrace_written m JOIN unnest(%s::text[], %s::text[], %s::text[], %s::text[])
+    AS l (installation, use_case, tenant, lane)
+    USING (installation, use_case, tenant, lane)
+ORDER BY m.installation, m.use_case, m.tenant, m.lane
+FOR UPDATE OF m
+"""
+# A row that is there can be locked, also by whoever comes first.
+_MAKE_ALL = """
+INSERT INTO headrace_written
+    (installation, use_case, tenant, lane, epoch, wave, from_offset, reached)
+SELECT installation, use_case, tenant, lane, 0, '', 0, 0
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
+    AS l (installation, use_case, tenant, lane)
+ORDER BY installation, use_case, tenant, lane
+ON CONFLICT DO NOTHING
+"""
+_LEAVE_ALL = """
+UPDATE headrace_written m SET
+    epoch = l.epoch, wave = l.wave, from_offset = l.from_offset, reached = l.reached
+FROM unnest(
+    %s::text[], %s::text[], %s::text[], %s::text[],
+    %s::bigint[], %s::text[], %s::bigint[], %s::bigint[]
+) AS l (installation, use_case, tenant, lane, epoch, wave, from_offset, reached)
+WHERE m.installation = l.installation AND m.use_case = l.use_case
+  AND m.tenant = l.tenant AND m.lane = l.lane
+"""
+
+
+class LaneKey(NamedTuple):
+    """A lane, as it is known in a database that several installations may write to."""
+
+    installation: str
+    use_case: str
+    tenant: str
+    lane: str
+
+
+class Mark(NamedTuple):
+    """The last that was written for a lane: of which wave, from where to where, by whom."""
+
+    epoch: int
+    wave_id: str
+    from_offset: int
+    reached: int
+
+    def is_of(self, wave_id: str) -> bool:
+        """Whether the wave, or another part of the same one, has left it.
+
+        A lane is once in a wave that was planned, whatever this was divided into since.
+        """
+        return planned_id(wave_id) == planned_id(self.wave_id)
+
+
+def take(connection: Connection, lanes: Collection[LaneKey]) -> dict[LaneKey, Mark]:
+    """Lock the rows of lanes until the transaction ends, and read them."""
+    if not lanes:
+        return {}
+    if connection.dialect.name == "sqlite":
+        # The transaction began as a writer, so the whole file is locked.
+        found = {lane: connection.exec_driver_sql(_TAKE_ONE, lane).first() for lane in lanes}
+        return {lane: Mark(*row) for lane, row in found.items() if row is not None}
+    columns = _columns(lanes)
+    rows = connection.exec_driver_sql(_TAKE_ALL, columns).all()
+    if len(rows) < len(lanes):
+        connection.exec_driver_sql(_MAKE_ALL, columns)
+        rows = connection.exec_driver_sql(_TAKE_ALL, columns).all()
+    return {LaneKey(*row[:4]): Mark(*row[4:]) for row in rows}
+
+
+def leave(connection: Connection, marks: Mapping[LaneKey, Mark]) -> None:
+    """Write the rows of lanes, all of which were taken."""
+    if not marks:
+        return
+    rows = [(*lane, *mark) for lane, mark in marks.items()]
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(_LEAVE_ONE, rows)
+    else:
+        connection.exec_driver_sql(_LEAVE_ALL, _columns(rows))
+
+
+def _columns(rows: Collection[tuple[object, ...]]) -> tuple[list[object], ...]:
+    return tuple(list(column) for column in zip(*rows, strict=True))

@@ -1,0 +1,142 @@
+"""One database, opened with the settings that exactness needs.
+
+Both databases come with habits that are wrong here. SQLite begins a transaction as a reader and
+may fail half-way when it wants to write, forgets foreign keys, and leaves out an fsync; so every
+write begins with ``BEGIN IMMEDIATE``, waits its turn, and is on the disk when it returns.
+PostgreSQL waits for a lock for ever, lets a statement run for ever, and waits as long for a client
+that vanished inside a transaction; and a client waits for ever for a machine that is gone. So all
+these waits end.
+
+What an error means is not said here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+
+from headrace.databases.addresses import Address
+from headrace.errors import ConfigError
+
+#: how long a client may sleep inside a transaction before PostgreSQL ends it
+_IDLE_WAIT_S = 60.0
+_CONNECT_WAIT_S = 10
+#: how a machine that is gone is found out: asked after so long without a word, so often in all
+_KEEPALIVES = {
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 35_000,
+}
+_WRITES = "headrace_writes"
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long is waited for others."""
+
+    #: a writer for another one
+    lock_s: float = 30.0
+    #: one statement of PostgreSQL; longer than the wait for a lock, which has the better message
+    statement_s: float = 60.0
+
+
+def engine_of(address: Address, waits: Waits, whose: str = "store") -> Engine:
+    """A pool of connections; nothing is contacted before the first transaction.
+
+    Raises:
+        ConfigError: the folder of a SQLite file cannot be made.
+    """
+    if address.is_sqlite:
+        _make_file(address, whose)
+        return _sqlite_engine(address, waits)
+    return _postgresql_engine(address, waits)
+
+
+def writer_of(engine: Engine) -> Engine:
+    """The same, for transactions that write."""
+    return engine.execution_options(**{_WRITES: True})
+
+
+def _sqlite_engine(address: Address, waits: Waits) -> Engine:
+    engine = create_engine(
+        address.url, connect_args={"timeout": waits.lock_s}, hide_parameters=True
+    )
+
+    @event.listens_for(engine, "connect")
+    def settle(connection: Any, _record: Any) -> None:
+        # The driver's own, late and deferred BEGIN would undo the one below.
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITES)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _make_file(address: Address, whose: str) -> None:
+    path = Path(address.url.database or "")
+    if str(path).startswith("file:"):
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Failed records are kept in it, so it is its owner's alone; SQLite copies the mode. One
+        # that is there is let be: to close a descriptor of it would drop this process's locks.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o600))
+    except FileExistsError as exc:
+        if not path.is_file():
+            raise _no_place(address, os.strerror(errno.EISDIR), whose) from exc
+    except OSError as exc:
+        raise _no_place(address, exc.strerror, whose) from exc
+
+
+def _no_place(address: Address, why: str | None, whose: str) -> ConfigError:
+    return ConfigError(
+        f"{whose} {address.shown}: the file cannot be made ({why}); "
+        "name a place that this user may write to"
+    )
+
+
+def _postgresql_engine(address: Address, waits: Waits) -> Engine:
+    engine = create_engine(
+        address.url,
+        connect_args={
+            "connect_timeout": _CONNECT_WAIT_S,
+            "application_name": "headrace",
+            **_KEEPALIVES,
+        },
+        # A restarted server is met here, not in the middle of a commit.
+        pool_pre_ping=True,
+        hide_parameters=True,
+    )
+    # For the transaction alone: a pooler such as PgBouncer may give the session to another.
+    reads = _limits({"statement_timeout": waits.statement_s})
+    writes = _limits(
+        {
+            "statement_timeout": waits.statement_s,
+            "lock_timeout": waits.lock_s,
+            "idle_in_transaction_session_timeout": _IDLE_WAIT_S,
+        }
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        is_writer = connection.get_execution_options().get(_WRITES)
+        connection.exec_driver_sql(writes if is_writer else reads)
+
+    return engine
+
+
+def _limits(seconds: Mapping[str, float]) -> str:
+    calls = (f"set_config('{name}', '{limit * 1000:.0f}', true)" for name, limit in seconds.items())
+    return f"SELECT {', '.join(calls)}"

@@ -1,0 +1,84 @@
+"""JSON Schemas that one writes by: what they take.
+
+Numbers are judged with all of their digits, and so are those of the schema: as a double, a decimal
+just above a ``maximum`` would be that.
+
+A pattern is matched in linear time, and one that cannot be is refused. Nothing is fetched: what a
+schema refers to is in it, or is told with it by the registry.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from headrace.errors import ConfigError, shortened
+from headrace.formats.json_keywords import KEYWORDS
+from headrace.ports import SchemaKind, WrittenSchema
+
+_MOST_TOLD = 200
+
+
+def _exact(number: str) -> Decimal | float:
+    """A number with all of its digits, unless it is too large or too small for any double."""
+    rounded = float(number)
+    return Decimal(number) if rounded and math.isfinite(rounded) else rounded
+
+
+def _said(number: str) -> Decimal | float:
+    """A number of a schema; one without a part is an integer: beside 1.0 all would be doubles."""
+    exact = _exact(number)
+    return int(exact) if math.isfinite(exact) and exact == int(exact) else exact
+
+
+#: a JSON text with all digits of its numbers, as a judge looks at it
+exactly = msgspec.json.Decoder(float_hook=_exact).decode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonJudge:
+    """A schema that one writes by."""
+
+    tree: Mapping[str, Any]
+    #: what it refers to, by name
+    others: Mapping[str, Any]
+    validator: jsonschema_rs.Validator
+
+
+@lru_cache(maxsize=256)
+def judge_of(schema: WrittenSchema) -> JsonJudge:
+    """What is written by a schema.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if schema.kind is not SchemaKind.JSON:
+        raise ConfigError(f"it is {schema.kind}, and JSON is written")
+    try:
+        tree = json.loads(schema.text, parse_float=_said)
+        others = [(name, json.loads(text, parse_float=_said)) for name, text in schema.references]
+    except (ValueError, RecursionError):
+        raise ConfigError("a JSON Schema is no JSON") from None
+    if not isinstance(tree, dict):
+        raise ConfigError("a JSON Schema that one writes by is an object")
+    try:
+        validator = jsonschema_rs.validator_for(
+            tree,
+            registry=jsonschema_rs.Registry(others),
+            offline=True,
+            pattern_options=jsonschema_rs.RegexOptions(),
+            validate_formats=False,
+            keywords=dict(KEYWORDS),
+        )
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        words = shortened(str(getattr(error, "message", error)), _MOST_TOLD)
+        raise ConfigError(f"this is no JSON Schema that one can write by: {words}") from error
+    return JsonJudge(tree, dict(others), validator)

@@ -1,0 +1,57 @@
+"""A server that sinks know by its name: where it is, and who one is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, Field, SecretStr, model_validator
+
+from headrace.ports import Server
+from headrace.settings.fields import STRICT, refuse_unset
+
+#: as sinks say it, and messages show it
+ConnectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+
+
+class ConnectionSettings(BaseModel):
+    """One of ``connections``; of a value and a file that holds it, the file is taken."""
+
+    model_config = STRICT
+
+    #: such as postgresql://db/history
+    url: SecretStr | None = None
+    #: file that holds it
+    url_file: Path | None = None
+    #: where they do not stand in the URL
+    user: SecretStr | None = None
+    user_file: Path | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _has_an_address(self) -> ConnectionSettings:
+        if self.url is None and self.url_file is None:
+            raise ValueError("say where it is: url, or url_file")
+        return self
+
+    def server(self, name: str, read: Callable[[Path], str]) -> Server:
+        """What was said, with what stands in files.
+
+        Args:
+            name: of the connection, for messages.
+            read: gives what is in a file.
+
+        Raises:
+            ConfigError: a file cannot be read, or the environment lacks a value.
+        """
+        found: dict[str, str | None] = {}
+        for key in ("url", "user", "password"):
+            file, value = getattr(self, f"{key}_file"), getattr(self, key)
+            found[key] = value.get_secret_value() if value is not None else None
+            if file is not None:
+                found[key] = read(file)
+        given = {key: text for key, text in found.items() if text is not None}
+        refuse_unset(f"connections: {name}", given)
+        return Server(**given)

@@ -1,0 +1,99 @@
+"""The laws of a sink, on a table in a database that is not the store's: SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+from sqlalchemy import create_engine, make_url, text
+
+from headrace.connectors.sql.servers import target_of
+from headrace.errors import OutcomeUnknown
+from headrace.ports import Connections, Server, Sink, Site
+from headrace.sinks import SqlTable
+from headrace.testing.sink_contract import Seen, SinkContract
+
+
+class Everywhere:
+    """Positions of lanes that are wherever somebody believes them to be."""
+
+    def advance(self, moves):
+        return [True] * len(moves)
+
+
+class TestSqlTableElsewhere(SinkContract):
+    """Recorded waves, and a table without a key: a row that is written again is there twice."""
+
+    fence = "run-0"
+    key: tuple[str, ...] = ()
+
+    @pytest.fixture(autouse=True)
+    def _server(self, store_url, tmp_path):
+        url = make_url(store_url)
+        self.url, self.name = store_url, f"history-{uuid.uuid4().hex}"
+        # Credentials stand apart from the address, and those in it are not used.
+        apart = url.set(username="nobody") if url.username else url
+        server = Server(apart.render_as_string(hide_password=False), url.username, url.password)
+        self.connections = Connections(
+            {},
+            f"sqlite:///{tmp_path}/the-store.db",
+            servers={self.name: server},
+            seal_key=b"secret",
+        )
+
+    def make_sink(self) -> Sink:
+        return SqlTable("things", {"value": "text", "size": "bigint"}, key=self.key, at=self.name)
+
+    def site(self) -> Site:
+        return Site(self.connections, Everywhere(), wave_id="w-1", fence=self.fence)
+
+    def table(self, values):
+        schema = pa.schema([("size", pa.int32()), ("value", pa.string())])
+        return pa.table({"value": list(values), "size": [1] * len(values)}, schema=schema)
+
+    def refused_table(self):
+        offsets = pa.array([0, 1], pa.int32()).buffers()[1]
+        no_text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"\xff"))
+        return pa.table({"value": no_text, "size": [1]})
+
+    def wrong_table(self):
+        return pa.table({"value": [1], "size": [1]})
+
+    @contextmanager
+    def losing_an_answer(self):
+        target, loses = target_of(self.connections, self.name), [True]
+        begin = target.begin
+
+        @contextmanager
+        def unheard():
+            with begin() as connection:
+                yield connection
+            if loses:
+                loses.clear()
+                raise OutcomeUnknown("the answer to a commit was lost")
+
+        target.begin = unheard
+        yield
+        del target.begin
+        assert not loses, "nothing was committed"
+
+    def read_back(self):
+        engine = create_engine(self.url)
+        with engine.connect() as connection:
+            # Where the row lies: rows that were never changed lie in the order they came.
+            place = "rowid" if connection.dialect.name == "sqlite" else "ctid"
+            rows = connection.execute(text(f"SELECT value FROM things ORDER BY {place}")).all()
+        engine.dispose()
+        return [Seen(row.value, row.value) for row in rows]
+
+
+class TestKeyedSqlTableElsewhere(TestSqlTableElsewhere):
+    """Without recorded waves, as with at-least-once: a row of the same key is written over."""
+
+    fence = ""
+    key = ("value",)
+
+    def refused_table(self):
+        return pa.table({"value": pa.array([None], pa.string()), "size": [1]})

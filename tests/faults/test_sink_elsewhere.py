@@ -1,0 +1,71 @@
+"""A table in another database than the store's: killed in the write, and the database away.
+
+The others go on meanwhile; afterwards each record has its row there, once.
+"""
+
+import threading
+
+from matrix import FULL, SERVICE, note
+from rig import NAMES, Rig, until
+from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from headrace.testing.ledger import Found, Place
+
+pytestmark = SERVICE
+DOWN_S = 60.0 if FULL else 10.0
+PER_S = 50.0
+HISTORY = """
+@use_case(
+    topic=TOPIC, sink=SqlTable("elsewhere", columns=COLUMNS, at="history"), guarantee="exactly-once"
+)
+def elsewhere(table, context):
+    return places(table, context)
+"""
+
+
+def rows_in(server):
+    """What is in the table, in the order it was made."""
+    url = server.url.replace("postgresql://", "postgresql+psycopg://")
+    wanted = "SELECT tenant, topic, part, record FROM elsewhere"
+    engine = create_engine(url, poolclass=NullPool)
+    try:
+        with engine.connect() as connection:
+            order = "xmin::text::bigint, cmin::text::bigint, ctid"
+            rows = connection.execute(text(f"{wanted} ORDER BY {order}")).all()
+    except (OperationalError, ProgrammingError):
+        return []  # it is not there yet
+    return [Found(tenant, Place(topic, part, at)) for tenant, topic, part, at in rows]
+
+
+def test_in_another_database_each_row_is_there_once_whatever_is_killed_or_away(
+    kafka, database, tmp_path
+):
+    settings = {"connections": {"history": {"url": database.url}}}
+    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=HISTORY)
+    with rig.sending(PER_S):
+        for step in ("mid-write", "sink-written", "mid-commit"):
+            with rig.start(f"{step}@elsewhere:2") as driver:
+                driver.until_stopped()
+                driver.kill()
+        with rig.start() as driver:
+            before = len(rows_in(database))
+            until(lambda: len(rows_in(database)) > before + 50, driver.tail)
+            database.stop()
+            rig.kills += 1
+            threading.Event().wait(DOWN_S)
+            rig.progressing(driver)
+            database.start()
+            back = len(rows_in(database))
+            until(lambda: len(rows_in(database)) > back + 50, driver.tail)
+            driver.drain()
+    names = (*NAMES, "elsewhere")
+    with rig.start() as driver:
+        until(lambda: not rig.behind(names), lambda: (rig.behind(names), driver.tail()), 300.0)
+        driver.drain()
+    row = f"killed in writes to another database, which is then down for {DOWN_S:.0f} s"
+    rig.judge(row)
+    verdict = rig.ledger.judge(rows_in(database))
+    note(f"{row}: its rows", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
+    found = (verdict.lost, verdict.twice, verdict.foreign, verdict.out_of_order)
+    assert not any(found), str(verdict)

@@ -1,0 +1,177 @@
+"""A table in a PostgreSQL that is not the store's: two attempts at once, kills, rights, outages."""
+
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from headrace.errors import ConfigError, SinkUnavailable
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Server, Site
+from headrace.sinks import SqlTable
+
+SUMS = SqlTable(
+    "sums",
+    {"lead": "text", "total": "bigint"},
+    key=("lead",),
+    update={"total": "sums.total + excluded.total"},
+    at="history",
+)
+STALLS = """
+import pyarrow as pa, sys, time
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Server, Site
+from headrace.sinks import SqlTable
+
+class Asleep:
+    def advance(self, moves):
+        print("written", flush=True)
+        time.sleep(60)
+
+sink = SqlTable("sums", {"lead": "text", "total": "bigint"}, ("lead",), at="history")
+servers = {"history": Server(sys.argv[1])}
+site = Site(Connections({}, "", servers=servers), Asleep(), wave_id="w-1", fence="run-0")
+piece = Slice(LaneId("keep", "acme", 0), "acme.visits", 0, 10, epoch=1)
+sink.open(site).write([Effect((piece,), (10,), pa.table({"lead": ["a"], "total": [1]}))])
+"""
+
+
+class Store:
+    """Where all lanes are, and under which epoch; may be slow to answer."""
+
+    def __init__(self, *, epoch=1, sleeps=False):
+        self.epoch = epoch
+        self.asked, self.answers = threading.Event(), threading.Event()
+        if not sleeps:
+            self.answers.set()
+
+    def advance(self, moves):
+        self.asked.set()
+        assert self.answers.wait(60)
+        return [(move.from_offset, move.epoch) == (0, self.epoch) for move in moves]
+
+
+@pytest.fixture
+def url(empty_postgres):
+    return empty_postgres
+
+
+def site(url, store, **server):
+    servers = {"history": Server(url, **server)}
+    return Site(
+        Connections({}, "sqlite:////nowhere/store.db", servers=servers), store, "w-1", "run-0"
+    )
+
+
+@pytest.fixture
+def prepared(url):
+    SUMS.prepare(site(url, Store()))
+    return url
+
+
+def effect(epoch=1, lanes=("acme",), lead="a"):
+    table = pa.table({"lead": [lead], "total": [1]})
+    piece = Slice(LaneId("keep", lanes[0], 0), f"{lanes[0]}.visits", 0, 10, epoch)
+    return Effect((piece,), (10,), table)
+
+
+def write(url, store, *effects):
+    return SUMS.open(site(url, store)).write(effects)
+
+
+def asked(url, query):
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute(query)
+        return found.fetchall() if found.description else []
+
+
+def total(url):
+    return [row[0] for row in asked(url, "SELECT total FROM sums")]
+
+
+@pytest.mark.parametrize(("epoch_now", "first_counts"), [(1, True), (2, False)])
+def test_an_attempt_waits_for_one_that_is_writing_and_the_effect_is_there_once(
+    prepared, epoch_now, first_counts
+):
+    slow = Store(epoch=epoch_now, sleeps=True)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(write, prepared, slow, effect(epoch=1))
+        assert slow.asked.wait(60)
+        second = threads.submit(write, prepared, Store(epoch=epoch_now), effect(epoch_now))
+        with pytest.raises(NotYet):
+            second.result(1.0)
+        slow.answers.set()
+        (was,), (then,) = first.result(60), second.result(60)
+    assert (was.superseded, then.reached) == (not first_counts, (10,) if first_counts else None)
+    assert (was.error, then.error, then.superseded) == (None, None, False)
+    assert total(prepared) == [1]
+
+
+def test_a_task_that_is_killed_while_it_writes_leaves_nothing_and_holds_nobody_up(prepared):
+    given = [sys.executable, "-c", STALLS, prepared]
+    with subprocess.Popen(given, stdout=subprocess.PIPE) as task:
+        assert task.stdout.readline() == b"written\n"
+        task.send_signal(signal.SIGKILL)
+    (again,) = write(prepared, Store(epoch=2), effect(epoch=2))
+    assert (again.error, again.superseded, again.reached) == (None, False, None)
+    assert total(prepared) == [1]
+
+
+def test_tables_that_are_there_need_no_right_to_make_any(prepared):
+    role = f"writer_{uuid.uuid4().hex}"
+    asked(prepared, f"CREATE ROLE {role} LOGIN PASSWORD 'hunter2'")
+    asked(prepared, f"GRANT SELECT, INSERT, UPDATE ON sums, headrace_written TO {role}")
+    made = site(prepared, Store(), user=role, password="hunter2")
+    SUMS.prepare(made)
+    (written,) = SUMS.open(made).write([effect()])
+    assert written.error is None
+    asked(prepared, f"REVOKE INSERT ON sums FROM {role}")
+    (refused,) = SUMS.open(made).write([effect()])
+    asked(prepared, "DROP TABLE sums")
+    with pytest.raises(ConfigError, match="table sums at history: permission denied"):
+        SUMS.prepare(made)
+    asked(prepared, f"DROP OWNED BY {role}; DROP ROLE {role}")
+    assert refused.reached == (10,), "what is there needs no right"
+
+
+def test_a_right_that_one_tenants_rows_lack_costs_that_tenant_alone(prepared):
+    role = f"writer_{uuid.uuid4().hex}"
+    asked(prepared, f"CREATE ROLE {role} LOGIN PASSWORD 'hunter2'")
+    asked(prepared, f"GRANT SELECT, INSERT, UPDATE ON sums, headrace_written TO {role}")
+    asked(prepared, "ALTER TABLE sums ENABLE ROW LEVEL SECURITY")
+    asked(prepared, "CREATE POLICY p ON sums USING (true) WITH CHECK (lead <> 'bolt')")
+    made = site(prepared, Store(), user=role, password="hunter2")
+    tenants = ("acme", "bolt", "cove")
+    effects = [effect(lanes=(name,), lead=name) for name in tenants]
+    codes = [one.error and one.error.code for one in SUMS.open(made).write(effects)]
+    asked(prepared, f"DROP OWNED BY {role}; DROP ROLE {role}")
+    assert codes == [None, "TargetMissing", None]
+    assert asked(prepared, "SELECT lead FROM sums ORDER BY 1") == [("acme",), ("cove",)]
+
+
+def test_who_is_not_let_in_is_told_without_the_password_and_tried_again(url):
+    made = site(url, Store(), password="hunter2")
+    with pytest.raises(SinkUnavailable, match=r"connection history .* it is not reached") as told:
+        SUMS.prepare(made)
+    (written,) = SUMS.open(made).write([effect()])
+    assert written.error.temporary
+    assert "hunter2" not in str(told.value) + written.error.message
+
+
+def test_many_lanes_are_locked_and_noted_in_one_statement_each(prepared):
+    lanes = [f"t{number:04d}" for number in range(500)]
+    effects = [effect(lanes=(lane,)) for lane in lanes]
+    for reached in (None, (10,)):
+        written = write(prepared, Store(), *effects)
+        assert {(one.error, one.superseded, one.reached) for one in written} == {
+            (None, False, reached)
+        }
+    assert total(prepared) == [500]
+    assert asked(prepared, "SELECT count(*), min(reached) FROM headrace_written") == [(500, 10)]

@@ -1,0 +1,120 @@
+"""What a handler changes for its process, and what the next one sees of it."""
+
+import decimal
+import os
+import signal
+import sys
+from contextlib import suppress
+
+import pytest
+from task_bench import Bench, ListSink, by_tenant, with_tenant
+
+from headrace.spark.process_settings import process_settings_kept
+
+
+def go_elsewhere(folder):
+    os.chdir(folder)
+
+
+def go_where_nothing_is(folder):
+    (folder / "gone").mkdir()
+    os.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+
+
+def make_files_private(_folder):
+    os.umask(0o777)
+
+
+def trap_inexact(_folder):
+    decimal.getcontext().traps[decimal.Inexact] = True
+
+
+def round_to_one_digit(_folder):
+    decimal.setcontext(decimal.Context(prec=1))
+
+
+def flatten_the_stack(_folder):
+    sys.setrecursionlimit(200)
+
+
+def take_signals(_folder):
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def state():
+    mode = os.umask(0o077)
+    os.umask(mode)
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGCHLD)]
+    exact = str(decimal.Decimal(1) / 3)
+    return os.getcwd(), mode, sys.getrecursionlimit(), handlers, exact
+
+
+ACTS = [
+    go_elsewhere,
+    go_where_nothing_is,
+    make_files_private,
+    trap_inexact,
+    round_to_one_digit,
+    flatten_the_stack,
+    take_signals,
+]
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_it_is_as_before_however_the_call_ends(act, tmp_path):
+    before = state()
+    with process_settings_kept():
+        act(tmp_path)
+    assert state() == before
+    with suppress(ZeroDivisionError), process_settings_kept():
+        act(tmp_path)
+        raise ZeroDivisionError
+    assert state() == before
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_neighbour_sees_nothing_of_it(act, tmp_path, bench):
+    before = state()
+
+    def handler(table, context):
+        if context.tenant == "acme":
+            act(tmp_path)
+        else:
+            assert state() == before
+        return with_tenant(table, context)
+
+    receipts = by_tenant(bench.run(ListSink(), handler=handler))
+    assert {name: receipt.error for name, receipt in receipts.items()} == {
+        "acme": None,
+        "bolt": None,
+    }
+    assert state() == before
+
+
+def test_it_works_where_the_folder_is_gone_before(tmp_path):
+    here = os.getcwd()
+    go_where_nothing_is(tmp_path)
+    try:
+        with process_settings_kept():
+            pass
+    finally:
+        os.chdir(here)
+
+
+def test_options_are_each_calls_own(bench):
+    seen = []
+
+    def handler(table, context):
+        seen.append(dict(context.options))
+        context.options["who"] = context.tenant
+        return with_tenant(table, context)
+
+    bench.run(ListSink(), handler=handler)
+    assert seen == [{}, {}]
