@@ -38,8 +38,8 @@ _SQLITE_MISSING = {
     sqlite3.SQLITE_NOTADB,
 }
 _SQLITE_MISSING_WORDS = ("no such table", "has no column named", "no such column")
-#: SQLSTATE classes: not let in, no such database, no such schema, and what is wrong with a statement
-#: whatever its values are: no such table or column, one of another type, no right
+#: SQLSTATE classes: not let in, no such database, no such schema, and what is wrong with a
+#: statement whatever its values are: no such table or column, one of another type, no right
 _SQLSTATE_MISSING = {"28", "3D", "3F", "42"}
 
 
