@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -95,16 +94,9 @@ def compiled(schema: object, source: str) -> EventSchema:
     return EventSchema(validator, tells=not refers_to_itself(schema))
 
 
-def refers_to_itself(
-    schema: Mapping[str, Any], others: Mapping[str, Any] = MappingProxyType({})
-) -> bool:
-    """Whether a reference leads to where it is; so does one that leads nobody knows where.
-
-    Args:
-        schema: the schema, parsed.
-        others: what it refers to, by name.
-    """
-    documents = {**others, "": schema}
+def refers_to_itself(schema: Mapping[str, Any]) -> bool:
+    """Whether a reference leads to where it is; so does one that leads nobody knows where."""
+    documents = {"": schema}
     leads: dict[_Reference, set[_Reference]] = {}
     todo = _references("", schema)
     while todo:

@@ -15,9 +15,10 @@ from headrace.errors import ConfigError
 from headrace.formats.avro.json_values import Misfit
 from headrace.formats.avro.plain_json import JsonWriter, json_writer
 from headrace.formats.json_judge import exactly, judge_of
-from headrace.gateway.event_schemas import EventSchema, refers_to_itself
+from headrace.gateway.event_schemas import EventSchema
 from headrace.gateway.events import EventFault
 from headrace.gateway.json_text import exact
+from headrace.gateway.json_weight import weight_of
 from headrace.payload.json_pointers import pointer_of
 from headrace.ports import SchemaKind, WrittenSchema
 
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 #: characters of a schema, with all that it refers to
 _MOST_TEXT = 1024 * 1024
+#: of a JSON Schema of somebody who may want to keep others waiting (``json_weight``)
+_MOST_WEIGHT = 10_000
+#: weight times values of an event: less than half a second
+_MOST_WORK = 2_000_000
+_TOO_MUCH = "it has too many values for a schema of this size"
 #: which message of a file it is, behind the id of the schema
 _FIRST_MESSAGE = b"\0"
 
@@ -64,12 +70,16 @@ class JsonEvents:
     """As the JSON that came."""
 
     schema: EventSchema
+    #: of the schema, for each value of an event
+    weight: int
     told: ClassVar[str] = "JSON"
     media: ClassVar[str] = "application/json"
 
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The text, if the schema takes it."""
         del value
+        if self.weight * (1 + text.count(b",") + text.count(b":")) > _MOST_WORK:
+            return EventFault(422, "not-valid", _TOO_MUCH, "", (("", _TOO_MUCH),))
         return self.schema.fault_of(exactly(text), at_length=at_length) or text
 
 
@@ -102,11 +112,20 @@ def writer_of(schema: WrittenSchema) -> EventWriter:
         case SchemaKind.AVRO:
             return AvroEvents(json_writer(schema.text, schema.references))
         case SchemaKind.JSON:
-            judge = judge_of(schema)
-            tells = not refers_to_itself(judge.tree, judge.others)
-            return JsonEvents(EventSchema(judge.validator, tells))
+            return _json(schema)
         case SchemaKind.PROTOBUF:
             return _protobuf(schema)
+
+
+def _json(schema: WrittenSchema) -> JsonEvents:
+    judge = judge_of(schema)
+    weight = weight_of(judge.tree, judge.others, _MOST_WEIGHT)
+    if weight is None:
+        raise ConfigError(
+            f"a JSON Schema of events may have {_MOST_WEIGHT} parts, each as often as it is "
+            "referred to; none may lead back to itself, and references are pointers (#/$defs/lead)"
+        )
+    return JsonEvents(EventSchema(judge.validator), weight)
 
 
 def _protobuf(schema: WrittenSchema) -> ProtobufEvents:

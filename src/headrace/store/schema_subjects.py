@@ -19,14 +19,12 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Row,
     Select,
     and_,
     delete,
     insert,
-    not_,
     select,
     update,
 )
@@ -56,6 +54,13 @@ from headrace.store.schema_rooms import named_after, refuse_full, refuse_setting
 #: stands in the tables for all subjects
 _ALL = ""
 _AT_ONCE = 500
+#: schemas that refer to versions, once for each version that they have
+_REFERRING = select(
+    schema_references.c.version,
+    schema_references.c.schema_id,
+    schema_versions.c.subject.label("by"),
+    schema_versions.c.version.label("by_version"),
+).join(schema_versions, schema_versions.c.schema_id == schema_references.c.schema_id)
 _VERSION = (
     schema_versions.c.subject,
     schema_versions.c.version,
@@ -110,21 +115,21 @@ class SqlSchemaSubjects:
         with self._changing() as connection:
             if _seen(connection, seen.subject) != seen:
                 return False
-            for version in versions:
-                leaving = versions if permanent else None
-                _refuse_referred(connection, seen.subject, version, leaving)
-            ours = and_(
-                schema_versions.c.subject == seen.subject, schema_versions.c.version.in_(versions)
-            )
+            gone = set(versions)
+            _refuse_referred(connection, seen.subject, gone, permanent=permanent)
+            for some in _portions(versions):
+                ours = and_(
+                    schema_versions.c.subject == seen.subject, schema_versions.c.version.in_(some)
+                )
+                if permanent:
+                    connection.execute(delete(schema_versions).where(ours))
+                else:
+                    connection.execute(update(schema_versions).where(ours).values(deleted=True))
             if permanent:
-                connection.execute(delete(schema_versions).where(ours))
-                gone = set(versions)
                 _drop_unused(
                     connection, {kept.id for kept in seen.versions if kept.version in gone}
                 )
-            else:
-                connection.execute(update(schema_versions).where(ours).values(deleted=True))
-            if permanent and {version.version for version in seen.versions} <= {*versions}:
+            if permanent and {version.version for version in seen.versions} <= gone:
                 own = schema_settings.c.subject == seen.subject
                 connection.execute(delete(schema_settings).where(own))
             return True
@@ -168,8 +173,7 @@ class SqlSchemaSubjects:
         """The schemas of some ids, those that there are."""
         found: dict[int, KeptSchema] = {}
         with self._database.read() as connection:
-            for start in range(0, len(ids), _AT_ONCE):
-                some = ids[start : start + _AT_ONCE]
+            for some in _portions(ids):
                 rows = connection.execute(select(schemas).where(schemas.c.id.in_(some))).all()
                 refers = _references(connection, some)
                 found |= {row.id: _kept(row, refers.get(row.id, [])) for row in rows}
@@ -306,50 +310,52 @@ def _add(connection: Connection, id_: int, new: NewSchema) -> None:
 
 
 def _refuse_referred(
-    connection: Connection, subject: str, version: int, leaving: Sequence[int] | None
+    connection: Connection, subject: str, gone: Collection[int], *, permanent: bool
 ) -> None:
-    if found := _referring(connection, subject, version, leaving):
+    """Refuse to delete what a schema refers to that has a version.
+
+    One that is to be deleted for good is kept by softly deleted versions too, but not by those of
+    the subject that go with it: a number that is free again would come to mean another schema to
+    whoever still refers to it.
+    """
+    wanted = _REFERRING.where(schema_references.c.subject == subject)
+    if not permanent:
+        wanted = wanted.where(schema_versions.c.deleted.is_(False))
+    found: dict[int, set[int]] = {}
+    for row in connection.execute(wanted):
+        goes_too = permanent and row.by == subject and row.by_version in gone
+        if row.version in gone and not goes_too:
+            found.setdefault(row.version, set()).add(row.schema_id)
+    for version in sorted(found):
         raise SchemaReferred(
             f"version {version} of {subject} is referred to by schemas "
-            f"{', '.join(map(str, found[:5]))}"
+            f"{', '.join(map(str, sorted(found[version])[:5]))}"
         )
 
 
-def _referring(
-    connection: Connection, subject: str, version: int, leaving: Sequence[int] | None = None
-) -> list[int]:
-    """The ids of the schemas that refer to it and have a version that is not deleted.
-
-    With ``leaving`` softly deleted versions count too, and those of the subject that leave do not:
-    a number that is free again would come to mean another schema to whoever still refers to it.
-    """
-    counts: ColumnElement[bool]
-    if leaving is None:
-        counts = schema_versions.c.deleted.is_(False)
-    else:
-        leaves = and_(schema_versions.c.subject == subject, schema_versions.c.version.in_(leaving))
-        counts = not_(leaves)
-    wanted = (
-        select(schema_references.c.schema_id)
-        .join(schema_versions, schema_versions.c.schema_id == schema_references.c.schema_id)
-        .where(
-            schema_references.c.subject == subject,
-            schema_references.c.version == version,
-            counts,
-        )
-        .distinct()
-        .order_by(schema_references.c.schema_id)
+def _referring(connection: Connection, subject: str, version: int) -> list[int]:
+    """The ids of the schemas that refer to it and have a version that is not deleted."""
+    wanted = _REFERRING.where(
+        schema_references.c.subject == subject,
+        schema_references.c.version == version,
+        schema_versions.c.deleted.is_(False),
     )
-    return list(connection.scalars(wanted))
+    return sorted({row.schema_id for row in connection.execute(wanted)})
 
 
-def _drop_unused(connection: Connection, ids: set[int]) -> None:
-    for id_ in sorted(ids):
-        used = select(schema_versions.c.version).where(schema_versions.c.schema_id == id_).limit(1)
-        if connection.scalar(used) is None:
-            refers = schema_references.c.schema_id == id_
-            connection.execute(delete(schema_references).where(refers))
-            connection.execute(delete(schemas).where(schemas.c.id == id_))
+def _drop_unused(connection: Connection, ids: Collection[int]) -> None:
+    for some in _portions(sorted(ids)):
+        used = select(schema_versions.c.schema_id).where(schema_versions.c.schema_id.in_(some))
+        unused = set(some) - set(connection.scalars(used))
+        refer = schema_references.c.schema_id.in_(unused)
+        connection.execute(delete(schema_references).where(refer))
+        connection.execute(delete(schemas).where(schemas.c.id.in_(unused)))
+
+
+def _portions(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    """As many at once as a statement may name."""
+    for start in range(0, len(numbers), _AT_ONCE):
+        yield numbers[start : start + _AT_ONCE]
 
 
 def _references(connection: Connection, ids: Sequence[int]) -> dict[int, list[SchemaReference]]:

@@ -108,6 +108,8 @@ def test_a_field_is_known_by_both_of_its_names_and_a_null_is_what_is_left_out(vi
         ({"said": {"yes": "a"}}, ["said", "yes"], "true or false"),
         ({"at": "2026-11-30"}, ["at"], "a time as"),
         ({"at": "2026-02-30T00:00:00Z"}, ["at"], "a time as"),
+        ({"at": "2026-11-30T00:00:00+24:00"}, ["at"], "a time as"),
+        ({"at": "2026-11-30T00:00:00-01:60"}, ["at"], "a time as"),
         ({"at": "2026-11-30T00:00:00.0000000001Z"}, ["at"], "a time as"),
         ({"took": "1.5"}, ["took"], "a duration as"),
         ({"note": 5}, ["note"], "a text"),

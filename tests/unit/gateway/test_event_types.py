@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.gateway.event_schemas import compiled, refers_to_itself
+from headrace.gateway.event_schemas import compiled
 from headrace.gateway.event_types import EventType
 
 
@@ -203,17 +203,3 @@ def test_a_multiple_is_told_of_large_numbers_as_soon_as_of_small_ones():
     schema = {"items": {"multipleOf": 1e-300}}
     assert fault(schema, [1e308] * 300_000) is None
     assert fault({"multipleOf": 5}, 12).detail == "the event: 12 is not a multiple of 5"
-
-
-@pytest.mark.parametrize(
-    ("others", "does"),
-    [
-        ({"a": {"$ref": "#/x", "x": {"type": "string"}}}, False),
-        ({"a": {"$ref": "b"}, "b": {"type": "string"}}, False),
-        ({"a": {"$ref": "b"}, "b": {"items": {"$ref": "a"}}}, True),
-        ({"a": {"items": {"$ref": "#"}}}, True),
-        ({}, True),
-    ],
-)
-def test_a_schema_refers_to_itself_by_way_of_others(others, does):
-    assert refers_to_itself({"$ref": "a"}, others) is does

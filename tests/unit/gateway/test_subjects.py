@@ -4,6 +4,7 @@ import asyncio
 import base64
 import io
 import json
+import time
 from decimal import Decimal
 
 import fastavro
@@ -216,6 +217,7 @@ def test_a_version_that_is_named_stays():
     [
         (WrittenSchema(SchemaKind.JSON, "[]"), "is an object"),
         (WrittenSchema(SchemaKind.JSON, '{"$ref": "else.json"}'), "else.json"),
+        (WrittenSchema(SchemaKind.JSON, '{"properties": {"a": {"$ref": "#"}}}'), "back to itself"),
         (WrittenSchema(SchemaKind.AVRO, "{"), "no JSON"),
         (avro({"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}), "holds"),
         (avro(V2 | {"fields": [LEAD | {"default": 5}]}), "default of field lead"),
@@ -404,6 +406,17 @@ def test_a_json_schema_of_a_registry_judges_all_digits_of_a_number():
     assert refusal(more, kind=page()).pointer == "/cents"
     (event,) = items(b'{"lead": "ada", "cents": 0.09999999999999999999}', kind=page())
     assert event.value.endswith(b"0.09999999999999999999}")
+
+
+def test_an_event_that_would_take_long_by_its_schema_is_refused_at_once():
+    asked = {"properties": {"a": {"items": {"allOf": [{"multipleOf": 0.1}] * 150}}}}
+    subject = Subject("visits-value")
+    subject.look(registry_with(WrittenSchema(SchemaKind.JSON, json.dumps(asked))))
+    began_s = time.process_time()
+    many = orjson.dumps({"a": [0.1] * 20_000})
+    assert "too many values" in refusal(many, kind=visit(subject)).detail
+    assert time.process_time() - began_s < 1
+    assert items(orjson.dumps({"a": [0.1] * 10}), kind=visit(subject))
 
 
 def stamped(text="message Visit { string lead = 1; sint64 ms = 2; } message Other {}", others=()):

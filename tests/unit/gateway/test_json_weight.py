@@ -1,0 +1,64 @@
+"""How much a schema asks, and that nobody waits for the answer."""
+
+import time
+
+import pytest
+
+from headrace.gateway.json_weight import weight_of
+
+MOST = 10_000
+
+
+def twice(levels):
+    """A small text in which each reference leads to two others."""
+    defs = {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(levels)}
+    return {"$ref": "#/$defs/d0", "$defs": {**defs, f"d{levels}": {"type": "integer"}}}
+
+
+def chain(length):
+    defs = {f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(length)}
+    return {"$ref": "#/$defs/d0", "$defs": {**defs, f"d{length}": {}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "weight"),
+    [
+        ({}, 1),
+        ({"type": "string"}, 1),
+        ({"properties": {"a": {}, "$ref": {}, "$defs": {"items": {}}}}, 5),
+        ({"items": {"allOf": [{}, {"minimum": 1}]}}, 4),
+        ({"uniqueItems": True}, 51),
+        ({"pattern": "a", "$defs": {"a": {"allOf": [{}] * 9}}}, 11),
+        ({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"not": {}}}}, 4),
+        ({"properties": {"a": {"$ref": "b.json"}, "c": {"$ref": "b.json#/x~1y"}}}, 3 + 3 + 1),
+        (twice(3), 1 + 3 + 2 * 3 + 4 * 3 + 8),
+        (chain(3000), 3002),
+    ],
+)
+def test_each_object_counts_as_often_as_it_is_asked(schema, weight):
+    others = {"b.json": {"$ref": "#/x~1y", "x/y": {"$defs": {"z": {}}}}}
+    assert weight_of(schema, others, MOST) == weight
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"properties": {"child": {"$ref": "#"}}},
+        {
+            "$ref": "#/$defs/a",
+            "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"$ref": "#/$defs/a"}},
+        },
+        {"$dynamicRef": "#"},
+        {"$ref": "#anchor", "$defs": {"a": {"$anchor": "anchor"}}},
+        {"$ref": "of nobody"},
+        twice(30),
+        chain(20_000),
+        {"allOf": [{}] * MOST},
+        {"allOf": [{"uniqueItems": True}] * (MOST // 50)},
+    ],
+)
+def test_what_has_no_end_or_too_much_has_no_weight_and_that_is_known_soon(schema):
+    began_s = time.process_time()
+    assert weight_of(schema, {}, MOST) is None
+    assert time.process_time() - began_s < 1
