@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connectors.kafka import sink_transaction_line
+from headrace.model.lane_names import named
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import RECORD_SCHEMA, Connections, Effect, Site
 from headrace.sinks import KafkaTopic
@@ -62,7 +63,7 @@ class Service:
         self.use_case = f"copy-{uuid.uuid4().hex[:8]}"
 
     def effect(self, *values, from_offset=0, topic=None, partition=0):
-        lane = LaneId(self.use_case, "acme", f"acme.visits[{partition}]")
+        lane = LaneId(self.use_case, "acme", named(self.source, partition))
         until = from_offset + 10
         columns = {"value": list(values)} | ({"topic": [topic] * len(values)} if topic else {})
         piece = Slice(lane, self.source, from_offset, until, epoch=1)
