@@ -55,7 +55,16 @@ class JsonJudge:
 
 @lru_cache(maxsize=256)
 def judge_of(schema: WrittenSchema) -> JsonJudge:
-    """What is written by a schema.
+    """What is written by a schema; those met last are kept.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    return judge_by(*trees_of(schema))
+
+
+def trees_of(schema: WrittenSchema) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A schema that one writes by, and what it refers to by name, parsed and not looked at.
 
     Raises:
         ConfigError: it is none.
@@ -64,15 +73,24 @@ def judge_of(schema: WrittenSchema) -> JsonJudge:
         raise ConfigError(f"it is {schema.kind}, and JSON is written")
     try:
         tree = json.loads(schema.text, parse_float=_said)
-        others = [(name, json.loads(text, parse_float=_said)) for name, text in schema.references]
+        others = {name: json.loads(text, parse_float=_said) for name, text in schema.references}
     except (ValueError, RecursionError):
         raise ConfigError("a JSON Schema is no JSON") from None
     if not isinstance(tree, dict):
         raise ConfigError("a JSON Schema that one writes by is an object")
+    return tree, others
+
+
+def judge_by(tree: Mapping[str, Any], others: Mapping[str, Any]) -> JsonJudge:
+    """What is written by a parsed schema.
+
+    Raises:
+        ConfigError: it is none.
+    """
     try:
         validator = jsonschema_rs.validator_for(
-            tree,
-            registry=jsonschema_rs.Registry(others),
+            dict(tree),
+            registry=jsonschema_rs.Registry(list(others.items())),
             offline=True,
             pattern_options=jsonschema_rs.RegexOptions(),
             validate_formats=False,
@@ -81,4 +99,4 @@ def judge_of(schema: WrittenSchema) -> JsonJudge:
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         words = shortened(str(getattr(error, "message", error)), _MOST_TOLD)
         raise ConfigError(f"this is no JSON Schema that one can write by: {words}") from error
-    return JsonJudge(tree, dict(others), validator)
+    return JsonJudge(tree, others, validator)

@@ -1,12 +1,15 @@
-"""How much a JSON Schema asks of each value, where somebody else may write it.
+"""How much a JSON Schema asks of an event, where somebody else may write it.
 
 References that lead to two others each, twenty times over, are a text of one kilobyte that is asked
 a million times; and one that leads back to itself twice is asked twice as often at each level of a
 value. Nothing interrupts a validator, so a schema of others is weighed before it is used: by the
-objects in it, were each reference replaced by what it leads to. What our own words cost
-(``formats/json_keywords``), and patterns, is more.
+objects in it, were each reference replaced by what it leads to, and by its patterns, which are
+asked of each character. What our own words cost (``formats/json_keywords``), and values that are
+compared as a whole, is more.
 
-A schema that leads back to itself has no weight, nor has one with a reference that is no pointer.
+A schema that leads back to itself has no weight, nor has one with a reference that is no pointer
+into a document that we know, or with a name of its own (``$id``) for a part: what its references
+mean is then another matter.
 """
 
 from __future__ import annotations
@@ -20,12 +23,25 @@ from headrace.formats.json_keywords import KEYWORDS
 from headrace.payload.json_pointers import pointed
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+#: what gives a part a name of its own, and what did in the oldest draft
+_NAME, _NAME_BEFORE = "$id", "id"
+_OLDEST = "draft-04"
 #: what is there to be referred to
 _KEPT = ("$defs", "definitions")
 #: what has names of others in it, where anything else has words of JSON Schema
 _BY_NAME = ("properties", "patternProperties", "dependentSchemas", "dependencies")
 #: objects without them that take as long
-_DEAR = {**dict.fromkeys(KEYWORDS, 50), "pattern": 10, "patternProperties": 10}
+_DEAR = dict.fromkeys(KEYWORDS, 50)
+_PATTERN = 10
+
+
+class Weight(NamedTuple):
+    """What is asked of each value."""
+
+    #: objects of the schema
+    parts: int
+    #: of these, patterns
+    patterns: int
 
 
 class _Place(NamedTuple):
@@ -39,22 +55,38 @@ class _Place(NamedTuple):
 class _Part:
     """What stands at a place."""
 
-    weight: int = 0
+    parts: int = 0
+    patterns: int = 0
     #: each as often as it stands there
     references: list[_Place] = field(default_factory=list)
 
 
-def weight_of(schema: Mapping[str, Any], others: Mapping[str, Any], most: int) -> int | None:
-    """The weight of a schema; None if it has none, or it is more than ``most``.
+def weight_of(schema: Mapping[str, Any], others: Mapping[str, Any], most: int) -> Weight | None:
+    """The weight of a schema; None if it has none, or it has more than ``most`` parts.
 
     It takes no longer than to look at ``most`` objects. The schema, and what it refers to by name,
     are parsed.
     """
+    documents = {**others, "": schema}
+    if any(map(_has_named_parts, documents.values())):
+        return None
     try:
-        parts = _parts({**others, "": schema}, most)
+        parts = _parts(documents, most)
     except KeyError:
         return None
     return None if parts is None else _added_up(parts, _Place("", ""), most)
+
+
+def _has_named_parts(document: object) -> bool:
+    """Whether a part has a name, or the whole has one and refers to others by theirs."""
+    if not isinstance(document, Mapping):
+        return False
+    name = _NAME_BEFORE if _OLDEST in str(document.get("$schema")) else _NAME
+    whole, *rest = _objects(document, kept=True)
+    if any(isinstance(part.get(name), str) for part in rest):
+        return True
+    refers = (str(part.get(word, "#")) for part in (whole, *rest) for word in _REFERENCES)
+    return isinstance(whole.get(name), str) and not all(text.startswith("#") for text in refers)
 
 
 def _parts(documents: Mapping[str, Any], most: int) -> dict[_Place, _Part] | None:
@@ -67,15 +99,36 @@ def _parts(documents: Mapping[str, Any], most: int) -> dict[_Place, _Part] | Non
             continue
         parts[place] = part = _Part()
         for node in _objects(pointed(documents[place.document], place.pointer)):
-            part.weight += 1 + sum(_DEAR[name] for name in node.keys() & _DEAR.keys())
-            if total + part.weight > most:
+            patterns = len(node.get("patternProperties") or ()) + ("pattern" in node)
+            part.patterns += patterns
+            part.parts += 1 + _PATTERN * patterns + _dear(node)
+            if total + part.parts > most:
                 return None
             part.references += [
                 _led_to(str(node[name]), place.document) for name in _REFERENCES if name in node
             ]
-        total += part.weight
+        total += part.parts
         todo += part.references
     return parts
+
+
+def _dear(node: Mapping[str, Any]) -> int:
+    """What the words of an object cost that are no schemas."""
+    words = sum(_DEAR[name] for name in node.keys() & _DEAR.keys())
+    return words + _members([node.get("enum"), [node.get("const")]])
+
+
+def _members(lists: list[object]) -> int:
+    """What stands in lists and objects, themselves in these lists, that are compared as a whole."""
+    count, todo = 0, lists
+    while todo:
+        value = todo.pop()
+        inner = list(value.values()) if isinstance(value, Mapping) else value
+        if isinstance(inner, list):
+            held = [one for one in inner if isinstance(one, list | Mapping)]
+            count += sum(1 + len(one) for one in held)
+            todo += held
+    return count
 
 
 def _led_to(text: str, document: str) -> _Place:
@@ -83,31 +136,35 @@ def _led_to(text: str, document: str) -> _Place:
     return _Place(name or document, unquote(within))
 
 
-def _added_up(parts: Mapping[_Place, _Part], first: _Place, most: int) -> int | None:
+def _added_up(parts: Mapping[_Place, _Part], first: _Place, most: int) -> Weight | None:
     """The weight of a part with all that it leads to; None where that has no end."""
-    weights: dict[_Place, int] = {}
+    weights: dict[_Place, Weight] = {}
     open_: set[_Place] = set()
     todo = [first]
     while todo:
         place = todo[-1]
-        references = parts[place].references
+        part = parts[place]
         if place in weights:
             todo.pop()
         elif place in open_:
             open_.remove(place)
-            weights[place] = parts[place].weight + sum(weights[led] for led in references)
-            if weights[place] > most:
+            led = [weights[reference] for reference in part.references]
+            weights[place] = Weight(
+                part.parts + sum(weight.parts for weight in led),
+                part.patterns + sum(weight.patterns for weight in led),
+            )
+            if weights[place].parts > most:
                 return None
-        elif not open_.isdisjoint(references) or place in references:
+        elif not open_.isdisjoint(part.references) or place in part.references:
             return None
         else:
             open_.add(place)
-            todo += references
+            todo += part.references
     return weights[first]
 
 
-def _objects(schema: object) -> Iterator[Mapping[str, Any]]:
-    """All objects that are asked, without those that only wait to be referred to."""
+def _objects(schema: object, *, kept: bool = False) -> Iterator[Mapping[str, Any]]:
+    """All objects that are asked; with ``kept`` also those that only wait to be referred to."""
     todo = [(schema, True)]
     while todo:
         part, is_asked = todo.pop()
@@ -116,7 +173,9 @@ def _objects(schema: object) -> Iterator[Mapping[str, Any]]:
         elif isinstance(part, Mapping) and is_asked:
             yield part
             todo += [
-                (value, name not in _BY_NAME) for name, value in part.items() if name not in _KEPT
+                (value, name not in _BY_NAME and name not in _KEPT)
+                for name, value in part.items()
+                if kept or name not in _KEPT
             ]
         elif isinstance(part, Mapping):
             todo += [(one, True) for one in part.values()]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from headrace.errors import ConfigError
 from headrace.formats.avro.json_values import Misfit
 from headrace.formats.avro.plain_json import JsonWriter, json_writer
-from headrace.formats.json_judge import exactly, judge_of
+from headrace.formats.json_judge import exactly, judge_by, trees_of
 from headrace.gateway.event_schemas import EventSchema
 from headrace.gateway.events import EventFault
 from headrace.gateway.json_text import exact
-from headrace.gateway.json_weight import weight_of
+from headrace.gateway.json_weight import Weight, weight_of
 from headrace.payload.json_pointers import pointer_of
 from headrace.ports import SchemaKind, WrittenSchema
 
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 _MOST_TEXT = 1024 * 1024
 #: of a JSON Schema of somebody who may want to keep others waiting (``json_weight``)
 _MOST_WEIGHT = 10_000
-#: weight times values of an event: less than half a second
+#: its parts times the values of an event: less than half a second
 _MOST_WORK = 2_000_000
-_TOO_MUCH = "it has too many values for a schema of this size"
+#: its patterns times the bytes of an event: the slowest take five microseconds each
+_MOST_MATCHED = 200_000
 #: which message of a file it is, behind the id of the schema
 _FIRST_MESSAGE = b"\0"
 
@@ -44,6 +45,10 @@ class EventWriter(Protocol):
     #: what records hold, where they say what they hold
     media: ClassVar[str]
 
+    @property
+    def message(self) -> str:
+        """Which of a schema's messages is written; empty where there is but one."""
+
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """One event; ``value`` is its text, parsed. ``at_length``: tell the first few faults."""
 
@@ -55,6 +60,7 @@ class AvroEvents:
     writer: JsonWriter
     told: ClassVar[str] = "Avro"
     media: ClassVar[str] = "application/avro"
+    message: ClassVar[str] = ""
 
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The first misfit alone is told."""
@@ -71,15 +77,24 @@ class JsonEvents:
 
     schema: EventSchema
     #: of the schema, for each value of an event
-    weight: int
+    weight: Weight
     told: ClassVar[str] = "JSON"
     media: ClassVar[str] = "application/json"
+    message: ClassVar[str] = ""
 
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The text, if the schema takes it."""
         del value
-        if self.weight * (1 + text.count(b",") + text.count(b":")) > _MOST_WORK:
-            return EventFault(422, "not-valid", _TOO_MUCH, "", (("", _TOO_MUCH),))
+        values = 1 + text.count(b",") + text.count(b":")
+        if (
+            self.weight.parts * values > _MOST_WORK
+            or self.weight.patterns * len(text) > _MOST_MATCHED
+        ):
+            told = (
+                f"it has {values} commas and colons and {len(text)} bytes, which is too much for "
+                f"a schema of {self.weight.parts} parts and {self.weight.patterns} patterns"
+            )
+            return EventFault(422, "not-valid", f"the event: {told}", "", (("", told),))
         return self.schema.fault_of(exactly(text), at_length=at_length) or text
 
 
@@ -90,6 +105,11 @@ class ProtobufEvents:
     writer: MessageWriter
     told: ClassVar[str] = "Protobuf"
     media: ClassVar[str] = "application/protobuf"
+
+    @property
+    def message(self) -> str:
+        """The first one."""
+        return self.writer.name
 
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """Behind the place of the message; the first misfit alone is told."""
@@ -118,14 +138,16 @@ def writer_of(schema: WrittenSchema) -> EventWriter:
 
 
 def _json(schema: WrittenSchema) -> JsonEvents:
-    judge = judge_of(schema)
-    weight = weight_of(judge.tree, judge.others, _MOST_WEIGHT)
+    tree, others = trees_of(schema)
+    # Before it is compiled, which takes as long as what is refused here.
+    weight = weight_of(tree, others, _MOST_WEIGHT)
     if weight is None:
         raise ConfigError(
             f"a JSON Schema of events may have {_MOST_WEIGHT} parts, each as often as it is "
-            "referred to; none may lead back to itself, and references are pointers (#/$defs/lead)"
+            "referred to; none may lead back to itself or have a $id of its own, and references "
+            "are pointers (#/$defs/lead)"
         )
-    return JsonEvents(EventSchema(judge.validator), weight)
+    return JsonEvents(EventSchema(judge_by(tree, others).validator), weight)
 
 
 def _protobuf(schema: WrittenSchema) -> ProtobufEvents:

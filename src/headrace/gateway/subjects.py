@@ -61,14 +61,26 @@ class Subject:
         try:
             found = registry.version(self.name, self.version)
             if self.known is None or found.id != self.known.id:
-                self.known = _usable(found)
+                self.known = self._followed(_usable(found))
                 log.info("events are written by a schema", subject=self.name, schema_id=found.id)
         except HeadraceError as error:
             self._troubled(str(error))
-        except Exception as error:  # a schema is somebody else's: whatever it broke, all goes on
+        except (
+            BaseException
+        ) as error:  # a schema is somebody else's: whatever it broke, all goes on
             self._troubled(f"its newest schema cannot be used: {words_of(error)}")
         else:
             self.trouble = ""
+
+    def _followed(self, newer: KnownSchema) -> KnownSchema:
+        """A newer one, unless who reads the message that was written would read another one."""
+        before = newer if self.known is None else self.known
+        if newer.writer.message != before.writer.message:
+            raise ConfigError(
+                f"schema {newer.id}: its first message is {newer.writer.message}, and "
+                f"{before.writer.message} was written: put that first"
+            )
+        return newer
 
     def _troubled(self, told: str) -> None:
         if told != self.trouble:

@@ -96,8 +96,8 @@ def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
     """Set the mode of a subject, or of all; a body that says nothing takes it back."""
     fields = asked.fields()
     refuse_unknown(fields, {"mode"})
-    wanted = str(fields.get("mode") or DEFAULT_MODE).upper()
-    if wanted not in _MODES:
+    wanted = str(fields["mode"]).upper() if fields.get("mode") else None
+    if wanted not in (*_MODES, None):
         raise Refusal(422, 42204, f"Invalid mode; there are {', '.join(_MODES)}")
     subject = asked.parts.get("subject")
     seen = registry.subjects.seen(subject or "")
@@ -108,7 +108,8 @@ def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
         raise refusals.not_permitted(
             "Cannot import since there are versions already; force=true imports beside them"
         )
-    return {"mode": wanted}
+    above = None if subject is None else seen.global_mode
+    return {"mode": wanted or above or DEFAULT_MODE}
 
 
 def delete_mode(registry: SchemaRegistry, asked: Asked) -> Any:

@@ -9,6 +9,12 @@ from headrace.gateway.json_weight import weight_of
 MOST = 10_000
 
 
+def test_patterns_count_as_often_as_they_are_asked():
+    schema = {"$ref": "#/$defs/a", "not": {"$ref": "#/$defs/a"}, "pattern": "a"}
+    schema["$defs"] = {"a": {"pattern": "b", "patternProperties": {"c": True, "d": True}}}
+    assert weight_of(schema, {}, MOST).patterns == 1 + 2 * 3
+
+
 def twice(levels):
     """A small text in which each reference leads to two others."""
     defs = {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(levels)}
@@ -28,6 +34,11 @@ def chain(length):
         ({"properties": {"a": {}, "$ref": {}, "$defs": {"items": {}}}}, 5),
         ({"items": {"allOf": [{}, {"minimum": 1}]}}, 4),
         ({"uniqueItems": True}, 51),
+        ({"enum": [1, "a"] * 500}, 1),
+        ({"enum": [[1, 2], {"a": [3]}], "const": [4]}, 1 + 3 + 2 + 2 + 2 + 1),
+        ({"patternProperties": {"a": True, "b": {}}}, 1 + 20 + 1),
+        ({"$id": "http://a/b", "$ref": "#/$defs/a", "$defs": {"a": {}}}, 2),
+        ({"properties": {"$id": {"type": "string"}, "id": {}}}, 3),
         ({"pattern": "a", "$defs": {"a": {"allOf": [{}] * 9}}}, 11),
         ({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"not": {}}}}, 4),
         ({"properties": {"a": {"$ref": "b.json"}, "c": {"$ref": "b.json#/x~1y"}}}, 3 + 3 + 1),
@@ -37,7 +48,7 @@ def chain(length):
 )
 def test_each_object_counts_as_often_as_it_is_asked(schema, weight):
     others = {"b.json": {"$ref": "#/x~1y", "x/y": {"$defs": {"z": {}}}}}
-    assert weight_of(schema, others, MOST) == weight
+    assert weight_of(schema, others, MOST).parts == weight
 
 
 @pytest.mark.parametrize(
@@ -50,6 +61,11 @@ def test_each_object_counts_as_often_as_it_is_asked(schema, weight):
             "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"$ref": "#/$defs/a"}},
         },
         {"$dynamicRef": "#"},
+        {"properties": {"a": {"$id": "http://a/b", "$ref": "#/$defs/a"}}, "$defs": {"a": {}}},
+        {"$id": "http://a/b", "$ref": "c#", "$defs": {"a": {}}},
+        {"$schema": "http://json-schema.org/draft-04/schema#", "not": {"id": "#a"}},
+        {"enum": [[1] * 200] * 100},
+        {"patternProperties": dict.fromkeys(map(str, range(1000)), True)},
         {"$ref": "#anchor", "$defs": {"a": {"$anchor": "anchor"}}},
         {"$ref": "of nobody"},
         twice(30),

@@ -216,7 +216,7 @@ def test_a_version_that_is_named_stays():
     ("newer", "told"),
     [
         (WrittenSchema(SchemaKind.JSON, "[]"), "is an object"),
-        (WrittenSchema(SchemaKind.JSON, '{"$ref": "else.json"}'), "else.json"),
+        (WrittenSchema(SchemaKind.JSON, '{"$ref": "else.json"}'), "are pointers"),
         (WrittenSchema(SchemaKind.JSON, '{"properties": {"a": {"$ref": "#"}}}'), "back to itself"),
         (WrittenSchema(SchemaKind.AVRO, "{"), "no JSON"),
         (avro({"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}), "holds"),
@@ -414,7 +414,7 @@ def test_an_event_that_would_take_long_by_its_schema_is_refused_at_once():
     subject.look(registry_with(WrittenSchema(SchemaKind.JSON, json.dumps(asked))))
     began_s = time.process_time()
     many = orjson.dumps({"a": [0.1] * 20_000})
-    assert "too many values" in refusal(many, kind=visit(subject)).detail
+    assert "too much for a schema" in refusal(many, kind=visit(subject)).detail
     assert time.process_time() - began_s < 1
     assert items(orjson.dumps({"a": [0.1] * 10}), kind=visit(subject))
 
@@ -437,6 +437,18 @@ def test_an_event_of_a_protobuf_subject_is_its_first_message_behind_the_id():
     named = {f"ce-{name}": told for name, told in CLOUD.items()}
     (event,) = items(SENT, kind=kind, **named)
     assert dict(event.headers)["content-type"] == b"application/protobuf"
+
+
+def test_a_newer_file_whose_first_message_is_another_one_leaves_the_one_before():
+    subject = stamped()
+    newer = WrittenSchema(
+        SchemaKind.PROTOBUF, 'syntax="proto3"; message Other {} message Visit { string lead = 1; }'
+    )
+    descriptor = base64.b64encode(protobuf_form(newer, compiled).serialized).decode()
+    registry = registry_with(avro(V1), WrittenSchema(SchemaKind.PROTOBUF, descriptor))
+    subject.look(registry)
+    assert subject.known.id == 1
+    assert "its first message is Other, and Visit was written" in subject.trouble
 
 
 def test_a_protobuf_file_that_imports_another_is_told():

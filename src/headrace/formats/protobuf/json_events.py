@@ -47,6 +47,8 @@ _LENGTH = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,9})?s")
 class MessageWriter:
     """Writes events as one message."""
 
+    #: the message, with its package
+    name: str
     _put: Put
 
     def written(self, value: Any) -> bytes:
@@ -71,7 +73,7 @@ def message_writer(descriptor: str) -> MessageWriter:
     first = file.message_type[0].name
     name = f"{file.package}.{first}" if file.package else first
     made = class_of(name, files.SerializeToString(deterministic=True))
-    return MessageWriter(_Builder().message(made.DESCRIPTOR))
+    return MessageWriter(name, _Builder().message(made.DESCRIPTOR))
 
 
 def _imported(names: Iterable[str]) -> Iterator[FileDescriptorProto]:
