@@ -221,6 +221,9 @@ def test_a_mode_that_is_not_said_is_not_set(world, path, body, code):
 
 def test_an_empty_body_takes_a_mode_back_as_with_confluents_registry(world):
     world.ask("PUT", "/mode", {"mode": "READONLY"})
+    # a subject's is its own, and what holds for all goes on to hold for it
+    assert world.ask("PUT", "/mode/acme.visits-value", {}).json() == {"mode": "READONLY"}
+    assert world.refused("POST", "/subjects/acme.visits-value/versions", {"schema": '"int"'})
     assert world.ask("PUT", "/mode", {}).json() == {"mode": "READWRITE"}
 
 
