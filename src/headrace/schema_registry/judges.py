@@ -30,6 +30,8 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+import structlog
+
 from headrace.errors import ConfigError
 from headrace.ports.schemas import WrittenSchema
 from headrace.schema_registry import judging
@@ -40,8 +42,12 @@ from headrace.schema_registry.turns import JudgesBusy, Looked, Turns
 
 __all__ = ["Judges", "JudgesApart", "JudgesBusy", "JudgesHere"]
 
+log = structlog.get_logger(__name__)
+
 _MOST_MEMORY = 2 * 1024**3
 _START_S = 30.0
+#: between two tries to start one
+_AGAIN_S = 1.0
 _READY = "ready"
 #: until it is known how one ended whose pipe has
 _DEATH_S = 1.0
@@ -201,13 +207,22 @@ class JudgesApart(Judges):
         return thread
 
     def _started(self) -> None:
+        told = ""
         while not self._closed.is_set():
-            judge = _Judge()
-            if judge.is_ready():
-                self._give(judge)
-                return
-            judge.end()
-            self._closed.wait(1.0)
+            try:
+                judge = _Judge()
+            except OSError as error:  # no room for its folder, no file, no process
+                why = str(error)
+            else:
+                if judge.is_ready():
+                    self._give(judge)
+                    return
+                judge.end()
+                why = "it does not say that it is ready"
+            if why != told:
+                log.warning("a process that judges schemas cannot be started yet", error=why)
+            told = why
+            self._closed.wait(_AGAIN_S)
 
     def _give(self, judge: _Judge) -> None:
         self._free.put(judge)

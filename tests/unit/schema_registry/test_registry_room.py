@@ -11,10 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from registry_parts import AVRO, MORE, World
+from structlog.testing import capture_logs
 
 from headrace.model.credentials import Role
 from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry import app, judging
+from headrace.schema_registry import judges as judges_of
 from headrace.schema_registry.at_once import AtOnce
 from headrace.schema_registry.forms import KnownForms
 from headrace.schema_registry.judges import JudgesApart
@@ -315,3 +317,23 @@ def test_a_list_of_a_tenant_reads_no_other_tenants_versions(world, monkeypatch):
     rows = world.ask("GET", "/schemas", role=Role.TENANT).json()
     assert [json.loads(row["schema"]) for row in rows][1:] == [json.loads(AVRO), json.loads(MORE)]
     assert {version.subject for version in found} == {*names}
+
+
+def test_a_judge_that_cannot_be_started_is_told_once_and_tried_again(monkeypatch):
+    monkeypatch.setattr(judges_of, "_AGAIN_S", 0.01)
+    made, full = judges_of.made_folder, [OSError(28, "No space left on device")] * 3
+
+    def no_room():
+        if full:
+            raise full.pop()
+        return made()
+
+    judges = JudgesApart(1, wait_s=20.0)
+    try:
+        monkeypatch.setattr(judges_of, "made_folder", no_room)
+        with capture_logs() as lines:
+            judges._free.queue[-1].end()
+            assert judges.form(WrittenSchema(SchemaKind.AVRO, '"int"')).canonical == '"int"'
+        assert [line["error"] for line in lines] == ["[Errno 28] No space left on device"]
+    finally:
+        judges.close()
