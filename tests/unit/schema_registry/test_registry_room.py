@@ -332,7 +332,9 @@ def test_a_judge_that_cannot_be_started_is_told_once_and_tried_again(monkeypatch
     try:
         monkeypatch.setattr(judges_of, "made_folder", no_room)
         with capture_logs() as lines:
-            judges._free.queue[-1].end()
+            gone = judges._free.queue[-1]._process
+            gone.kill()
+            gone.join()
             assert judges.form(WrittenSchema(SchemaKind.AVRO, '"int"')).canonical == '"int"'
         assert [line["error"] for line in lines] == ["[Errno 28] No space left on device"]
     finally:
