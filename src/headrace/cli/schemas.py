@@ -35,6 +35,7 @@ from headrace.schema_registry.asked import subject_of
 from headrace.schema_registry.judges import JudgesHere
 from headrace.schema_registry.refusals import Incompatible, Refusal
 from headrace.schema_registry.registry import SchemaRegistry
+from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.standing import level_of, version_in
 from headrace.schema_registry.wanted import EVERYTHING, LATEST, Wanted
 from headrace.settings import Settings
@@ -186,10 +187,21 @@ def check(  # noqa: PLR0913, PLR0917 - options of a command
         faults = registry.faults(subject, wanted, EVERYTHING)
         if faults:
             raise _told_incompatible(faults, as_json=as_json)
+        nothing = _uncompared(registry, subject)
         if as_json:
-            print_json({"compatible": True, "messages": []})
+            print_json({"compatible": True, "messages": [nothing] if nothing else []})
         else:
-            say(f"compatible with {subject}")
+            say(nothing or f"compatible with {subject}")
+
+
+def _uncompared(registry: SchemaRegistry, subject: str) -> str:
+    """Why a schema was compared with none, which a mistyped subject shows; empty if it was."""
+    seen = registry.subjects.seen(subject)
+    if not seen.alive:
+        return f"nothing to compare with: there is no version under {subject}"
+    if level_of(seen) is Level.NONE:
+        return f"nothing was compared: the level of {subject} is NONE"
+    return ""
 
 
 @contextmanager

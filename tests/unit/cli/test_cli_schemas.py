@@ -40,6 +40,19 @@ def test_what_is_compatible_is_registered_once_and_shown_to_the_letter(headrace,
     assert line.split() == [SUBJECT, "1", "1", "AVRO", "BACKWARD"]
 
 
+def test_a_check_that_compares_with_nothing_says_so(headrace, file, store):
+    checked = headrace("schemas", "check", "acme.visits-valeu", file(V1))
+    assert checked.exit_code == 0
+    assert "no version under acme.visits-valeu" in checked.output
+    headrace("schemas", "register", SUBJECT, file(V1))
+    assert "compatible with" in headrace("schemas", "check", SUBJECT, file(V1)).output
+    store.schema_subjects.set_for(SUBJECT, SubjectSetting.COMPATIBILITY, "NONE")
+    (told,) = json.loads(headrace("schemas", "check", SUBJECT, file(BROKEN), "--json").stdout)[
+        "messages"
+    ]
+    assert told == f"nothing was compared: the level of {SUBJECT} is NONE"
+
+
 def test_a_check_changes_nothing_and_ends_with_1_where_it_fails(headrace, file, store):
     for words in ((), ("--dry-run",)):
         assert headrace("schemas", "check", SUBJECT, file(V1), *words).exit_code == 0
