@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,7 @@ _KEEPALIVES = {
     "tcp_user_timeout": 35_000,
 }
 _WRITES = "headrace_writes"
+_LOOK_EVERY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,8 @@ def _sqlite_engine(address: Address, waits: Waits) -> Engine:
     def settle(connection: Any, _record: Any) -> None:
         # The driver's own, late and deferred BEGIN would undo the one below.
         connection.isolation_level = None
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        _write_ahead(connection, waits.lock_s)
+        for pragma in ("synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
 
     @event.listens_for(engine, "begin")
@@ -82,6 +86,24 @@ def _sqlite_engine(address: Address, waits: Waits) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _write_ahead(connection: sqlite3.Connection, lock_s: float) -> None:
+    """Have a log that is written ahead; of two that open a new file at once the second one waits.
+
+    SQLite itself waits for no lock here, whatever time it was given.
+    """
+    until_s = time.monotonic() + lock_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() >= until_s:
+                raise
+            time.sleep(_LOOK_EVERY_S)
+        else:
+            return
 
 
 def _make_file(address: Address, whose: str) -> None:
