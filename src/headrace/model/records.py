@@ -20,6 +20,10 @@ class Move:
     to_offset: int
     epoch: int
 
+    def stay(self) -> Move:
+        """A move to where the lane is: it succeeds if the lane is there, under this epoch."""
+        return Move(self.lane, self.from_offset, self.from_offset, self.epoch)
+
     def undone(self) -> Move:
         """The move that takes this one back."""
         return Move(self.lane, self.to_offset, self.from_offset, self.epoch)

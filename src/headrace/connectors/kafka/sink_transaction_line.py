@@ -28,7 +28,6 @@ from headrace.connectors.kafka.clients import BROKEN, opened
 from headrace.connectors.kafka.faults import ErrorKind, kind_of
 from headrace.connectors.kafka.sink_line import TopicProducer
 from headrace.errors import TargetMissing
-from headrace.model.waves import planned_id
 
 #: a producer that is shut out says so at the highest level, though it is an ordinary thing here
 _SILENT = logging.getLogger("headrace.librdkafka")
@@ -54,15 +53,8 @@ class OutcomeLost(Exception):
 class Mark(NamedTuple):
     """How far a lane has come in a transaction, and of which wave that was."""
 
-    offset: int
+    reached: int
     wave_id: str
-
-    def is_of(self, wave_id: str) -> bool:
-        """Whether the wave, or another part of the same one, has left it.
-
-        A lane is once in a wave that was planned, whatever this was divided into since.
-        """
-        return planned_id(wave_id) == planned_id(self.wave_id)
 
 
 class TransactionLine:

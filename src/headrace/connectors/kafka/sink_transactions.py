@@ -38,7 +38,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TypeGuard
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -54,7 +53,6 @@ from headrace.connectors.kafka.sink_messages import (
     translated,
 )
 from headrace.connectors.kafka.sink_transaction_line import (
-    Mark,
     OutcomeLost,
     TransactionLine,
     as_error,
@@ -62,8 +60,8 @@ from headrace.connectors.kafka.sink_transaction_line import (
     line_for,
 )
 from headrace.connectors.outcomes import failed, told
+from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import HeadraceError, Permanent, SinkUnavailable
-from headrace.model.records import Move
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
 
@@ -95,7 +93,7 @@ class KafkaTransactionWriter:
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
         given = dict(enumerate(effects))
-        asked = {index: effect for index, effect in given.items() if _leaves_a_mark(effect)}
+        asked = {index: effect for index, effect in given.items() if leaves_a_mark(effect)}
         _, errors = self._sendable({i: given[i] for i in given.keys() - asked.keys()})
         outcomes = _failed(errors) | self._all(asked)
         return [outcomes.get(index, Written()) for index in given]
@@ -160,10 +158,11 @@ class KafkaTransactionWriter:
         outcomes: Outcomes = {}
         for index, effect in effects.items():
             found = [marks.get(partition_of(piece)) for piece in effect.slices]
-            if self._is_done(found, effect):
-                outcomes[index] = Written(reached=tuple(mark.offset for mark in found))
+            done = done_before(found, effect, self._wave_id)
+            if done is not None:
+                outcomes[index] = Written(reached=done)
         left = [index for index in effects if index not in outcomes]
-        stays = [_stay(move) for index in left for move in effects[index].moves]
+        stays = [move.stay() for index in left for move in effects[index].moves]
         try:
             answers = iter(self._positions.advance(stays))
         except HeadraceError as error:
@@ -173,16 +172,6 @@ class KafkaTransactionWriter:
             if not all(stayed):
                 outcomes[index] = Written(superseded=True)
         return outcomes
-
-    def _is_done(self, marks: Sequence[Mark | None], effect: Effect) -> TypeGuard[Sequence[Mark]]:
-        """Whether a transaction of this wave had all lanes of an effect, and came further in one.
-
-        One that ended where the effect begins was of what the same wave wrote before it.
-        """
-        ours = [mark for mark in marks if mark is not None and mark.is_of(self._wave_id)]
-        return len(ours) == len(effect.slices) and any(
-            mark.offset > piece.from_offset for mark, piece in zip(ours, effect.slices, strict=True)
-        )
 
     def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
         outcomes: Outcomes = {}
@@ -244,7 +233,7 @@ class KafkaTransactionWriter:
         Raises:
             OutcomeLost: a lane is elsewhere by now; another attempt finds out which.
         """
-        stays = [_stay(move) for effect in effects.values() for move in effect.moves]
+        stays = [move.stay() for effect in effects.values() for move in effect.moves]
         try:
             if not all(self._positions.advance(stays)):
                 raise OutcomeLost("a lane was sent elsewhere meanwhile")
@@ -282,22 +271,12 @@ class KafkaTransactionWriter:
         return transaction_config(self._properties, name)
 
 
-def _leaves_a_mark(effect: Effect) -> bool:
-    """Whether an attempt at these slices may leave one; of merged lanes others may take more."""
-    return effect.output.num_rows > 0 or len(effect.slices) > 1
-
-
 def _failed(errors: Mapping[int, HeadraceError]) -> Outcomes:
     return {index: failed(error) for index, error in errors.items()}
 
 
 def _use_case(effects: Effects) -> str:
     return next(iter(effects.values())).slices[0].lane.use_case
-
-
-def _stay(move: Move) -> Move:
-    """A move to where the lane is: it succeeds if the lane is there, under this epoch."""
-    return Move(move.lane, move.from_offset, move.from_offset, move.epoch)
 
 
 def _noted(errors: dict[int, HeadraceError], index: int, own: str) -> OnError:

@@ -35,8 +35,8 @@ from headrace.connectors.outcomes import failed
 from headrace.connectors.sql.marks import LaneKey, Mark, leave, take
 from headrace.connectors.sql.servers import Target
 from headrace.connectors.sql.writer import SUPERSEDED, SentElsewhereError
+from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import TargetMissing
-from headrace.model.records import Move
 from headrace.model.streams import LaneId
 from headrace.ports import Effect, Positions, Site, Written
 
@@ -82,7 +82,7 @@ class ElsewhereOnce(Elsewhere):
         lanes = {
             self._key(piece.lane)
             for effect in effects
-            if _leaves_a_mark(effect)
+            if leaves_a_mark(effect)
             for piece in effect.slices
         }
         marks = take(connection, lanes)
@@ -90,7 +90,7 @@ class ElsewhereOnce(Elsewhere):
 
     def settle(self, connection: Connection, effects: Sequence[Effect]) -> None:
         """Leave the marks; then see that every lane still stands where its slice begins."""
-        marking = [effect for effect in effects if _leaves_a_mark(effect)]
+        marking = [effect for effect in effects if leaves_a_mark(effect)]
         leave(
             connection,
             {
@@ -105,14 +105,10 @@ class ElsewhereOnce(Elsewhere):
 
     def _admitted(self, effect: Effect, marks: dict[LaneKey, Mark]) -> Written | None:
         found = [marks.get(self._key(piece.lane)) for piece in effect.slices]
+        done = done_before(found, effect, self._wave_id)
+        if done is not None:
+            return Written(reached=done)
         known = [mark for mark in found if mark is not None]
-        ours = [mark for mark in known if mark.is_of(self._wave_id)]
-        # A mark that ends where the effect begins is of what the same wave wrote before it.
-        if len(ours) == len(effect.slices) and any(
-            mark.reached > piece.from_offset
-            for mark, piece in zip(ours, effect.slices, strict=True)
-        ):
-            return Written(reached=tuple(mark.reached for mark in ours))
         newest = max((mark.epoch for mark in known), default=0)
         if all(piece.epoch >= newest for piece in effect.slices):
             return None
@@ -133,19 +129,10 @@ class ElsewhereOnce(Elsewhere):
 
     def _gone(self, effects: Sequence[Effect]) -> list[Effect]:
         """Effects of which a lane is not where its slice begins, or another's by now."""
-        stays = [
-            Move(move.lane, move.from_offset, move.from_offset, move.epoch)
-            for effect in effects
-            for move in effect.moves
-        ]
+        stays = [move.stay() for effect in effects for move in effect.moves]
         answers = iter(self._positions.advance(stays) if stays else ())
         return [e for e in effects if not all(list(islice(answers, len(e.slices))))]
 
     def _key(self, lane: LaneId) -> LaneKey:
         use_case, tenant, name = lane
         return LaneKey(self._installation, use_case, tenant, str(name))
-
-
-def _leaves_a_mark(effect: Effect) -> bool:
-    """Whether an attempt at these slices may leave one; of merged lanes others may take more."""
-    return effect.output.num_rows > 0 or len(effect.slices) > 1

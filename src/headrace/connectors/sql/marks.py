@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text
 
-from headrace.model.waves import planned_id
-
 MARKS = Table(
     "headrace_written",
     MetaData(),
@@ -88,13 +86,6 @@ class Mark(NamedTuple):
     wave_id: str
     from_offset: int
     reached: int
-
-    def is_of(self, wave_id: str) -> bool:
-        """Whether the wave, or another part of the same one, has left it.
-
-        A lane is once in a wave that was planned, whatever this was divided into since.
-        """
-        return planned_id(wave_id) == planned_id(self.wave_id)
 
 
 def take(connection: Connection, lanes: Collection[LaneKey]) -> dict[LaneKey, Mark]:
