@@ -261,5 +261,10 @@ class SchemaSubjects(Protocol):
         With topics as ``versions``: what many have is not read for one of them.
         """
 
-    def referring(self, subject: str, version: int) -> list[int]:
-        """The ids of the schemas that refer to a version, in order."""
+    def referring(
+        self, subject: str, version: int, topics: Collection[str] | None = None
+    ) -> list[SubjectVersion]:
+        """The versions that have a schema which refers to a version, by name and version.
+
+        Softly deleted ones too, where their schema has one that is not. Topics as in ``versions``.
+        """

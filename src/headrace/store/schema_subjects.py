@@ -217,10 +217,18 @@ class SqlSchemaSubjects:
         with self._database.read() as connection:
             return _versions(connection, wanted, topics)
 
-    def referring(self, subject: str, version: int) -> list[int]:
-        """The ids of the schemas that refer to a version, in order."""
+    def referring(
+        self, subject: str, version: int, topics: Collection[str] | None = None
+    ) -> list[SubjectVersion]:
+        """The versions that have a schema which refers to a version, by name and version."""
+        ids = _REFERRING.where(
+            schema_references.c.subject == subject,
+            schema_references.c.version == version,
+            schema_versions.c.deleted.is_(False),
+        ).with_only_columns(schema_references.c.schema_id)
+        wanted = select(*_VERSION).where(schema_versions.c.schema_id.in_(ids))
         with self._database.read() as connection:
-            return _referring(connection, subject, version)
+            return _versions(connection, wanted.order_by(*_BY_NAME), topics)
 
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
@@ -331,16 +339,6 @@ def _refuse_referred(
             f"version {version} of {subject} is referred to by schemas "
             f"{', '.join(map(str, sorted(found[version])[:5]))}"
         )
-
-
-def _referring(connection: Connection, subject: str, version: int) -> list[int]:
-    """The ids of the schemas that refer to it and have a version that is not deleted."""
-    wanted = _REFERRING.where(
-        schema_references.c.subject == subject,
-        schema_references.c.version == version,
-        schema_versions.c.deleted.is_(False),
-    )
-    return sorted({row.schema_id for row in connection.execute(wanted)})
 
 
 def _drop_unused(connection: Connection, ids: Collection[int]) -> None:

@@ -172,9 +172,12 @@ class MemorySchemaSubjects:
         return [version for version in self.versions("", topics) if version.id == id_]
 
     @alone
-    def referring(self, subject: str, version: int) -> list[int]:
-        """The ids of the schemas that refer to a version, in order."""
-        return self._referring(subject, version, None)
+    def referring(
+        self, subject: str, version: int, topics: Collection[str] | None = None
+    ) -> list[SubjectVersion]:
+        """The versions that have a schema which refers to a version, by name and version."""
+        ids = {*self._referring(subject, version, None)}
+        return [found for found in self.versions("", topics) if found.id in ids]
 
     def _refuse_full(self, subject: str, new: NewSchema, rooms: Sequence[Room]) -> None:
         for room in rooms:

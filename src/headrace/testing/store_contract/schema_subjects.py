@@ -204,12 +204,18 @@ class TestSchemaSubjects:
         kept = ours.schema(2)
         assert kept is not None
         assert kept.references == (("Part", "part", 1),)
-        assert ours.referring("part", 1) == [2]
+        put(ours, "a-value", new("whole", [SchemaReference("Part", "part", 1)]))
+        ours.delete(ours.seen("a-value"), [1])
+        own, gone = ("whole", 1, 2, False), ("a-value", 1, 2, True)
+        assert ours.referring("part", 1) == [gone, own]
+        assert ours.referring("part", 1, ["a", *map(str, range(500))]) == [gone]
+        assert ours.referring("part", 1, []) == ours.referring("part", 2) == []
         for permanent in (False, True):
             with pytest.raises(SchemaReferred):
                 ours.delete(ours.seen("part"), [1], permanent=permanent)
         assert ours.seen("part").alive
         ours.delete(ours.seen("whole"), [1])
+        assert ours.referring("part", 1) == []
         assert ours.delete(ours.seen("part"), [1])
 
     def test_what_a_softly_deleted_schema_refers_to_goes_for_good_only_with_it_or_after_it(
