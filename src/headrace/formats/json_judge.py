@@ -22,6 +22,7 @@ import msgspec
 
 from headrace.errors import ConfigError, shortened
 from headrace.formats.json_keywords import KEYWORDS
+from headrace.payload.json_drafts import with_drafts
 from headrace.ports import SchemaKind, WrittenSchema
 
 _MOST_TOLD = 200
@@ -66,6 +67,8 @@ def judge_of(schema: WrittenSchema) -> JsonJudge:
 def trees_of(schema: WrittenSchema) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """A schema that one writes by, and what it refers to by name, parsed and not looked at.
 
+    Each names its draft.
+
     Raises:
         ConfigError: it is none.
     """
@@ -78,7 +81,7 @@ def trees_of(schema: WrittenSchema) -> tuple[Mapping[str, Any], Mapping[str, Any
         raise ConfigError("a JSON Schema is no JSON") from None
     if not isinstance(tree, dict):
         raise ConfigError("a JSON Schema that one writes by is an object")
-    return tree, others
+    return with_drafts(tree, others)
 
 
 def judge_by(tree: Mapping[str, Any], others: Mapping[str, Any]) -> JsonJudge:

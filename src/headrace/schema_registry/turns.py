@@ -1,9 +1,10 @@
 """Whose schema is looked at next and for how long, so that a few tenants do not hold up all others.
 
 There are few judges, and what one schema takes is its author's choice. So a tenant has one judge at
-a time, and what it sends meanwhile waits for its turn, in order and not for ever; one whose schema took long shares all judges but one with others of that kind for a while;
-and one whose schema had to be ended rests before it is looked at again. Where there is one judge
-alone, none can be kept free. Whoever belongs to no tenant is an operator, and just waits.
+a time, and what it sends meanwhile waits for its turn, in order and not for ever; one whose schema
+took long shares all judges but one with others of that kind for a while; and one whose schema had
+to be ended rests before it is looked at again. Where there is one judge alone, none can be kept
+free. Whoever belongs to no tenant is an operator, and just waits.
 """
 
 from __future__ import annotations
