@@ -63,6 +63,8 @@ class Answer:
 
     status: int
     body: Mapping[str, Any]
+    #: where it is a list
+    rows: Sequence[Any] = ()
 
     @property
     def message(self) -> str:
@@ -120,10 +122,12 @@ class Exchange:
             raise _NoAnswerError(_short(words_of(error))) from error
         if status not in (_DECIDED if body is None else _DECIDED_OF_SCHEMA):
             raise _refusal(status, content)
-        told = _object(content)
-        if told is None and status == 200:
+        told = _json(content)
+        if isinstance(told, list):
+            return Answer(status, {}, told)
+        if not isinstance(told, dict) and status == 200:
             raise _NoAnswerError("its answer is no JSON", f": {_begin(content)}")
-        return Answer(status, told or {})
+        return Answer(status, told if isinstance(told, dict) else {})
 
     def _read(
         self, server: RegistryServer, path: str, until_s: float, body: Mapping[str, Any] | None
@@ -198,19 +202,19 @@ def _context(config: RegistryConfig) -> ssl.SSLContext:
 
 
 def _refusal(status: int, content: bytes) -> _NoAnswerError:
-    body = _object(content)
-    said = _short(str(body.get("message", ""))) if body else _begin(content)
+    body = _json(content)
+    is_told = isinstance(body, dict) and bool(body)
+    said = _short(str(body.get("message", ""))) if is_told else _begin(content)
     mend = _MEND.get(status, "name where it redirects to" if 300 <= status < 400 else "")
     told = f"HTTP {status}{f', {mend}' if mend else ''}"
     return _NoAnswerError(told, f" ({said})" if said else "", answers=status not in _FOR_ALL)
 
 
-def _object(content: bytes) -> dict[str, Any] | None:
+def _json(content: bytes) -> Any:
     try:
-        told = json.loads(content)
+        return json.loads(content)
     except (ValueError, RecursionError):
         return None
-    return told if isinstance(told, dict) else None
 
 
 def _begin(content: bytes) -> str:

@@ -123,6 +123,10 @@ class RegistrySchemas:
         """As it is now; see ``headrace.ports.NumberedSchemas``."""
         return self._subjects.version(subject, number)
 
+    def numbers(self, subject: str) -> list[int]:
+        """Those that are there; see ``headrace.ports.NumberedSchemas``."""
+        return self._subjects.numbers(subject)
+
     def _looked_up(self, id_: SchemaId, until_s: float) -> WrittenSchema:
         """In the thread of look-ups; what was found, and what was not, is kept."""
         known = self._known.get(id_)

@@ -124,6 +124,16 @@ class Subjects:
             answer = self._described(subject, number, answer, until_s)
         return self._whole(subject, number, answer, until_s)
 
+    def numbers(self, subject: str) -> list[int]:
+        """As ``headrace.ports.NumberedSchemas`` has it."""
+        place = f"subjects/{quote(subject, safe='')}/versions"
+        answer = self._ask(place, time.monotonic() + LOOKUP_S)
+        if answer.status != 200:
+            return []
+        if not all(isinstance(number, int) for number in answer.rows):
+            raise RegistryUnavailable("what answers for the schema registry tells no versions")
+        return sorted(answer.rows)
+
     def _described(
         self, subject: str, number: int | None, answer: Answer, until_s: float
     ) -> Answer:

@@ -60,7 +60,7 @@ def canonical_schema(tree: Any, others: Mapping[str, Any]) -> jsonschema_rs.Cano
     """
     if not isinstance(tree, dict | bool):
         raise BadSchema("a JSON Schema is an object, or true or false")
-    options = {"draft": jsonschema_rs.Draft7} if isinstance(tree, bool) else {}
+    options: dict[str, Any] = {"draft": jsonschema_rs.Draft7} if isinstance(tree, bool) else {}
     try:
         registry = jsonschema_rs.Registry([*others.items()])
         jsonschema_rs.validator_for(tree, registry=registry, offline=True, validate_formats=False)
