@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from headrace.gateway.json_weight import weight_of
+from headrace.formats.json_weight import weight_of
 
 MOST = 10_000
 
