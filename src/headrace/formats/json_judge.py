@@ -15,7 +15,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
@@ -24,6 +23,7 @@ import msgspec
 from headrace.errors import ConfigError, shortened
 from headrace.formats.json_keywords import KEYWORDS
 from headrace.formats.json_weight import Weight, weighed
+from headrace.formats.kept import Kept
 from headrace.payload.json_drafts import with_drafts
 from headrace.ports import SchemaKind, WrittenSchema
 
@@ -56,16 +56,22 @@ class JsonJudge:
     validator: jsonschema_rs.Validator
     #: of the schema, for each value that is judged
     weight: Weight
+    #: that it takes, about
+    bytes: int
 
 
-@lru_cache(maxsize=256)
+#: what is made of a text takes, at most, as often its characters
+_BYTES_OF_CHARACTER = 20
+_JUDGES: Kept[WrittenSchema, JsonJudge] = Kept(64 * 1024**2, lambda judge: judge.bytes)
+
+
 def judge_of(schema: WrittenSchema) -> JsonJudge:
     """What is written by a schema; those met last are kept.
 
     Raises:
         ConfigError: it is none, or asks for too much.
     """
-    return judge_by(schema)
+    return _JUDGES.had(schema, lambda: judge_by(schema))
 
 
 def judge_by(schema: WrittenSchema) -> JsonJudge:
@@ -76,7 +82,9 @@ def judge_by(schema: WrittenSchema) -> JsonJudge:
     """
     tree, others = _trees(schema)
     weight = weighed(tree, others)
-    return JsonJudge(tree, others, _validator(tree, others), weight)
+    texts = [schema.text, *map("".join, schema.references)]
+    size = _BYTES_OF_CHARACTER * sum(map(len, texts))
+    return JsonJudge(tree, others, _validator(tree, others), weight, size)
 
 
 def _trees(schema: WrittenSchema) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

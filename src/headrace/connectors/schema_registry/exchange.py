@@ -81,13 +81,21 @@ class Exchange:
         self._client: httpx2.Client | None = None
         self._threads = DaemonThreads(_MOST_THREADS, "registry")
 
-    def ask(self, path: str, until_s: float, body: Mapping[str, Any] | None = None) -> Answer:
+    def ask(
+        self,
+        path: str,
+        until_s: float,
+        body: Mapping[str, Any] | None = None,
+        *,
+        is_list: bool = False,
+    ) -> Answer:
         """What the first server says that decides anything.
 
         Args:
             path: below the registry's address.
             until_s: monotonic second at which it is given up.
             body: what to post; None: it is a look.
+            is_list: a list is expected, and not an object.
 
         Raises:
             RegistryAwayError: nobody answers; the message has no credentials.
@@ -101,14 +109,15 @@ class Exchange:
                 troubles.append((server.url, _NoAnswerError("no time was left to ask")))
                 break
             try:
-                return self._asked(server, path, time.monotonic() + left_s, body)
+                status, content = self._asked(server, path, time.monotonic() + left_s, body)
+                return _answer(status, content, is_list=is_list)
             except _NoAnswerError as error:
                 troubles.append((server.url, error))
         raise _trouble(troubles)
 
     def _asked(
         self, server: RegistryServer, path: str, until_s: float, body: Mapping[str, Any] | None
-    ) -> Answer:
+    ) -> tuple[int, bytes]:
         asked = self._threads.submit(self._read, server, path, until_s, body)
         try:
             status, content = asked.result(max(until_s - time.monotonic(), 0))
@@ -122,12 +131,7 @@ class Exchange:
             raise _NoAnswerError(_short(words_of(error))) from error
         if status not in (_DECIDED if body is None else _DECIDED_OF_SCHEMA):
             raise _refusal(status, content)
-        told = _json(content)
-        if isinstance(told, list):
-            return Answer(status, {}, told)
-        if not isinstance(told, dict) and status == 200:
-            raise _NoAnswerError("its answer is no JSON", f": {_begin(content)}")
-        return Answer(status, told if isinstance(told, dict) else {})
+        return status, content
 
     def _read(
         self, server: RegistryServer, path: str, until_s: float, body: Mapping[str, Any] | None
@@ -183,6 +187,15 @@ class _NoAnswerError(Exception):
         """Take what is the matter, what it said itself, and whether it answers other questions."""
         super().__init__(f"{told}{said}")
         self.told, self.answers = told, answers
+
+
+def _answer(status: int, content: bytes, *, is_list: bool) -> Answer:
+    told = _json(content)
+    if status == 200 and not isinstance(told, list if is_list else dict):
+        raise _NoAnswerError("its answer is no JSON", f": {_begin(content)}")
+    return Answer(
+        status, told if isinstance(told, dict) else {}, told if isinstance(told, list) else ()
+    )
 
 
 def _trouble(troubles: Sequence[tuple[str, _NoAnswerError]]) -> RegistryUnavailable:
