@@ -46,7 +46,7 @@ def test_a_check_that_compares_with_nothing_says_so(headrace, file, store):
     assert "no version under acme.visits-valeu" in checked.output
     headrace("schemas", "register", SUBJECT, file(V1))
     assert "compatible with" in headrace("schemas", "check", SUBJECT, file(V1)).output
-    store.schema_subjects.set_for(SUBJECT, SubjectSetting.COMPATIBILITY, "NONE")
+    store.schema_subjects.set_for(SUBJECT, {SubjectSetting.COMPATIBILITY: "NONE"})
     (told,) = json.loads(headrace("schemas", "check", SUBJECT, file(BROKEN), "--json").stdout)[
         "messages"
     ]
@@ -106,10 +106,10 @@ def test_what_is_there_already_is_answered_however_it_stands_to_a_newer_version(
     headrace, file, store
 ):
     level = SubjectSetting.COMPATIBILITY
-    store.schema_subjects.set_for(SUBJECT, level, "NONE")
+    store.schema_subjects.set_for(SUBJECT, {level: "NONE"})
     for schema in (BROKEN, V1):
         headrace("schemas", "register", SUBJECT, file(schema))
-    store.schema_subjects.set_for(SUBJECT, level, "BACKWARD")
+    store.schema_subjects.set_for(SUBJECT, {level: "BACKWARD"})
     again = headrace("schemas", "register", SUBJECT, file(BROKEN))
     assert (again.exit_code, again.stdout.strip()) == (0, f"{SUBJECT} version 1, id 1")
 

@@ -388,3 +388,16 @@ def test_who_refers_to_a_version_is_asked_of_the_store_at_once(world, monkeypatc
     assert world.ask("GET", path, role=Role.SENDER).json() == [2, 3]
     assert world.ask("GET", path).json() == [2, 3, 4]
     assert asked == ["referring", "referring"]
+
+
+def test_a_configuration_is_set_and_taken_back_as_a_whole(world, monkeypatch):
+    world.put("acme.visits-value")
+    ours, times = world.store.schema_subjects, []
+    real = ours.set_for
+    monkeypatch.setattr(ours, "set_for", lambda *a, **b: times.append(a) or real(*a, **b))
+    path, both = "/config/acme.visits-value", {"compatibility": "FULL", "normalize": True}
+    assert world.ask("PUT", path, both).json() == both
+    assert world.ask("GET", path).json() == {"compatibilityLevel": "FULL", "normalize": True}
+    assert world.ask("DELETE", path).json() == {"compatibilityLevel": "FULL"}
+    assert world.refused("GET", path) == (404, 40408)
+    assert len(times) == 2
