@@ -4,8 +4,8 @@ References that lead to two others each, twenty times over, are a text of one ki
 a million times; and one that leads back to itself twice is asked twice as often at each level of a
 value. Nothing interrupts a validator, so a schema of others is weighed before it is used: by the
 objects in it, were each reference replaced by what it leads to, and by its patterns, which are
-asked of each character. What our own words cost (``formats/json_keywords``), and values that are
-compared as a whole, is more.
+asked of each character. What our own words cost (``formats/json_keywords``), numbers that are
+compared by all of their digits, and values that are compared as a whole, is more.
 
 What it weighs times what a value holds is how long that takes, and too much is refused as well.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -35,6 +36,9 @@ _KEPT = ("$defs", "definitions")
 _BY_NAME = ("properties", "patternProperties", "dependentSchemas", "dependencies")
 #: objects without them that take as long
 _DEAR = dict.fromkeys(KEYWORDS, 50)
+#: words that compare a number, and objects that take as long: an integer, and another number
+_COMPARED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "const")
+_INTEGER, _OTHER = 10, 50
 _PATTERN = 10
 #: of a schema of somebody who may want to keep others waiting
 _MOST_PARTS = 10_000
@@ -150,7 +154,17 @@ def _parts(documents: Mapping[str, Any], most: int) -> dict[_Place, _Part] | Non
 def _dear(node: Mapping[str, Any]) -> int:
     """What the words of an object cost that are no schemas."""
     words = sum(_DEAR[name] for name in node.keys() & _DEAR.keys())
+    words += sum(_compared(node[name]) for name in _COMPARED if name in node)
+    listed = node.get("enum")
+    words += _OTHER if isinstance(listed, list) and any(map(_compared, listed)) else 0
     return words + _members([node.get("enum"), [node.get("const")]])
+
+
+def _compared(said: object) -> int:
+    """What it costs to compare values with this, where it is a number."""
+    if isinstance(said, bool) or not isinstance(said, int | float | Decimal):
+        return 0
+    return _INTEGER if isinstance(said, int) else _OTHER
 
 
 def _members(lists: list[object]) -> int:
