@@ -99,7 +99,7 @@ PART = 'syntax="proto3";\nmessage X { int32 y = 1; int32 z = 1; }'
         ),
         ('syntax="proto3";\nimport "none.proto";', "none.proto: File not found.; line 2, column 1"),
         (
-            'syntax="proto2"; message A { optional string a = 1 [default = "/:1:2: "]; Foo b = 2; }',
+            'syntax="proto2"; message A { optional string a = 1 [default = "/:1:2: "]; X b = 2; }',
             "line 1, column 75: Expected",
         ),
     ],
