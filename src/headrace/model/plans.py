@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from headrace.model.lineage import Ahead
 from headrace.model.streams import Order, StreamId
 from headrace.model.waves import Wave
 
@@ -69,6 +70,13 @@ class LaneView:
     goes_on: bool = False
     #: where lanes are merged: records that the last call of them took of this one
     taken: int = 0
+    #: lanes that it follows; it is closed until each of them is done
+    parents: tuple[Ahead, ...] = ()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing of it may be read yet."""
+        return not all(parent.is_done for parent in self.parents)
 
 
 @dataclass(frozen=True, slots=True)

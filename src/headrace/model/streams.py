@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from headrace.model.lineage import Parent
+
 
 class Order(StrEnum):
     """What a use case is promised about the order of records."""
@@ -138,6 +140,8 @@ class Position:
     lane: LaneId
     next_offset: int
     epoch: int
+    #: lanes that it follows: while one of them is not committed to its end, it is closed
+    parents: tuple[Parent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

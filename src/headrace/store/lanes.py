@@ -7,15 +7,17 @@ by work done are in ``positions.py``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from sys import intern
+from types import MappingProxyType
 
 from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
 from headrace.errors import stream_removed
+from headrace.model.lineage import Lineage, Parent, without
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
-from headrace.store import stops, streams
+from headrace.store import parents, stops, streams
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
 from headrace.store.schema import streams as stream_rows
@@ -44,11 +46,17 @@ def start(connection: Connection, first: LaneStart) -> None:
     connection.execute(
         update(stream_rows).where(of(stream_rows, stream)).values(topic_id=first.topic_id)
     )
-    _insert(connection, stream, row.epoch, _without(offsets, _names(connection, stream)))
+    have = _names(connection, stream)
+    _insert(connection, stream, row.epoch, _without(offsets, have), first.parents)
 
 
 def seek(
-    connection: Connection, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None
+    connection: Connection,
+    stream: StreamId,
+    offsets: Mapping[str, int],
+    topic_id: str | None,
+    lineage: Lineage | None,
+    gone: Collection[str],
 ) -> None:
     """Set positions, whatever they were, and the topic's id, or none.
 
@@ -59,7 +67,7 @@ def seek(
     if row.state == State.REMOVED:
         raise stream_removed(stream.tenant, stream.use_case)
     epoch = streams.turn_to(connection, row, stream, topic_id)
-    stops.release(connection, stream, set(offsets))
+    stops.release(connection, stream, {*offsets, *gone})
     have = _names(connection, stream)
     for name in sorted(have & set(offsets)):
         connection.execute(
@@ -68,13 +76,29 @@ def seek(
             .values(next_offset=offsets[name])
         )
     _insert(connection, stream, epoch, _without(offsets, have))
+    parents.forget(connection, stream, gone)
+    if lineage is not None:
+        parents.let(connection, stream, lineage)
+
+
+def forget(connection: Connection, stream: StreamId, names: Collection[str], epoch: int) -> bool:
+    """Forget lanes, if the stream is under this epoch."""
+    if streams.locked(connection, stream).epoch != epoch:
+        return False
+    parents.forget(connection, stream, names)
+    return True
 
 
 def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Position]:
     asked = select(positions).where(some).order_by(*positions.primary_key)
     return [
-        Position(LaneId(use_case, tenant, intern(name)), next_offset, epoch)
-        for use_case, tenant, name, next_offset, epoch in connection.execute(asked)
+        Position(
+            LaneId(use_case, tenant, intern(name)),
+            next_offset,
+            epoch,
+            parents.read(followed) if followed else (),
+        )
+        for use_case, tenant, name, next_offset, epoch, followed in connection.execute(asked)
     ]
 
 
@@ -87,11 +111,27 @@ def _without(offsets: Mapping[str, int], names: Collection[str]) -> dict[str, in
 
 
 def _insert(
-    connection: Connection, stream: StreamId, epoch: int, offsets: Mapping[str, int]
+    connection: Connection,
+    stream: StreamId,
+    epoch: int,
+    offsets: Mapping[str, int],
+    lineage: Lineage = MappingProxyType({}),
 ) -> None:
+    there = _names(connection, stream) | offsets.keys() if lineage else set()
     rows = [
-        {**stream._asdict(), "lane": name, "next_offset": offset, "epoch": epoch}
+        {
+            **stream._asdict(),
+            "lane": name,
+            "next_offset": offset,
+            "epoch": epoch,
+            "parents": parents.written(_followed(lineage.get(name, ()), there)),
+        }
         for name, offset in sorted(offsets.items())
     ]
     if rows:
         connection.execute(insert(positions), rows)
+
+
+def _followed(lineage: Sequence[Parent], there: Collection[str]) -> Sequence[Parent]:
+    """What a lane follows; nobody waits for a lane that is not there."""
+    return without(lineage, {parent.lane for parent in lineage} - set(there)) if lineage else ()

@@ -167,6 +167,8 @@ positions = Table(
     Column("lane", NAME, primary_key=True),
     Column("next_offset", BigInteger, nullable=False),
     Column("epoch", BigInteger, nullable=False),
+    #: lanes that it follows: see ``parents.py``; NULL for none, as most logs have it
+    Column("parents", Text),
     ForeignKeyConstraint(
         ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
     ),

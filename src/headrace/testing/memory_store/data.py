@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from secrets import token_bytes
@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from headrace.errors import UnknownName
 from headrace.model.credentials import CHANGES_KEPT, Change, Key
+from headrace.model.lineage import Lineage, without
 from headrace.model.records import Answer, Deployment, Move, Peer
 from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant
 from headrace.model.waves import Wave
@@ -70,10 +71,27 @@ class Data:
         self.streams[stream] = replace(self.streams[stream], **values)
 
     def put(self, stream: StreamId, offsets: Mapping[str, int]) -> None:
-        """Let lanes of a stream stand there, under its epoch."""
+        """Let lanes of a stream stand there, under its epoch; they follow what they did."""
         lanes, epoch = self.positions[stream], self.streams[stream].epoch
         for name, offset in offsets.items():
-            lanes[name] = Position(LaneId(*stream, name), offset, epoch)
+            parents = lanes[name].parents if name in lanes else ()
+            lanes[name] = Position(LaneId(*stream, name), offset, epoch, parents)
+
+    def follow(self, stream: StreamId, lineage: Lineage) -> None:
+        """Let lanes of a stream follow these; nobody waits for a lane that is not there."""
+        lanes = self.positions[stream]
+        for name, followed in lineage.items():
+            if name in lanes:
+                gone = {parent.lane for parent in followed} - lanes.keys()
+                lanes[name] = replace(lanes[name], parents=without(followed, gone))
+
+    def forget(self, stream: StreamId, names: Collection[str]) -> None:
+        """Let lanes be no more, and nobody wait for them."""
+        lanes = self.positions.get(stream, {})
+        for name in names:
+            lanes.pop(name, None)
+        for name, position in lanes.items():
+            lanes[name] = replace(position, parents=without(position.parents, names))
 
     def matches(self, position: Position, move: Move) -> bool:
         """Whether a move may be made: the compare of the compare-and-set."""
