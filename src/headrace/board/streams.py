@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headrace.board.lanes import Lane
 from headrace.model.lane_names import in_order
-from headrace.model.lineage import Ahead, Parent, ahead, closed_by, without
+from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed_by, without
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
 from headrace.model.streams import Position, State, Stream, Tenant
@@ -107,6 +107,12 @@ class HeldStream:
             self.lanes = {name: lanes[name] for name in in_order(lanes)}
         if heirs:
             self._find_heirs()
+
+    def follow(self, parents: Lineage) -> None:
+        """Let its lanes follow these, and nothing else."""
+        for name, lane in self.lanes.items():
+            lane.parents = parents.get(name, ())
+        self._find_heirs()
 
     def drop(self, names: Iterable[str]) -> None:
         """Have lanes no more, and wait for none of them."""
