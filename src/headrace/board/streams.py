@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headrace.board.lanes import Lane
 from headrace.model.lane_names import in_order
-from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed_by, without
+from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, without
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
 from headrace.model.streams import Position, State, Stream, Tenant
@@ -142,12 +142,8 @@ class HeldStream:
 
     @property
     def closed(self) -> dict[str, list[Ahead]]:
-        """Lanes of which nothing is read yet, each with the parents that it waits for."""
-        if not self.heirs:
-            return {}
-        places = self.places
-        waits = {name: closed_by(self.lanes[name].parents, places) for name in self.heirs}
-        return {name: parents for name, parents in waits.items() if parents}
+        """Lanes of which nothing is read yet, each with the lanes that it waits for."""
+        return closed(self.lineage, self.places) if self.heirs else {}
 
     @property
     def lag_records(self) -> int:
@@ -219,9 +215,9 @@ class HeldStream:
         Where lanes are merged one that is waited for goes on: what follows its last record is in
         the lane that waits, and may be older than what the others have.
         """
-        places = self.places
+        lineage, places = self.lineage, self.places
         behind = {parent.lane for waits in self.closed.values() for parent in waits}
         for lane in lanes:
-            parents = ahead(self.lanes[lane.name].parents, places)
+            parents = ahead(lane.name, lineage, places)
             goes_on = lane.goes_on or (self.merges and lane.name in behind)
             yield replace(lane, parents=parents, goes_on=goes_on)

@@ -11,8 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from headrace.board import HeldStream
-from headrace.model.lineage import Lineage, Parent, begun
+from headrace.model.lineage import Lineage, Parent, begun, closed
 from headrace.ports import TopicInfo
+
+
+def has_begun(held: HeldStream, info: TopicInfo) -> bool:
+    """Whether a stream ever had lanes of its topic: all that it had may be lost and given up."""
+    return bool(held.lanes) or (bool(info.parents) and held.stream.topic_id is not None)
 
 
 def startable(
@@ -50,10 +55,11 @@ def is_over(
         starts: where lanes of the log begin; one behind that was committed at least once.
     """
     waiting: dict[str, bool] = {}
+    shut = closed(kept, places)
     for child, parents in kept.items():
         moved = child not in listed or places[child] > starts.get(child, places[child])
         for lane, until in parents:
             if until is not None and lane in places and lane not in listed:
-                done = moved and places[lane] >= until
+                done = moved and places[lane] >= until and lane not in shut
                 waiting[lane] = waiting.get(lane, False) or not done
     return [lane for lane, waits in waiting.items() if not waits]

@@ -26,6 +26,7 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
+from headrace.cycle.lineage import has_begun
 from headrace.cycle.talks import Talk
 from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
 from headrace.model.lane_names import spoken
@@ -166,7 +167,7 @@ class Losses:
 
         A lane that nothing follows may be one of them: what followed it can have gone as well.
         """
-        if not held.lanes or not (info.parents or held.heirs):
+        if not has_begun(held, info) or not (info.parents or held.heirs):
             return {}
         until = held.deployment.until
         told = info.parents if until is None else {}

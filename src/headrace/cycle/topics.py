@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
-from headrace.cycle.lineage import is_over, startable
+from headrace.cycle.lineage import has_begun, is_over, startable
 from headrace.cycle.losses import FirstAndLast, Losses
 from headrace.cycle.missing_topics import MissingTopics
 from headrace.cycle.sweep import Sweep
@@ -255,7 +255,7 @@ class TopicKeeper:
         for (held, info, _), names in fresh:
             if held.stream.id not in same:
                 continue
-            edge = latest if _begins_at_end(held) else earliest
+            edge = latest if _begins_at_end(held, info) else earliest
             first = {name: edge[name] for name in names if name in edge}
             parents: Lineage = {}
             if info.parents:
@@ -314,8 +314,8 @@ def _edges_of(fresh: Iterable[NewLanes]) -> tuple[list[str], list[str]]:
     """New lanes whose first offset is wanted, and those whose last."""
     first: list[str] = []
     last: list[str] = []
-    for (held, _, _), names in fresh:
-        wanted = last if _begins_at_end(held) else first
+    for (held, info, _), names in fresh:
+        wanted = last if _begins_at_end(held, info) else first
         wanted += names
     return first, last
 
@@ -332,9 +332,9 @@ def _mark(held: HeldStream) -> tuple[object, ...]:
     return held.epoch, held.stream.topic_id, held.doubts
 
 
-def _begins_at_end(held: HeldStream) -> bool:
+def _begins_at_end(held: HeldStream, info: TopicInfo) -> bool:
     """Whether a new lane starts at its end: only those that are there when the stream begins."""
-    return held.deployment.starting_offsets == "latest" and not held.lanes
+    return held.deployment.starting_offsets == "latest" and not has_begun(held, info)
 
 
 def _begins_whole(held: HeldStream, info: TopicInfo) -> bool:
@@ -343,4 +343,4 @@ def _begins_whole(held: HeldStream, info: TopicInfo) -> bool:
     One that got its place later would count as added, and begin at its beginning; and of what it
     follows there would be no telling what was there before the stream, and what was lost.
     """
-    return _begins_at_end(held) or (bool(info.parents) and not held.lanes)
+    return _begins_at_end(held, info) or (bool(info.parents) and not has_begun(held, info))

@@ -3,7 +3,9 @@
 Some logs split a lane in two, or make one of two, and from then on records of a key stand in
 another lane than before. A reader that took up the new lane while the old one is not done would
 have them out of order, and no place tells: places of two lanes do not compare. So a lane can have
-*parents*, each with its end, and is *closed* until every one of them was committed up to there.
+*parents*, each with its end, and is *closed* until every one of them was committed up to there, and
+every one of theirs. A parent alone would not do: one in which there never was a record is at its
+end from the beginning.
 
 Whether a lane is closed is kept nowhere: it follows from where its parents are. So the very
 transaction that commits the last of their ends opens it, and whatever sends a parent back (which
@@ -29,7 +31,7 @@ class Parent(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """A parent that is waited for, and how far it came."""
+    """A lane that another one follows, directly or not, and how far it came."""
 
     lane: str
     at: int
@@ -51,18 +53,26 @@ Lineage = Mapping[str, tuple[Parent, ...]]
 _NOWHERE = -1
 
 
-def ahead(parents: Collection[Parent], places: Mapping[str, int]) -> tuple[Ahead, ...]:
-    """The parents that are waited for, done or not; one that is nowhere yet is not done."""
-    return tuple(
-        Ahead(lane, places.get(lane, _NOWHERE), until)
-        for lane, until in parents
-        if until is not None
-    )
+def ahead(name: str, lineage: Lineage, places: Mapping[str, int]) -> tuple[Ahead, ...]:
+    """All that has to be done before a lane, done or not; what is nowhere yet is not done."""
+    found: dict[str, Ahead] = {}
+    left = [*lineage.get(name, ())]
+    while left:
+        lane, until = left.pop()
+        if until is None or lane in found and found[lane].until >= until:
+            continue
+        found[lane] = Ahead(lane, places.get(lane, _NOWHERE), until)
+        left += lineage.get(lane, ())
+    return tuple(found.values())
 
 
-def closed_by(parents: Collection[Parent], places: Mapping[str, int]) -> list[Ahead]:
-    """What a lane waits for; nothing: it is open."""
-    return [parent for parent in ahead(parents, places) if not parent.is_done]
+def closed(lineage: Lineage, places: Mapping[str, int]) -> dict[str, list[Ahead]]:
+    """Lanes that are closed, each with what it waits for."""
+    waits = {
+        name: [lane for lane in ahead(name, lineage, places) if not lane.is_done]
+        for name in lineage
+    }
+    return {name: lanes for name, lanes in waits.items() if lanes}
 
 
 def without(parents: Collection[Parent], gone: Collection[str]) -> tuple[Parent, ...]:
@@ -94,11 +104,19 @@ def begun(
 
 
 def bounded(lineage: Lineage, ends: Mapping[str, int]) -> dict[str, tuple[Parent, ...]]:
-    """The lineage within a part of a log, in which lanes end sooner, or are not at all."""
-    return {
-        name: tuple(
-            Parent(lane, until and min(until, ends[lane])) for lane, until in parents if lane in ends
-        )
-        for name, parents in lineage.items()
-        if name in ends
-    }
+    """The lineage within a part of a log, in which lanes end sooner, or are not at all.
+
+    What follows a lane that is not in it follows what that one does.
+    """
+    found = {}
+    for name in ends:
+        parents, left = dict[str, Parent](), [*lineage.get(name, ())]
+        while left:
+            lane, until = left.pop()
+            if lane in ends and until is not None:
+                parents[lane] = Parent(lane, min(until, ends[lane]))
+            elif lane not in parents:
+                left += lineage.get(lane, ())
+        if parents:
+            found[name] = tuple(parents.values())
+    return found

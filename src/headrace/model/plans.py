@@ -70,7 +70,7 @@ class LaneView:
     goes_on: bool = False
     #: where lanes are merged: records that the last call of them took of this one
     taken: int = 0
-    #: lanes that it follows; it is closed until each of them is done
+    #: lanes that it follows, and those that these do; it is closed until all of them are done
     parents: tuple[Ahead, ...] = ()
 
     @property

@@ -28,7 +28,8 @@ class TopicInfo:
     #: names of its lanes, in order
     lanes: tuple[str, ...]
     #: of lanes that follow others: these, with their ends; a lane that is not listed any more is
-    #: still its children's parent, and its end is None where nobody knows it by now
+    #: still its children's parent, and its end is None where nobody knows it by now. None goes from
+    #: the list before those that it follows
     parents: Lineage = field(default_factory=dict)
 
 

@@ -115,9 +115,10 @@ class Decisions:
         if not self.topics.is_there(topic, now.log):
             return
         lineage = self.topics.lineage
-        parents = lineage.parents.get(piece.lane.name, ())
-        ends = {name: self._end_for(piece.lane, name) for name in parents}
-        if waits_for := self.gate.waits_for(piece.lane, now.log, lineage, ends):
+        waits_for = self.gate.waits_for(
+            piece.lane, now.log, lineage, lambda name: self._end_for(piece.lane, name)
+        )
+        if waits_for:
             self.found.append(f"{piece} runs before {waits_for}")
 
     def _end_for(self, lane: LaneId, parent: str) -> int:

@@ -9,11 +9,15 @@ has on its board.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headrace.model.streams import LaneId, StreamId
 from headrace.testing.simulation.generations import Generations
+
+
+#: where a lane ends, for who asks
+Ends = Callable[[str], int]
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ class Gate:
         for of in [of for of in self._given_up if of[0] == stream]:
             del self._given_up[of]
 
-    def waits_for(self, lane: LaneId, log: int, lineage: TrueLineage, ends: dict[str, int]) -> str:
+    def waits_for(self, lane: LaneId, log: int, lineage: TrueLineage, ends: Ends) -> str:
         """What a lane would have had to wait for; empty: it may run."""
         given_up = self._given_up.get((lane.stream, log), set())
         for parent in lineage.parents.get(lane.name, ()):
@@ -80,6 +84,8 @@ class Gate:
             now = self.generations.now(lane._replace(name=parent))
             if now is None:
                 return f"{parent}, which has no place"
-            if now.at < ends[parent]:
-                return f"{parent}, which is at {now.at} of {ends[parent]}"
+            if now.at < ends(parent):
+                return f"{parent}, which is at {now.at} of {ends(parent)}"
+            if before := self.waits_for(lane._replace(name=parent), log, lineage, ends):
+                return before
         return ""
