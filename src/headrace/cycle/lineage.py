@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from headrace.board import HeldStream
-from headrace.model.lineage import Lineage, Parent, begun, closed
+from headrace.model.lineage import Lineage, Parent, begun, closed, ends_in
 from headrace.ports import TopicInfo
 
 
@@ -28,11 +28,11 @@ def startable(
     One whose parent has none waits until that has: a lane in the store that does not say what it
     follows would be read at once.
     """
-    found = dict(first)
+    found, ends = dict(first), ends_in(held.lineage)
     while True:
         known = held.lanes.keys() | found.keys()
         followed = {
-            name: begun(info.parents[name], info.lanes, known)
+            name: begun(info.parents[name], info.lanes, known, ends)
             for name in found
             if name in info.parents
         }

@@ -312,7 +312,7 @@ def _lineage(
     parents: dict[str, tuple[Parent, ...]] = {}
     left = held.lanes.keys() & set(info.lanes)
     while True:
-        followed = {name: begun(info.parents.get(name, ()), info.lanes, left) for name in left}
+        followed = {name: begun(info.parents.get(name, ()), info.lanes, left, {}) for name in left}
         parents = {name: of for name, of in followed.items() if of is not None}
         if len(parents) == len(left):
             return parents, held.lanes.keys() - left

@@ -80,8 +80,22 @@ def without(parents: Collection[Parent], gone: Collection[str]) -> tuple[Parent,
     return tuple(Parent(lane, None if lane in gone else until) for lane, until in parents)
 
 
+def ends_in(*lineages: Lineage) -> dict[str, int]:
+    """Ends of parents, as far as any of their children has them."""
+    return {
+        lane: until
+        for lineage in lineages
+        for parents in lineage.values()
+        for lane, until in parents
+        if until is not None
+    }
+
+
 def begun(
-    parents: Collection[Parent], listed: Collection[str], known: Collection[str]
+    parents: Collection[Parent],
+    listed: Collection[str],
+    known: Collection[str],
+    ends: Mapping[str, int],
 ) -> tuple[Parent, ...] | None:
     """Parents of a lane that gets its first place; None if it has to wait for that.
 
@@ -89,9 +103,11 @@ def begun(
         parents: as its log tells them.
         listed: lanes that the log has.
         known: lanes of the stream that have a place, or get one together with it.
+        ends: of parents whose log does not know them any more, and a sibling does.
     """
     found = []
-    for lane, until in parents:
+    for lane, told in parents:
+        until = ends.get(lane) if told is None else told
         if lane in known:
             if until is None:
                 return None  # how far it has to come nobody knows, and nobody has decided

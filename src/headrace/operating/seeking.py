@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log
 from headrace.errors import ConfigError
 from headrace.model.lane_names import in_order, said
-from headrace.model.lineage import Lineage, Parent, begun, without
+from headrace.model.lineage import Lineage, Parent, begun, ends_in, without
 from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
 from headrace.ports import Log, Progress, Store, TopicInfo
 
@@ -192,7 +192,7 @@ def _part(
     """
     found, known = dict(followed), {*lanes, *offsets}
     for name in ({*offsets} - {*lanes}) & topic.parents.keys():
-        parents = begun(topic.parents[name], topic.lanes, known)
+        parents = begun(topic.parents[name], topic.lanes, known, ends_in(followed))
         if parents is None or any(parent.until is None for parent in parents):
             raise ConfigError(
                 f"no driver has begun {name} yet, which follows others; seek all lanes of the "
