@@ -26,8 +26,10 @@ def startable(
     """New lanes that can get their first places now, with what they follow.
 
     One whose parent has none waits until that has: a lane in the store that does not say what it
-    follows would be read at once.
+    follows would be read at once. A rerun reads nothing of lanes that are new to it.
     """
+    if held.deployment.until is not None:
+        return dict(first), {}
     found, ends = dict(first), ends_in(held.lineage)
     while True:
         known = held.lanes.keys() | found.keys()
