@@ -5,7 +5,7 @@ What may run of it now follows from that and from its lanes alone, so it is aske
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 

@@ -347,7 +347,9 @@ def _expired(held: HeldStream, name: str, lost: Lost) -> str:
         return f"{where} and was never read; all that was in it is lost"
     if lost.size:
         return f"{where}; offsets {lost.from_offset} to {lost.until_offset - 1} of it are lost"
-    return f"{where}, and where it ended is not known; what it had from {lost.from_offset} on is lost"
+    return (
+        f"{where}, and where it ended is not known; what it had from {lost.from_offset} on is lost"
+    )
 
 
 def _shown(error: SliceError) -> str:

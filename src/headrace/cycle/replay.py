@@ -192,7 +192,7 @@ def _with_merged(lost: Collection[Slice], recorded: Wave, due: Wave, board: Boar
 
 
 def stopped(wave: Wave, board: Board) -> set[StreamId]:
-    """Streams of a wave that wait for a person, for other lanes, or for their topics to be clear."""
+    """Streams of a wave that wait: for a person, for other lanes, or until a topic is clear."""
     found = set()
     for piece in wave.slices:
         held, lane = board.streams.get(piece.lane.stream), board.lane(piece.lane)

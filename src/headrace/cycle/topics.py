@@ -263,9 +263,7 @@ class TopicKeeper:
             whole = len(first) == len(names)
             if whole or not _begins_whole(held, info):
                 known_id = held.stream.topic_id
-                started.append(
-                    LaneStart(held.stream.id, info.topic_id, first, known_id, parents)
-                )
+                started.append(LaneStart(held.stream.id, info.topic_id, first, known_id, parents))
             # Of lanes in one order the oldest record may be where nobody answers.
             if not whole and (held.deployment.order.merges_lanes or _begins_whole(held, info)):
                 stuck[held.stream.id] = f"not all partitions of {held.stream.topic} have a leader"

@@ -59,7 +59,7 @@ def ahead(name: str, lineage: Lineage, places: Mapping[str, int]) -> tuple[Ahead
     left = [*lineage.get(name, ())]
     while left:
         lane, until = left.pop()
-        if until is None or lane in found and found[lane].until >= until:
+        if until is None or (lane in found and found[lane].until >= until):
             continue
         found[lane] = Ahead(lane, places.get(lane, _NOWHERE), until)
         left += lineage.get(lane, ())
@@ -117,6 +117,11 @@ def begun(
         else:
             found.append(Parent(lane, None))  # before the stream began, or decided about
     return tuple(found)
+
+
+def is_undecided(parents: Collection[Parent], known: Collection[str]) -> bool:
+    """Whether a parent that has a place has no end: nobody knows whether it is done."""
+    return any(until is None and lane in known for lane, until in parents)
 
 
 def bounded(lineage: Lineage, ends: Mapping[str, int]) -> dict[str, tuple[Parent, ...]]:

@@ -177,9 +177,7 @@ def _takeable(view: StreamView) -> list[LaneView]:
     lanes = [
         lane
         for lane in view.lanes
-        if lane.end > lane.position
-        and not lane.in_flight
-        and not (lane.parents and lane.is_closed)
+        if lane.end > lane.position and not lane.in_flight and not (lane.parents and lane.is_closed)
     ]
     if lanes and view.order.merges_lanes and any(map(_holds_all, view.lanes)):
         return []

@@ -32,10 +32,12 @@ class Progress(Protocol):
     def start_lanes(self, starts: Collection[LaneStart]) -> None:
         """Give lanes that have no position their first one, under their streams' epochs.
 
-        Remembers the topic ids, and of lanes that follow others their parents, in the same
-        transaction: there is no moment in which one is there and looks open. A parent that has no
-        position is not waited for. A lane that has a position keeps it, and its parents. Where the stream is in
+        Remembers the topic ids. A lane that has a position keeps it. Where the stream is in
         another topic than ``known_id`` by now, nothing is done: whoever asks has yet to hear of it.
+
+        What lanes follow is remembered in the same transaction: there is no moment in which one is
+        there and looks open. A parent without a position is not waited for; and a lane is not
+        started while it has one with a position and without an end, as nobody has decided yet.
         """
 
     def forget_lanes(self, stream: StreamId, names: Collection[str], epoch: int) -> bool:
@@ -86,10 +88,9 @@ class Progress(Protocol):
         Together with the moves the failures are kept as ``SKIPPED``, open ones of these lanes
         become ``RETRIED``, the topic's id is remembered, and the epoch is raised, so that whatever
         still runs of the old log is refused. With another topic, what was recorded of the stream is
-        forgotten: its offsets mean other records. ``parents`` and ``gone`` are as in ``seek``: a
-        lane that its log does not have any more is not waited for. Returns the new epoch. None, and nothing done, if
-        a position is elsewhere, the epoch is another, or the stream was removed. Raises the
-        revision.
+        forgotten: its offsets mean other records. ``parents`` and ``gone`` are as in ``seek``.
+        Returns the new epoch. None, and nothing done, if a position is elsewhere, the epoch is
+        another, or the stream was removed. Raises the revision.
         """
 
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:

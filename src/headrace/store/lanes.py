@@ -14,7 +14,7 @@ from types import MappingProxyType
 from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
 from headrace.errors import stream_removed
-from headrace.model.lineage import Lineage, Parent, without
+from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
 from headrace.store import parents, stops, streams
@@ -47,7 +47,8 @@ def start(connection: Connection, first: LaneStart) -> None:
         update(stream_rows).where(of(stream_rows, stream)).values(topic_id=first.topic_id)
     )
     have = _names(connection, stream)
-    _insert(connection, stream, row.epoch, _without(offsets, have), first.parents)
+    early = {name for name, of in first.parents.items() if is_undecided(of, have)}
+    _insert(connection, stream, row.epoch, _without(offsets, have | early), first.parents)
 
 
 def seek(
@@ -55,8 +56,6 @@ def seek(
     stream: StreamId,
     offsets: Mapping[str, int],
     topic_id: str | None,
-    lineage: Lineage | None,
-    gone: Collection[str],
 ) -> None:
     """Set positions, whatever they were, and the topic's id, or none.
 
@@ -67,7 +66,7 @@ def seek(
     if row.state == State.REMOVED:
         raise stream_removed(stream.tenant, stream.use_case)
     epoch = streams.turn_to(connection, row, stream, topic_id)
-    stops.release(connection, stream, {*offsets, *gone})
+    stops.release(connection, stream, set(offsets))
     have = _names(connection, stream)
     for name in sorted(have & set(offsets)):
         connection.execute(
@@ -76,9 +75,6 @@ def seek(
             .values(next_offset=offsets[name])
         )
     _insert(connection, stream, epoch, _without(offsets, have))
-    parents.forget(connection, stream, gone)
-    if lineage is not None:
-        parents.let(connection, stream, lineage)
 
 
 def forget(connection: Connection, stream: StreamId, names: Collection[str], epoch: int) -> bool:

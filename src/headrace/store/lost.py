@@ -13,14 +13,13 @@ it is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import Connection, select, update
 
-from headrace.model.lineage import Lineage
 from headrace.model.records import Failure, Move
 from headrace.model.streams import State, StreamId
-from headrace.store import failures, parents, stops, streams
+from headrace.store import failures, stops, streams
 from headrace.store.pairs import of
 from headrace.store.schema import positions
 
@@ -31,8 +30,6 @@ def skip(
     moves: Sequence[Move],
     notes: Sequence[Failure],
     topic_id: str,
-    lineage: Lineage | None = None,
-    gone: Collection[str] = (),
 ) -> int | None:
     """Move lanes behind what is lost; the new epoch, or None if they are not where they were."""
     assert all(move.lane.stream == stream for move in moves), "the lanes are the stream's"
@@ -45,9 +42,6 @@ def skip(
         lane = ours & (positions.c.lane == move.lane.name)
         connection.execute(update(positions).where(lane).values(next_offset=move.to_offset))
     stops.release(connection, stream, {move.lane.name for move in moves})
-    parents.forget(connection, stream, gone)
-    if lineage is not None:
-        parents.let(connection, stream, lineage)
     for note in notes:
         failures.note(connection, note)
     return epoch

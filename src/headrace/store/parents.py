@@ -1,9 +1,9 @@
 """What lanes follow, kept beside their positions.
 
 A lane that its log made of others is not read before they are done (``model/lineage.py``). Its log
-forgets its parents one day, and a driver that is started anew asks the log and the store. So parents
-are written in the transaction that gives a lane its first place, in its own row, and stay there: a
-JSON array of ``[lane, end]``, or NULL. Rows of a stream without any cost nothing.
+forgets its parents one day, and a driver that is started anew asks the log and the store. So
+parents are written in the transaction that gives a lane its first place, in its own row, and stay
+there: a JSON array of ``[lane, end]``, or NULL. Rows of a stream without any cost nothing.
 
 An end is NULL when nobody waits for that parent any more, and a parent without a row is never
 waited for: its row goes only when it is done, or when somebody decided about what it lost.
@@ -20,6 +20,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from headrace.model.lineage import Lineage, Parent, without
 from headrace.model.streams import StreamId
+from headrace.store import stops
 from headrace.store.pairs import of
 from headrace.store.schema import positions
 
@@ -38,6 +39,17 @@ def written(parents: Sequence[Parent]) -> str | None:
     return json.dumps([(lane, None if end is None else str(end)) for lane, end in parents])
 
 
+def decide(
+    connection: Connection, stream: StreamId, lineage: Lineage | None, gone: Collection[str]
+) -> None:
+    """Do what was decided: some lanes are no more, and others follow these, if it is said which."""
+    if gone:
+        stops.release(connection, stream, gone)
+        forget(connection, stream, gone)
+    if lineage is not None:
+        let(connection, stream, lineage)
+
+
 def let(connection: Connection, stream: StreamId, lineage: Lineage) -> None:
     """Let lanes of a stream follow these, and nothing else."""
     kept = _kept(connection, stream)
@@ -50,8 +62,6 @@ def let(connection: Connection, stream: StreamId, lineage: Lineage) -> None:
 
 def forget(connection: Connection, stream: StreamId, gone: Collection[str]) -> None:
     """Let lanes be no more, and nobody wait for them."""
-    if not gone:
-        return
     lanes = positions.c.lane.in_(list(gone))
     connection.execute(delete(positions).where(of(positions, stream), lanes))
     for name, parents in _kept(connection, stream).items():

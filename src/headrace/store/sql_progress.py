@@ -10,6 +10,7 @@ from headrace.model.streams import Position, Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.store import intents, lanes, lost
+from headrace.store import parents as lineage
 from headrace.store.database import Database
 from headrace.store.revision import changing
 
@@ -47,7 +48,8 @@ class SqlProgress:
     ) -> None:
         """Set positions, and the id of the topic they are in, under a new epoch."""
         with changing(self._database) as connection:
-            lanes.seek(connection, stream, offsets, topic_id, parents, gone)
+            lanes.seek(connection, stream, offsets, topic_id)
+            lineage.decide(connection, stream, parents, gone)
 
     def skip_lost(
         self,
@@ -60,7 +62,10 @@ class SqlProgress:
     ) -> int | None:
         """Go on behind what Kafka no longer has; return the new epoch, or None if refused."""
         with changing(self._database) as connection:
-            return lost.skip(connection, stream, moves, failures, topic_id, parents, gone)
+            epoch = lost.skip(connection, stream, moves, failures, topic_id)
+            if epoch is not None:
+                lineage.decide(connection, stream, parents, gone)
+            return epoch
 
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
         """Write the wave down before it runs; the same wave twice is once."""

@@ -2,8 +2,9 @@
 
 The cycle and its tests need a log that answers at once and fails on demand. So the fake keeps the
 rules a reader depends on (half-open ranges, gaps, the last stable offset, a new id for a topic that
-is made again), can do what Kafka cannot (split a lane, and merge two) and lets a test take away a leader, a topic, the oldest records or the whole
-cluster. It has no network, no replication, no compaction by itself and no consumer groups.
+is made again), can do what Kafka cannot (split a lane, and merge two), and lets a test take away a
+leader, a topic, the oldest records or the whole cluster. It has no network, no replication, no
+compaction by itself and no consumer groups.
 """
 
 from __future__ import annotations
@@ -263,7 +264,8 @@ class MemoryLog:
 
     def _seal(self, name: str) -> None:
         lane = self._lanes[name]
-        assert not lane.sealed and lane.open_from is None, "it takes records"
+        assert not lane.sealed, "it was sealed before"
+        assert lane.open_from is None, "it takes records"
         lane.sealed = True
 
     def _parents_of(self, topic: str) -> dict[str, tuple[Parent, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from headrace.errors import stream_removed
-from headrace.model.lineage import Lineage
+from headrace.model.lineage import Lineage, is_undecided
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Position, Slice, State, StreamId
 from headrace.model.waves import Wave
@@ -47,7 +47,10 @@ class MemoryProgress:
                 continue
             self.data.set_stream(start.stream, topic_id=start.topic_id)
             lanes = self.data.positions[start.stream]
-            new = {name: at for name, at in start.offsets.items() if name not in lanes}
+            early = {name for name, of in start.parents.items() if is_undecided(of, lanes)}
+            new = {
+                name: at for name, at in start.offsets.items() if name not in lanes.keys() | early
+            }
             self.data.put(start.stream, new)
             followed = {name: start.parents[name] for name in new if name in start.parents}
             self.data.follow(start.stream, followed)

@@ -87,7 +87,7 @@ class Decisions:
             log = self.topics.log_of_id(topic_id)
         to = {name: (offset, log) for name, offset in offsets.items()}
         there = {lane_of(stream, number).name for number in self.topics.there(topic)}
-        if topic_id is None and offsets.keys() >= there or not self.gate.knows(stream, log):
+        if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
         self._forget_what_has_no_place(stream)
@@ -250,9 +250,7 @@ class Decisions:
         there = {at.lane.name for at in self.store.progress.load_positions([stream])}
         self._begin_all(
             stream,
-            {
-                move.lane.name: (move.to_offset, log) for move in moves if move.lane.name in there
-            },
+            {move.lane.name: (move.to_offset, log) for move in moves if move.lane.name in there},
         )
 
     def _check_expired(self, note: Failure, now: Generation) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from headrace.model.streams import LaneId, StreamId
 from headrace.testing.simulation.generations import Generations
 
-
 #: where a lane ends, for who asks
 Ends = Callable[[str], int]
 
@@ -35,7 +34,7 @@ class TrueLineage:
         """Another topic of this name begins; nothing follows anything."""
         for kept in (self.parents, self.dropped):
             for name in [name for name in kept if name.startswith(f"{topic}[")]:
-                del kept[name]  # type: ignore[attr-defined]
+                del kept[name]
 
     def follow(self, topic: str, log: int, name: str, parents: Sequence[str]) -> None:
         """A lane takes the records of others from now on."""

@@ -55,9 +55,7 @@ def unfinished(world: World) -> list[str]:
     for stream in world.store.registry.streams():
         held = stream.state is not State.ACTIVE or stream.id in world.decisions.stopped
         untils = {} if held else ends.get(stream.id.use_case) or {}
-        stops = {
-            until: world.topics.end_of(stream.topic, number_of(until)) for until in untils
-        }
+        stops = {until: world.topics.end_of(stream.topic, number_of(until)) for until in untils}
         stands = {until: world.generations.now(LaneId(*stream.id, until)) for until in untils}
         for partition, until in untils.items():
             now, end = stands[partition], min(until, stops[partition])

@@ -34,6 +34,7 @@ def _split(store: Store, end: int | None = 9) -> int:
 
 
 def parents_of(store: Store) -> dict[str, tuple[Parent, ...]]:
+    """What each lane of a stream follows."""
     positions = store.progress.load_positions([ACME])
     return {position.lane.name: position.parents for position in positions}
 
@@ -78,10 +79,19 @@ class TestParents:
         assert parents_of(store)[LEFT] == (Parent(OLD, 9), Parent("before[0]", None))
         assert parents_of(store)[RIGHT] == (Parent(LEFT, 5),)
 
+    def test_a_lane_waits_for_a_decision_about_one_that_has_no_end(self, store: Store) -> None:
+        started(store, 7)
+        parents = {LEFT: (Parent(OLD, None),)}
+        first = LaneStart(ACME, "id-1", by_lane({1: 0, 2: 0}), "id-1", parents)
+        store.progress.start_lanes([first])
+        assert parents_of(store) == {OLD: (), RIGHT: ()}
+
     def test_they_stay_whatever_moves_or_holds_the_lane(self, store: Store) -> None:
         epoch = _split(store)
         followed = parents_of(store)
-        assert store.positions.advance([Move(lane(0), 7, 9, epoch), Move(lane(1), 0, 1, epoch)]) == [
+        assert store.positions.advance(
+            [Move(lane(0), 7, 9, epoch), Move(lane(1), 0, 1, epoch)]
+        ) == [
             True,
             True,
         ]

@@ -1,8 +1,8 @@
 """Lanes that follow others, with the parents that they wait for.
 
 No log had such lanes before, so nothing has to be found out on the way here. On the way back a
-store that has any is refused and stays as it is: an earlier Headrace would read them at once, before
-what came before them.
+store that has any is refused and stays as it is: an earlier Headrace would read them at once,
+before what came before them.
 """
 
 from __future__ import annotations
