@@ -17,7 +17,7 @@ Which parents a lane has, only its log knows; how long they are remembered is th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -43,7 +43,7 @@ class Ahead(NamedTuple):
         return self.at >= self.until
 
     def __str__(self) -> str:
-        return f"{self.lane}, which is at {self.at} of {self.until}"
+        return f"{self.lane} (at {self.at} of {self.until})"
 
 
 #: parents of lanes by their names; one that follows nothing is left out
@@ -51,6 +51,8 @@ Lineage = Mapping[str, tuple[Parent, ...]]
 
 #: of a lane that nobody knows a place of
 _NOWHERE = -1
+#: of what a lane waits for, so many are named
+_SHOWN = 3
 
 
 def ahead(name: str, lineage: Lineage, places: Mapping[str, int]) -> tuple[Ahead, ...]:
@@ -73,6 +75,17 @@ def closed(lineage: Lineage, places: Mapping[str, int]) -> dict[str, list[Ahead]
         for name in lineage
     }
     return {name: lanes for name, lanes in waits.items() if lanes}
+
+
+def waits_told(waits: Mapping[str, Sequence[Ahead]]) -> str:
+    """What closed lanes wait for, in a line for people; empty if there are none."""
+    if not waits:
+        return ""
+    name, lanes = next(iter(waits.items()))
+    shown = ", ".join(map(str, lanes[:_SHOWN]))
+    more = f" and {len(lanes) - _SHOWN} more" if len(lanes) > _SHOWN else ""
+    others = f" ({len(waits) - 1} more wait)" if len(waits) > 1 else ""
+    return f"{name} waits for its parents: {shown}{more}{others}"
 
 
 def without(parents: Collection[Parent], gone: Collection[str]) -> tuple[Parent, ...]:
@@ -139,5 +152,5 @@ def bounded(lineage: Lineage, ends: Mapping[str, int]) -> dict[str, tuple[Parent
             elif lane not in parents:
                 left += lineage.get(lane, ())
         if parents:
-            found[name] = tuple(parents.values())
+            found[name] = tuple(parents[lane] for lane in sorted(parents))
     return found

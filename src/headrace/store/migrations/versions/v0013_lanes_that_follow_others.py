@@ -48,6 +48,6 @@ def _check_done(row: sa.Row[str, str, str, str], parent: str, end: str | None) -
     if end is not None and at is not None and int(at) < int(end):
         raise ConfigError(
             f"the store has lane {row.lane!r} of {row.tenant}/{row.use_case}, which is not read "
-            f"before {parent!r} is done, and an earlier Headrace would not wait: let it come to its "
-            "end or remove its stream first, or stay with this version; nothing was changed"
+            f"before {parent!r} is done, and an earlier Headrace would not wait: let it come to "
+            "its end or remove its stream first, or stay with this version; nothing was changed"
         )
