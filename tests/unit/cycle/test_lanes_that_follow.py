@@ -1,4 +1,4 @@
-"""Lanes that follow others wait until these are committed to their ends, whatever happens meanwhile."""
+"""Lanes that follow others wait until these are committed to their ends, whatever happens."""
 
 import json
 
