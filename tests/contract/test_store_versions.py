@@ -216,7 +216,7 @@ def test_schemas_and_keys_that_register_them_are_gone_below_the_registry_and_com
         first = put(store.schema_subjects, "acme.visits-value", new("one"))
         refers = SchemaReference("Visit", "acme.visits-value", 1)
         put(store.schema_subjects, "acme.orders-value", new("two", [refers]))
-        store.schema_subjects.set_for("acme.visits-value", COMPATIBILITY, "FULL")
+        store.schema_subjects.set_for("acme.visits-value", {COMPATIBILITY: "FULL"})
         for role in (Role.SCHEMAS, Role.OPERATOR):
             store.keys.add(Key(role.value, b"1" * 32, role, None, "", 1.0))
     downgrade(database, "0010")
