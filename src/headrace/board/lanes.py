@@ -66,9 +66,7 @@ class Lane:
             end = min(end, self.stop_before)
         goes_on = (self.end < 0 and not self.gone) or self.end > end
         running = self.wave is not None
-        return LaneView(
-            name, self.position, end, running, goes_on, self.taken, depth=self.depth
-        )
+        return LaneView(name, self.position, end, running, goes_on, self.taken, depth=self.depth)
 
     @property
     def is_blind(self) -> bool:

@@ -8,8 +8,8 @@ below, the number that its log gave it there, such as Kafka's offset.
 
 Depth grows from a parent to what follows it, and for all lanes of a stream whenever one of them is
 sent back. So along a lineage, and over seeks, what is newer has the larger version. Two lanes of
-which neither follows the other, and two streams, have versions that do not compare: where a key comes
-from several of them, only what is in the records can tell.
+which neither follows the other, and two streams, have versions that do not compare: where a key
+comes from several of them, only what is in the records can tell.
 """
 
 from __future__ import annotations

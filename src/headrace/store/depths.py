@@ -1,8 +1,8 @@
 """How deep lanes are: what comes above in the versions of their records.
 
-A stream's row has the depth of lanes that follow nothing, each position's row that of its lane. What
-follows others is deeper than all of them. When something of a stream is sent back, all of its lanes
-go above everything that any of them had: what is read again has to be newer than what its
+A stream's row has the depth of lanes that follow nothing, each position's row that of its lane.
+What follows others is deeper than all of them. When something of a stream is sent back, all of its
+lanes go above everything that any of them had: what is read again has to be newer than what its
 descendants had before, too. So the depths stay in order among each other, and none comes again; nor
 does one of an earlier life of the stream, since its row outlives that.
 
@@ -44,7 +44,7 @@ def deepen_all(connection: Connection, wanted: Collection[StreamId]) -> None:
 def of_new(
     connection: Connection, stream: StreamId, names: Iterable[str], lineage: Lineage
 ) -> dict[str, int]:
-    """How deep new lanes of a stream are; those of a rerun are as deep as the ones that it reads."""
+    """How deep new lanes of a stream are; those of a rerun are as deep as what it reads."""
     base, known = _base(connection, stream), _known(connection, stream)
     found, live = depths(names, lineage, known, base), original(stream.use_case)
     if live != stream.use_case:
@@ -53,7 +53,12 @@ def of_new(
 
 
 def anew(connection: Connection, stream: StreamId, lineage: Lineage) -> None:
-    """Find the depths of all lanes of a stream again, after it was said what they follow."""
+    """Find the depths of all lanes of a stream again, after it was said what they follow.
+
+    Those of a rerun stay in the order of the lanes that it reads.
+    """
+    if original(stream.use_case) != stream.use_case:
+        return
     known, base = _known(connection, stream), _base(connection, stream)
     for name, depth in depths(known, lineage, {}, base).items():
         if known[name] != depth:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from headrace.errors import stream_removed
 from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.records import Failure, LaneStart, Move
-from headrace.model.streams import Position, Slice, State, StreamId
+from headrace.model.streams import Position, Slice, State, StreamId, original
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.memory_store import recorded
@@ -152,6 +152,8 @@ class MemoryProgress:
         if parents is not None:
             lanes = self.data.positions.get(stream, {})
             self.data.follow(stream, {name: parents.get(name, ()) for name in lanes})
+            if original(stream.use_case) != stream.use_case:
+                return  # as deep as what it reads again
             deep = depths(lanes, parents, {}, self.data.depths.get(stream, 0))
             for name, position in lanes.items():
                 lanes[name] = replace(position, depth=deep[name])
