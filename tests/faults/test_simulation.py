@@ -475,6 +475,21 @@ def test_a_lane_that_was_lost_unseen_and_that_nobody_is_told_of_is_found(monkeyp
     assert first_wrong(seeds=300, how="which has no place")
 
 
+@pytest.mark.parametrize("planted", ["seek", "split"])
+def test_records_that_are_not_newer_than_what_was_read_before_are_found(monkeypatch, planted):
+    class Careless(Data):
+        def deepen(self, stream):
+            if planted != "seek":
+                super().deepen(stream)
+
+        def put(self, stream, offsets, lineage=None):
+            super().put(stream, offsets, lineage if planted != "split" else None)
+
+    only_lineage(monkeypatch, seeks=1.0)
+    made = replace(in_memory(), store=lambda: MemoryStore(Careless()))
+    assert first_wrong(made, seeds=300, how="has depth")
+
+
 def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):
     class Forgetful(MemoryProgress):
         def seek(self, stream, offsets, topic_id=None, parents=None, gone=()):

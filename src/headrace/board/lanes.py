@@ -25,6 +25,8 @@ class Lane:
     gone: bool = False
     #: lanes that it follows
     parents: tuple[Parent, ...] = ()
+    #: what comes above in the versions of its records
+    depth: int = 0
     #: its log ends before its position, as far as was told
     short: Short | None = None
     #: its log ends before its recorded slice does, as far as was told
@@ -64,7 +66,7 @@ class Lane:
             end = min(end, self.stop_before)
         goes_on = (self.end < 0 and not self.gone) or self.end > end
         running = self.wave is not None
-        return LaneView(name, self.position, end, running, goes_on, self.taken)
+        return LaneView(name, self.position, end, running, goes_on, self.taken, depth=self.depth)
 
     @property
     def is_blind(self) -> bool:

@@ -17,7 +17,7 @@ Which parents a lane has, only its log knows; how long they are remembered is th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -154,3 +154,27 @@ def bounded(lineage: Lineage, ends: Mapping[str, int]) -> dict[str, tuple[Parent
         if parents:
             found[name] = tuple(parents[lane] for lane in sorted(parents))
     return found
+
+
+def depths(
+    names: Iterable[str], lineage: Lineage, known: Mapping[str, int], base: int
+) -> dict[str, int]:
+    """How deep lanes are: deeper than all that they follow.
+
+    Args:
+        names: of lanes; one that is known as well is as deep as it is.
+        lineage: what they follow. Where nobody knows a parent, it may be as deep as any.
+        known: depths of lanes that have one.
+        base: that of lanes that follow nothing.
+    """
+    found, wanted, deepest = dict(known), set(names), max([base, *known.values()])
+
+    def depth_of(name: str) -> int:
+        if name not in found and name not in wanted:
+            return deepest
+        if name not in found:
+            parents = lineage.get(name, ())
+            found[name] = 1 + max(depth_of(lane) for lane, _ in parents) if parents else base
+        return found[name]
+
+    return {name: depth_of(name) for name in wanted}

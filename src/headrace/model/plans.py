@@ -72,6 +72,8 @@ class LaneView:
     taken: int = 0
     #: lanes that it follows, and those that these do; it is closed until all of them are done
     parents: tuple[Ahead, ...] = ()
+    #: what comes above in the versions of its records
+    depth: int = 0
 
     @property
     def is_closed(self) -> bool:

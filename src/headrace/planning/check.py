@@ -37,6 +37,7 @@ class FaultKind(StrEnum):
     NOT_AT_POSITION = "a slice that does not begin at the position"
     BEYOND_END = "a slice that goes past the end of the log"
     EMPTY_SLICE = "a slice without an offset in it"
+    WRONG_DEPTH = "a slice of another depth than its lane"
     WRONG_MORE = "`more` does not say whether the log goes on"
     TOO_MANY_RECORDS = "a slice of more records than the limit"
     TOO_MANY_BYTES = "a slice of more predicted bytes than the limit"
@@ -249,6 +250,8 @@ def _range(lane: LaneView, piece: Slice) -> Iterator[FaultKind]:
         yield FaultKind.NOT_AT_POSITION
     if piece.until_offset > lane.end:
         yield FaultKind.BEYOND_END
+    if piece.depth != lane.depth:
+        yield FaultKind.WRONG_DEPTH
     if piece.size < 1:
         yield FaultKind.EMPTY_SLICE
     if piece.more != (piece.until_offset < lane.end or lane.goes_on):

@@ -17,7 +17,7 @@ from headrace.errors import stream_removed
 from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
-from headrace.store import parents, stops, streams
+from headrace.store import depths, parents, stops, streams
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
 from headrace.store.schema import streams as stream_rows
@@ -56,6 +56,7 @@ def seek(
     stream: StreamId,
     offsets: Mapping[str, int],
     topic_id: str | None,
+    lineage: Lineage | None = None,
 ) -> None:
     """Set positions, whatever they were, and the topic's id, or none.
 
@@ -66,6 +67,7 @@ def seek(
     if row.state == State.REMOVED:
         raise stream_removed(stream.tenant, stream.use_case)
     epoch = streams.turn_to(connection, row, stream, topic_id)
+    depths.deepen(connection, stream)
     stops.release(connection, stream, set(offsets))
     have = _names(connection, stream)
     for name in sorted(have & set(offsets)):
@@ -74,7 +76,7 @@ def seek(
             .where(of(positions, stream), positions.c.lane == name)
             .values(next_offset=offsets[name])
         )
-    _insert(connection, stream, epoch, _without(offsets, have))
+    _insert(connection, stream, epoch, _without(offsets, have), lineage or {})
 
 
 def forget(connection: Connection, stream: StreamId, names: Collection[str], epoch: int) -> bool:
@@ -93,8 +95,9 @@ def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Positi
             next_offset,
             epoch,
             parents.read(followed) if followed else (),
+            depth,
         )
-        for use_case, tenant, name, next_offset, epoch, followed in connection.execute(asked)
+        for use_case, tenant, name, next_offset, epoch, followed, depth in connection.execute(asked)
     ]
 
 
@@ -113,7 +116,10 @@ def _insert(
     offsets: Mapping[str, int],
     lineage: Lineage = MappingProxyType({}),
 ) -> None:
+    if not offsets:
+        return
     there = _names(connection, stream) | offsets.keys() if lineage else set()
+    deep = depths.of_new(connection, stream, offsets, lineage)
     rows = [
         {
             **stream._asdict(),
@@ -121,11 +127,11 @@ def _insert(
             "next_offset": offset,
             "epoch": epoch,
             "parents": parents.written(_followed(lineage.get(name, ()), there)),
+            "depth": deep[name],
         }
         for name, offset in sorted(offsets.items())
     ]
-    if rows:
-        connection.execute(insert(positions), rows)
+    connection.execute(insert(positions), rows)
 
 
 def _followed(lineage: Sequence[Parent], there: Collection[str]) -> Sequence[Parent]:

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from headrace.model.lineage import Lineage, Parent, without
 from headrace.model.streams import StreamId
-from headrace.store import stops
+from headrace.store import depths, stops
 from headrace.store.pairs import of
 from headrace.store.schema import positions
 
@@ -58,6 +58,7 @@ def let(connection: Connection, stream: StreamId, lineage: Lineage) -> None:
         wanted = without(wanted, {parent.lane for parent in wanted} - kept.keys())
         if wanted != parents:
             _write(connection, stream, name, wanted)
+    depths.anew(connection, stream, lineage)
 
 
 def forget(connection: Connection, stream: StreamId, gone: Collection[str]) -> None:

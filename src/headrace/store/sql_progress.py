@@ -48,7 +48,7 @@ class SqlProgress:
     ) -> None:
         """Set positions, and the id of the topic they are in, under a new epoch."""
         with changing(self._database) as connection:
-            lanes.seek(connection, stream, offsets, topic_id)
+            lanes.seek(connection, stream, offsets, topic_id, parents)
             lineage.decide(connection, stream, parents, gone)
 
     def skip_lost(
@@ -62,7 +62,7 @@ class SqlProgress:
     ) -> int | None:
         """Go on behind what Kafka no longer has; return the new epoch, or None if refused."""
         with changing(self._database) as connection:
-            epoch = lost.skip(connection, stream, moves, failures, topic_id)
+            epoch = lost.skip(connection, stream, moves, failures, topic_id, anew=bool(gone))
             if epoch is not None:
                 lineage.decide(connection, stream, parents, gone)
             return epoch

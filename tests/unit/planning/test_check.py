@@ -92,6 +92,7 @@ PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.NOT_AT_POSITION: lambda: (ASKED, of(piece(from_offset=101))),
     FaultKind.BEYOND_END: lambda: (ASKED, of(piece(until=111))),
     FaultKind.EMPTY_SLICE: lambda: (ASKED, of(piece(until=100))),
+    FaultKind.WRONG_DEPTH: lambda: (ASKED, of(piece(depth=1))),
     FaultKind.WRONG_MORE: lambda: (ASKED, of(piece(more=False))),
     FaultKind.TOO_MANY_RECORDS: lambda: (
         asked(lanes=(LaneView("a.visits[0]", 100, 900),)),

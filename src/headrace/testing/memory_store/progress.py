@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from headrace.errors import stream_removed
-from headrace.model.lineage import Lineage, is_undecided
+from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.records import Failure, LaneStart, Move
-from headrace.model.streams import Position, Slice, State, StreamId
+from headrace.model.streams import Position, Slice, State, StreamId, original
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.memory_store import recorded
@@ -51,7 +52,7 @@ class MemoryProgress:
             new = {
                 name: at for name, at in start.offsets.items() if name not in lanes.keys() | early
             }
-            self.data.put(start.stream, new)
+            self.data.put(start.stream, new, start.parents)
             followed = {name: start.parents[name] for name in new if name in start.parents}
             self.data.follow(start.stream, followed)
 
@@ -78,8 +79,9 @@ class MemoryProgress:
             raise stream_removed(stream.tenant, stream.use_case)
         self.data.changed()
         self._turn_to(stream, topic_id, known.epoch + 1)
+        self.data.deepen(stream)
         self.data.failures.release(stream, {*offsets, *gone})
-        self.data.put(stream, offsets)
+        self.data.put(stream, offsets, parents)
         self._turned(stream, parents, gone)
 
     @alone
@@ -99,6 +101,9 @@ class MemoryProgress:
         if known.state is State.REMOVED or not there:
             return None
         self.data.changed()
+        back = any(move.to_offset < move.from_offset for move in moves)
+        if gone or back or known.topic_id not in (None, topic_id):
+            self.data.deepen(stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
         self.data.failures.release(stream, {move.lane.name for move in moves})
@@ -147,6 +152,11 @@ class MemoryProgress:
         if parents is not None:
             lanes = self.data.positions.get(stream, {})
             self.data.follow(stream, {name: parents.get(name, ()) for name in lanes})
+            if original(stream.use_case) != stream.use_case:
+                return  # as deep as what it reads again
+            deep = depths(lanes, parents, {}, self.data.depths.get(stream, 0))
+            for name, position in lanes.items():
+                lanes[name] = replace(position, depth=deep[name])
 
     def _turn_to(self, stream: StreamId, topic_id: str | None, epoch: int) -> None:
         """Let a stream be of this topic, and all its lanes under this epoch.

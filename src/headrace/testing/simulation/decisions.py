@@ -80,6 +80,7 @@ class Decisions:
     ) -> None:
         """A person sent a stream's lanes elsewhere; a rerun in the topic that its stream was of."""
         self.counts["seeks"] += 1
+        self.gate.sent_back(stream)
         self.stopped.pop(stream, None)
         topic = topic_of(stream)
         log = self.topics.made[topic]
@@ -118,6 +119,8 @@ class Decisions:
         waits_for = self.gate.waits_for(
             piece.lane, now.log, lineage, lambda name: self._end_for(piece.lane, name)
         )
+        if too_old := self.gate.too_old(piece, lineage):
+            self.found.append(f"{piece} has {too_old}")
         if waits_for:
             self.found.append(f"{piece} runs before {waits_for}")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from headrace.model.streams import LaneId, StreamId
+from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.testing.simulation.generations import Generations
 
 #: where a lane ends, for who asks
@@ -60,6 +60,10 @@ class Gate:
     generations: Generations
     #: by stream and the how-manieth topic: lanes that were gone when it began, or were given up
     _given_up: dict[tuple[StreamId, int], set[str]] = field(default_factory=dict)
+    #: how deep slices of lanes were since their streams were last sent back
+    _depths: dict[StreamId, dict[str, int]] = field(default_factory=dict)
+    #: how deep slices have to be at least, as something of their streams was read before
+    _least: dict[StreamId, int] = field(default_factory=dict)
 
     def give_up(self, stream: StreamId, log: int, names: Collection[str]) -> None:
         """Nobody has to wait for these any more."""
@@ -69,8 +73,26 @@ class Gate:
         """Whether a stream has begun in this topic."""
         return (stream, log) in self._given_up
 
+    def sent_back(self, stream: StreamId) -> None:
+        """What is read of a stream from now on is newer than all that was."""
+        before = self._depths.pop(stream, {})
+        self._least[stream] = max([self._least.get(stream, 0) - 1, *before.values()]) + 1
+
+    def too_old(self, piece: Slice, lineage: TrueLineage) -> str:
+        """Why what is in a slice would not be newer than it has to be; empty: it is."""
+        stream, name = piece.lane.stream, piece.lane.name
+        if piece.depth < self._least.get(stream, 0):
+            return f"depth {piece.depth}, below {self._least[stream]}"
+        depths = self._depths.setdefault(stream, {})
+        depths[name] = piece.depth
+        for parent in lineage.parents.get(name, ()):
+            if depths.get(parent, -1) >= piece.depth:
+                return f"depth {piece.depth}, and {parent} has {depths[parent]}"
+        return ""
+
     def forget(self, stream: StreamId) -> None:
         """It begins anew."""
+        self.sent_back(stream)
         for of in [of for of in self._given_up if of[0] == stream]:
             del self._given_up[of]
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 
 from headrace.model.lineage import Parent
 from headrace.model.records import LaneStart, Move
-from headrace.model.streams import State, Tenant
+from headrace.model.streams import RERUN_MARK, Slice, State, Tenant
+from headrace.model.waves import Bin, Wave
 from headrace.ports import Store
-from headrace.testing.store_contract.begun import ACME, by_lane, lane, started
+from headrace.testing.store_contract.begun import ACME, SCORE, by_lane, lane, started
 
 OLD, LEFT, RIGHT = lane(0).name, lane(1).name, lane(2).name
 #: an end as wide as any
@@ -145,3 +147,124 @@ class TestParents:
         store.registry.set_tenant_state("acme", State.REMOVED)
         store.registry.add_tenant(Tenant("acme"))
         assert parents_of(store) == {}
+
+
+def depths_of(store: Store) -> dict[str, int]:
+    """How deep each lane of a stream is."""
+    positions = store.progress.load_positions([ACME])
+    return {position.lane.name: position.depth for position in positions}
+
+
+class TestDepths:
+    """The promises about what comes above in the versions of records."""
+
+    def test_a_lane_is_deeper_than_what_it_follows(self, store: Store) -> None:
+        _split(store)
+        merged = lane(3).name
+        parents = {merged: (Parent(LEFT, 4), Parent(RIGHT, 5))}
+        store.progress.start_lanes([LaneStart(ACME, "id-1", {merged: 0}, "id-1", parents)])
+        found = depths_of(store)
+        assert found[OLD] < found[LEFT] == found[RIGHT] < found[merged]
+
+    def test_a_lane_that_follows_one_nobody_knows_is_deeper_than_all(self, store: Store) -> None:
+        _split(store)
+        youngest = lane(9).name
+        parents = {youngest: (Parent(lane(8).name, None),)}
+        store.progress.start_lanes([LaneStart(ACME, "id-1", {youngest: 0}, "id-1", parents)])
+        found = depths_of(store)
+        assert found.pop(youngest) > max(found.values())
+
+    def test_lanes_come_together_in_any_order(self, store: Store) -> None:
+        started(store)
+        parents = {OLD: (Parent(LEFT, 1),), LEFT: (Parent(RIGHT, 1),)}
+        first = LaneStart(ACME, "id-1", by_lane({0: 0, 1: 0, 2: 0}), "id-1", parents)
+        store.progress.start_lanes([first])
+        found = depths_of(store)
+        assert found[RIGHT] < found[LEFT] < found[OLD]
+
+    def test_a_seek_makes_all_lanes_deeper_than_any_was(self, store: Store) -> None:
+        _split(store)
+        before = depths_of(store)
+        store.progress.seek(ACME, by_lane({0: 2}), "id-1")
+        after = depths_of(store)
+        assert min(after.values()) > max(before.values())
+        assert after[OLD] < after[LEFT] == after[RIGHT]
+
+    def test_a_seek_that_says_what_lanes_follow_orders_them_by_that(self, store: Store) -> None:
+        _split(store)
+        before = depths_of(store)
+        lineage = {OLD: (Parent(RIGHT, 1),), RIGHT: (Parent(LEFT, 5),)}
+        store.progress.seek(ACME, by_lane({0: 2}), "id-1", lineage)
+        after = depths_of(store)
+        assert max(before.values()) < after[LEFT] < after[RIGHT] < after[OLD]
+
+    def test_what_is_passed_over_makes_nothing_deeper_and_what_goes_back_does(
+        self, store: Store
+    ) -> None:
+        epoch = _split(store)
+        before = depths_of(store)
+        ahead = store.progress.skip_lost(ACME, [Move(lane(0), 7, 8, epoch)], [], "id-1")
+        assert ahead is not None
+        assert depths_of(store) == before
+        assert store.progress.skip_lost(ACME, [Move(lane(0), 8, 3, ahead)], [], "id-1")
+        assert min(depths_of(store).values()) > max(before.values())
+
+    def test_another_topic_makes_all_lanes_deeper(self, store: Store) -> None:
+        epoch = _split(store)
+        before = depths_of(store)
+        assert store.progress.skip_lost(ACME, [Move(lane(0), 7, 7, epoch)], [], "id-2")
+        assert min(depths_of(store).values()) > max(before.values())
+
+    def test_lanes_that_are_given_up_leave_nobody_at_their_depth(self, store: Store) -> None:
+        epoch = _split(store)
+        deepest = max(depths_of(store).values())
+        gone = [OLD, LEFT, RIGHT]
+        assert store.progress.skip_lost(ACME, [Move(lane(0), 7, 7, epoch)], [], "id-1", gone=gone)
+        youngest = lane(9).name
+        parents = {youngest: (Parent(LEFT, None),)}
+        store.progress.start_lanes([LaneStart(ACME, "id-1", {youngest: 0}, "id-1", parents)])
+        assert depths_of(store)[youngest] > deepest
+
+    def test_work_and_holders_change_no_depth(self, store: Store) -> None:
+        epoch = _split(store)
+        before = depths_of(store)
+        store.positions.advance([Move(lane(0), 7, 9, epoch)])
+        store.membership.hold([ACME])
+        assert depths_of(store) == before
+
+    def test_a_stream_that_begins_anew_is_deeper_than_it_ever_was(self, store: Store) -> None:
+        _split(store)
+        seen = max(depths_of(store).values())
+        store.registry.set_stream_state(ACME, State.REMOVED)
+        store.registry.add_stream(ACME)
+        store.progress.start_lanes([LaneStart(ACME, "id-1", by_lane({0: 0}))])
+        assert depths_of(store)[OLD] > seen
+        seen = depths_of(store)[OLD]
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        store.registry.add_tenant(Tenant("acme"))
+        store.progress.start_lanes([LaneStart(ACME, "id-1", by_lane({0: 0}))])
+        assert depths_of(store)[OLD] > seen
+
+    def test_a_rerun_is_as_deep_as_what_it_reads_again(self, store: Store) -> None:
+        _split(store)
+        store.progress.seek(ACME, by_lane({0: 2}), "id-1")
+        rerun = ACME._replace(use_case=f"{ACME.use_case}{RERUN_MARK}1")
+        store.registry.deploy(replace(SCORE, use_case=rerun.use_case, all_tenants=False))
+        store.registry.add_stream(rerun)
+        store.progress.seek(rerun, by_lane({0: 0, 1: 0}), "id-1", {LEFT: (Parent(OLD, 1),)})
+        found = {
+            position.lane.name: position.depth
+            for position in store.progress.load_positions([rerun])
+        }
+        live = depths_of(store)
+        assert found == {OLD: live[OLD], LEFT: live[LEFT]}
+
+    def test_the_depth_of_recorded_slices_is_kept(self, store: Store) -> None:
+        epoch = _split(store)
+        pieces = tuple(
+            Slice(lane(0), "acme.visits", at, at + 5, epoch, depth=depth)
+            for at, depth in ((0, 3), (5, 0))
+        )
+        wave = Wave("w", "score", (Bin(pieces, 1.0),), 1.0)
+        assert store.progress.record_intent(wave)
+        assert store.progress.pending_intents() == [wave]

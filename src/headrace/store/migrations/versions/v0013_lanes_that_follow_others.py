@@ -1,8 +1,9 @@
-"""Lanes that follow others, with the parents that they wait for.
+"""Lanes that follow others, with the parents that they wait for, and their depth.
 
 No log had such lanes before, so nothing has to be found out on the way here. On the way back a
 store in which one still waits is refused and stays as it is: an earlier Headrace would read it at
-once, before what comes before it. What came to its end, or was decided about, is forgotten.
+once, before what comes before it. What came to its end, or was decided about, is forgotten; and so
+is how often streams were sent back, which an earlier Headrace gives nobody.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ WHERE use_case = :use_case AND tenant = :tenant AND lane = :lane
 def upgrade() -> None:
     """Make room for parents."""
     op.add_column("headrace_positions", sa.Column("parents", sa.Text))
+    for table in ("headrace_positions", "headrace_streams"):
+        depth = sa.Column("depth", sa.BigInteger, nullable=False, server_default="0")
+        op.add_column(table, depth)
 
 
 def downgrade() -> None:
@@ -40,6 +44,8 @@ def downgrade() -> None:
         for parent, end in json.loads(row.parents):
             _check_done(row, parent, end)
     op.drop_column("headrace_positions", "parents")
+    for table in ("headrace_positions", "headrace_streams"):
+        op.drop_column(table, "depth")
 
 
 def _check_done(row: sa.Row[str, str, str, str], parent: str, end: str | None) -> None:
