@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from headrace.connectors.delta.data_files import DataFile
 from headrace.connectors.delta.kinds import new_columns
-from headrace.connectors.delta.library import BeatenError, library, told
+from headrace.connectors.delta.library import BeatenError, library, not_there, told
 from headrace.connectors.delta.marks import IdLog, commit_file
 from headrace.connectors.local_files import sync_folder
 from headrace.errors import ConfigError, TargetMissing
@@ -50,6 +50,8 @@ class TableClient:
         self._root, self._where = root, where
         with told(where):
             self._inode = _inode(root)
+            if self._inode is None:
+                raise not_there(where)
             self._table: deltalake.DeltaTable = library().DeltaTable(str(root))
             self._demand_plain()
         self._ids = IdLog(root / LOG)
@@ -76,10 +78,7 @@ class TableClient:
 
     def is_of(self, root: Path) -> bool:
         """Whether the folder is still that of the table that this has read."""
-        try:
-            return _inode(root) == self._inode and commit_file(root / LOG, self.version).exists()
-        except OSError:
-            return False
+        return _inode(root) == self._inode and commit_file(root / LOG, self.version).exists()
 
     def ids(self) -> Mapping[str, int]:
         """Our transaction ids, as of this snapshot."""
@@ -164,8 +163,12 @@ def columns_of(schema: Any) -> dict[str, tuple[str, bool]]:
     }
 
 
-def _inode(root: Path) -> int:
-    return (root / LOG).stat().st_ino
+def _inode(root: Path) -> int | None:
+    """What tells the log from that of a table which is made again in its place."""
+    try:
+        return (root / LOG).stat().st_ino
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _is_of(place: Path, name: str) -> bool:

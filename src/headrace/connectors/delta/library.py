@@ -63,9 +63,7 @@ def told(where: str) -> Iterator[None]:
 def _as_sinks(error: Exception, where: str) -> HeadraceError:
     lib = library()
     if isinstance(error, lib.exceptions.TableNotFoundError):
-        return TargetMissing(
-            f"{where}: there is no Delta table; 'headrace use-cases deploy' makes it"
-        )
+        return not_there(where)
     number = _OS_ERROR.search(str(error))
     if number is not None:
         error = OSError(int(number[1]), os.strerror(int(number[1])))
@@ -74,3 +72,8 @@ def _as_sinks(error: Exception, where: str) -> HeadraceError:
             f"{where}: cannot be written: {error.strerror}; check the folder and the rights to it"
         )
     return SinkUnavailable(f"{where}: cannot be written now: {words_of(error)}")
+
+
+def not_there(where: str) -> TargetMissing:
+    """The table is gone, or was never made."""
+    return TargetMissing(f"{where}: there is no Delta table; 'headrace use-cases deploy' makes it")

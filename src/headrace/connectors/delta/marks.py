@@ -111,9 +111,8 @@ class IdLog:
         self._version, names = found
         self._ids = {}
         for name in names:
-            rows = pq.read_table(self._log / name, columns=["txn.appId", "txn.version"])
-            of_rows = rows.column("txn").combine_chunks()
-            ids, numbers = (pc.struct_field(of_rows, part) for part in ("appId", "version"))
+            txns = pq.read_table(self._log / name, columns=["txn"])["txn"].combine_chunks()
+            ids, numbers = (pc.struct_field(txns, part) for part in ("appId", "version"))
             both = zip(ids.to_pylist(), numbers.to_pylist(), strict=True)
             self._ids.update({i: number for i, number in both if i and i.startswith(_PREFIX)})
 
