@@ -13,6 +13,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 from headrace.errors import ConfigError
@@ -24,6 +26,9 @@ _TEMPORARY = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 _TEMPORARY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH}
 #: what was made a moment ago was removed, as by a driver whose clock is days ahead
 _TEMPORARY |= {errno.ENOENT}
+
+
+_AT_ONCE = 16
 
 
 def is_url(path: str) -> bool:
@@ -61,7 +66,22 @@ def passes_by(error: OSError) -> bool:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(folder, os.O_DIRECTORY)
+
+
+def sync_all(files: Collection[Path], root: Path) -> None:
+    """Make files below a folder durable, and all names on the way to them.
+
+    At once, since a disk that flushes for one does so for all that wait.
+    """
+    folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root)}
+    with ThreadPoolExecutor(min(_AT_ONCE, len(files) or 1)) as threads:
+        list(threads.map(_sync, files))
+        list(threads.map(sync_folder, folders | {root}))
+
+
+def _sync(path: Path, kind: int = 0) -> None:
+    descriptor = os.open(path, os.O_RDONLY | kind)
     try:
         os.fsync(descriptor)
     finally:

@@ -14,7 +14,6 @@ columns in files) are refused.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from headrace.connectors.delta.data_files import DataFile
 from headrace.connectors.delta.kinds import new_columns
 from headrace.connectors.delta.library import BeatenError, library, not_there, told
 from headrace.connectors.delta.marks import IdLog, commit_file
-from headrace.connectors.local_files import sync_folder
+from headrace.connectors.local_files import sync_all
 from headrace.errors import ConfigError, TargetMissing
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class TableClient:
                     if isinstance(error, library().exceptions.CommitFailedError):
                         raise BeatenError from error
                     raise
-            _sync(place)
+            sync_all([place], place.parent)
 
     def add(self, schema: pa.Schema, names: Sequence[str]) -> None:
         """Add columns of a schema.
@@ -177,9 +176,3 @@ def _is_of(place: Path, name: str) -> bool:
         return name.encode() in place.read_bytes()
     except FileNotFoundError:
         return False
-
-
-def _sync(commit: Path) -> None:
-    with commit.open("rb") as file:
-        os.fsync(file.fileno())
-    sync_folder(commit.parent)

@@ -9,7 +9,6 @@ would have to escape; what counts is what the log says of it.
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 import time
 import uuid
@@ -23,7 +22,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.connectors.local_files import sync_folder
+from headrace.connectors.local_files import sync_all
 
 _MOST_TEXT = 64
 _MOST_STATISTICS = 32
@@ -54,9 +53,7 @@ def written(table: pa.Table, root: Path, partition_by: Sequence[str]) -> list[Da
         for values, part in _parts(table, partition_by):
             partition = dict(zip(partition_by, map(_text, values), strict=True))
             made.append(_write(part.drop_columns(list(partition_by)), root, partition))
-        for folder in {(root / file.path).parent for file in made}:
-            sync_folder(folder)
-        sync_folder(root)
+        sync_all([root / file.path for file in made], root)
     except BaseException:
         removed(root, made)
         raise
@@ -75,12 +72,13 @@ def _parts(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[Row, pa.Table]]
     if not by:
         yield (), table
         return
+    whole = table.combine_chunks()
     rows = pa.array(range(table.num_rows), pa.int64())
-    numbered = pa.table([*(table[name] for name in by), rows], names=[*by, " row"])
-    for found in (
-        numbered.group_by(list(by), use_threads=False).aggregate([(" row", "list")]).to_pylist()
-    ):
-        yield tuple(found[name] for name in by), table.take(found[" row_list"])
+    numbered = pa.table([*(whole[name] for name in by), rows], names=[*by, " row"])
+    groups = numbered.group_by(list(by), use_threads=False).aggregate([(" row", "list")])
+    places = groups[" row_list"].combine_chunks()
+    for group, values in enumerate(groups.select(list(by)).to_pylist()):
+        yield tuple(values[name] for name in by), whole.take(places[group].values)
 
 
 def _text(value: Any) -> str | None:
@@ -95,8 +93,6 @@ def _write(table: pa.Table, root: Path, partition: dict[str, str | None]) -> Dat
     try:
         with (root / path).open("xb") as file:
             pq.write_table(table, file, compression="zstd", metadata_collector=about)
-            file.flush()
-            os.fsync(file.fileno())
     except BaseException:
         with suppress(OSError):
             (root / path).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from dataclasses import replace
 from decimal import Decimal
 
@@ -133,11 +134,30 @@ def test_a_day_of_no_calendar_cannot_divide(tmp_path):
     assert "years 1 to 9999" in sink.open(site(tmp_path)).write([odd])[0].error.message
 
 
+def test_files_and_all_folders_on_the_way_are_synced_before_they_are_committed(
+    tmp_path, monkeypatch
+):
+    synced, sync = [], os.fsync
+
+    def noted(descriptor):
+        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    _written(tmp_path, [_row()])
+    file = next(tmp_path.rglob("part-*.parquet"))
+    commit = f"visits/_delta_log/{1:020d}.json"
+    folders = {"visits/tenant=acme/date=2026-01-31", "visits/tenant=acme", "visits"}
+    assert synced[0] == str(file.relative_to(tmp_path))
+    assert set(synced[1:4]) == folders
+    assert synced[4:] == [commit, "visits/_delta_log"]
+
+
 def test_what_could_not_be_written_whole_leaves_no_file(tmp_path, monkeypatch):
-    def full(_):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(data_files, "sync_folder", full)
+    monkeypatch.setattr(data_files, "sync_all", full)
     assert _written(tmp_path, [_row(), _row(tenant="bolt")]).error.temporary
     assert list(tmp_path.rglob("part-*.parquet")) == []
 
