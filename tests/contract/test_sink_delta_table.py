@@ -33,7 +33,6 @@ class TestDeltaTable(SinkContract):
 
     def site(self) -> Site:
         connections = Connections({}, "sqlite:///unused.db", warehouse=str(self.warehouse))
-        # Without a wave that was written down a repeat is a repeat.
         return Site(connections, StillThere(), wave_id="wave", fence="0")
 
     def table(self, values):

@@ -66,7 +66,7 @@ def stop_at(step, mark):
         case "files-written":
             writer.reached = stopping
         case "committed":
-            client.sync_all = stopping
+            client.TableClient._sync = stopping
         case "told":
             pass
     return stopping

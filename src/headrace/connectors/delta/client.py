@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.connectors.delta.data_files import DataFile
+from headrace.connectors.delta.data_files import DataFile, removed
 from headrace.connectors.delta.kinds import new_columns
 from headrace.connectors.delta.library import BeatenError, library, not_there, told
 from headrace.connectors.delta.marks import IdLog, commit_file
@@ -34,13 +34,15 @@ if TYPE_CHECKING:
 LOG = "_delta_log"
 #: what a writer of rows need not heed
 _HARMLESS = {"appendOnly", "invariants"}
+#: commits that others may have made a moment ago
+_SYNCED_BEFORE = 10
 
 
 class TableClient:
     """A table in a folder, as of its newest commit when it was last looked at.
 
     Raises:
-        ConfigError: the client library is not installed.
+        CodeNotLoaded: the client library is not installed.
         TargetMissing: the table is not there, or is one that this cannot write to.
         SinkUnavailable: it cannot be read now.
     """
@@ -106,8 +108,9 @@ class TableClient:
                 if not _is_of(place, name):
                     if isinstance(error, library().exceptions.CommitFailedError):
                         raise BeatenError from error
+                    removed(self._root, files)
                     raise
-            sync_all([place], place.parent)
+            self._sync(place)
 
     def add(self, schema: pa.Schema, names: Sequence[str]) -> None:
         """Add columns of a schema.
@@ -141,6 +144,13 @@ class TableClient:
                 app_transactions=[Transaction(app_id, number) for app_id, number in ids.items()],
             ),
         )
+
+    def _sync(self, place: Path) -> None:
+        """Make a commit durable, and those before it, whose writers may not have come so far."""
+        first = max(0, self.version - _SYNCED_BEFORE)
+        commits = [commit_file(place.parent, number) for number in range(first, self.version + 1)]
+        after = [place.with_suffix(".checkpoint.parquet"), place.with_name("_last_checkpoint")]
+        sync_all([path for path in [*commits, place, *after] if path.exists()], place.parent)
 
     def _demand_plain(self) -> None:
         protocol = self._table.protocol()

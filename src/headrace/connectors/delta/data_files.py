@@ -109,21 +109,27 @@ def _shown(value: str | None) -> str:
 
 
 def _statistics(about: pq.FileMetaData) -> str:
-    """What readers skip files by: least and most of the first columns, where these are plain."""
+    """What readers skip files by, of the first columns: ends where these are plain, and nulls."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
     for place in range(min(about.num_columns, _MOST_STATISTICS)):
         groups = [about.row_group(number).column(place) for number in range(about.num_row_groups)]
         name = groups[0].path_in_schema if groups else "."
-        found = [one for group in groups if (one := group.statistics) and one.has_min_max]
+        found = [one for group in groups if (one := group.statistics) is not None]
         if "." in name or len(found) < len(groups):
+            continue
+        counts = [one.null_count for one in found]
+        if None not in counts:
+            nulls[name] = sum(count or 0 for count in counts)
+        if not all(one.has_min_max for one in found):
             continue
         with suppress(OverflowError, ValueError, TypeError):  # days that Python has no dates for
             ends: list[Any] = [end for one in found for end in (one.min, one.max)]
             low, high = min(ends), max(ends)
             if _is_told(low) and _is_told(high):
                 least[name], most[name] = _told(low), _told(high, up=True)
-    told = {"numRecords": about.num_rows, "minValues": least, "maxValues": most}
+    told = {"numRecords": about.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
     return orjson.dumps(told).decode()
 
 

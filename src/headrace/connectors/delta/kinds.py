@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as at
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, SinkRefused
+from headrace.model.years import FIRST_DAY, LAST_DAY
 
 _PLAIN = (
     at.is_string,
@@ -91,3 +93,18 @@ def new_columns(
                 "there: let it be null"
             )
     return added
+
+
+def demand_value(column: pa.ChunkedArray[Any], what: str) -> None:
+    """See that the log can tell a value of a column that divides the table.
+
+    Raises:
+        SinkRefused: it is empty text, which is the same as none there, or no day of a calendar.
+    """
+    if at.is_string(column.type) and pc.index(column, "").as_py() >= 0:
+        raise SinkRefused(f"{what}: empty text cannot divide the table; give null or a word")
+    if at.is_date32(column.type):
+        days = column.cast(pa.int32())
+        least, most = pc.min(days).as_py(), pc.max(days).as_py()
+        if least is not None and (least < FIRST_DAY or most > LAST_DAY):
+            raise SinkRefused(f"{what}: there is a day that is none of the years 1 to 9999")

@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.connectors.local_files import passes_by
 from headrace.errors import (
-    ConfigError,
+    CodeNotLoaded,
     HeadraceError,
     SinkUnavailable,
     TargetMissing,
@@ -32,13 +32,13 @@ def library() -> Any:
     """The client library, which only who uses such a table needs.
 
     Raises:
-        ConfigError: it is not installed.
+        CodeNotLoaded: it is not installed on this machine.
     """
     try:
         import deltalake  # noqa: PLC0415 - only who writes Delta needs it
         import deltalake.exceptions  # noqa: PLC0415
     except ImportError as error:
-        raise ConfigError(
+        raise CodeNotLoaded(
             "DeltaTable needs deltalake, which is not here: pip install 'headrace[delta]'"
         ) from error
     return deltalake

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headrace.connectors.delta.client import TableClient
 from headrace.connectors.delta.library import BeatenError, library, told
-from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
+from headrace.errors import CodeNotLoaded, ConfigError, SinkUnavailable, TargetMissing
 
 #: each commit is a file; nobody but who reads old versions needs those before a checkpoint
 _MADE_WITH = {"delta.logRetentionDuration": "interval 1 days"}
@@ -24,7 +24,8 @@ def make(root: Path, schema: pa.Schema, partition_by: Sequence[str], where: str)
     """Make the table, or bring the one there to a schema, which may add columns.
 
     Raises:
-        ConfigError: the one there differs, or may not be made or changed.
+        ConfigError: the one there differs, or may not be made or changed, or the client library
+            is not installed.
         SinkUnavailable: the disk is full or fails, or others change the table all the time.
     """
     for _ in range(_TRIES):
@@ -32,7 +33,7 @@ def make(root: Path, schema: pa.Schema, partition_by: Sequence[str], where: str)
             return _make_once(root, schema, partition_by, where)
         except BeatenError:
             continue
-        except TargetMissing as error:
+        except (TargetMissing, CodeNotLoaded) as error:
             raise ConfigError(str(error)) from error
     raise SinkUnavailable(f"{where}: others change the table all the time")
 

@@ -75,7 +75,8 @@ class Upkeep:
     """A Delta table that is looked after.
 
     Raises:
-        ConfigError: there is none in this folder, or no client library.
+        ConfigError: there is none in this folder.
+        CodeNotLoaded: there is no client library.
     """
 
     def __init__(self, warehouse: Path, name: str) -> None:

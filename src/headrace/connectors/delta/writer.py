@@ -24,22 +24,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as at
 
 from headrace.connectors.arrow_tables import checked, conformed
 from headrace.connectors.delta.client import TableClient
 from headrace.connectors.delta.data_files import DataFile, removed, written
+from headrace.connectors.delta.kinds import demand_value
 from headrace.connectors.delta.library import BeatenError, told
 from headrace.connectors.delta.marks import MarkIds, wave_number
 from headrace.connectors.outcomes import failed
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
-from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
+from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, TargetMissing
 from headrace.model.streams import Slice
-from headrace.model.years import FIRST_DAY, LAST_DAY
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
 
@@ -115,7 +112,7 @@ class DeltaWriter:
             self._demand_columns(table)
             outcomes |= self._done(table, effects, outcomes)
             batch = self._batch(effects, outcomes, batch)
-            outcomes |= self._gone(batch.effects)
+            outcomes |= self._gone(batch)
             batch = self._batch(effects, outcomes, batch)
             if not batch.effects:
                 return
@@ -180,7 +177,7 @@ class DeltaWriter:
         # Such as text that is no UTF-8: it could be written, and nobody could read the file.
         table.validate(full=True)
         for name in target.partition_by:
-            _demand_value(table[name], f"{target.where}: column {name!r}")
+            demand_value(table[name], f"{target.where}: column {name!r}")
         return table
 
     def _done(self, table: TableClient, effects: Effects, outcomes: Outcomes) -> Outcomes:
@@ -197,15 +194,19 @@ class DeltaWriter:
                 found[index] = Written(reached=done)
         return found
 
-    def _gone(self, effects: Effects) -> Outcomes:
+    def _gone(self, batch: _Batch) -> Outcomes:
         """Effects of which a lane is not where its slice begins, or another's by now."""
-        if not self._once or not effects:
+        if not self._once or not batch.effects:
             return {}
-        stays = [move.stay() for effect in effects.values() for move in effect.moves]
-        answers = iter(self._positions.advance(stays))
+        stays = [move.stay() for effect in batch.effects.values() for move in effect.moves]
+        try:
+            answers = iter(self._positions.advance(stays))
+        except HeadraceError:
+            removed(self._target.root, batch.files)
+            raise
         return {
             index: Written(superseded=True)
-            for index, effect in effects.items()
+            for index, effect in batch.effects.items()
             if not all(list(islice(answers, len(effect.slices))))
         }
 
@@ -222,21 +223,6 @@ class DeltaWriter:
 
     def _leaves_a_mark(self, effect: Effect) -> bool:
         return self._once and leaves_a_mark(effect)
-
-
-def _demand_value(column: pa.ChunkedArray[Any], what: str) -> None:
-    """See that the log can tell a value of a column that divides the table.
-
-    Raises:
-        SinkRefused: it is empty text, which is the same as none there, or no day of a calendar.
-    """
-    if at.is_string(column.type) and pc.index(column, "").as_py() >= 0:
-        raise SinkRefused(f"{what}: empty text cannot divide the table; give null or a word")
-    if at.is_date32(column.type):
-        days = column.cast(pa.int32())
-        least, most = pc.min(days).as_py(), pc.max(days).as_py()
-        if least is not None and (least < FIRST_DAY or most > LAST_DAY):
-            raise SinkRefused(f"{what}: there is a day that is none of the years 1 to 9999")
 
 
 def _pauses() -> Iterator[float]:

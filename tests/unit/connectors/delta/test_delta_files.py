@@ -10,6 +10,7 @@ from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from delta_cases import effect, site
 from deltalake import DeltaTable as Library
@@ -89,10 +90,19 @@ def test_readers_are_told_ends_that_hold_all_values(tmp_path):
     _written(tmp_path, [_row(number=n, path="p" * n) for n in (3, 200, 7)])
     statistics = json.loads(_adds(tmp_path)[0]["stats"])
     assert statistics["numRecords"] == 3
-    assert statistics["minValues"]["number"], statistics["maxValues"]["number"] == (3, 200)
+    assert (statistics["minValues"]["number"], statistics["maxValues"]["number"]) == (3, 200)
     assert statistics["minValues"]["at"] == "2026-01-31T23:59:59.999Z"
     assert statistics["maxValues"]["at"] == "2026-02-01T00:00:00.000Z"
     assert "path" not in statistics["maxValues"], "a long text is left out, not cut"
+
+
+def test_who_looks_for_nulls_finds_the_files_that_have_some(tmp_path):
+    _written(tmp_path, [_row(number=None), _row(number=5)])
+    _written(tmp_path, [_row(number=None)])
+    visits = Library(str(tmp_path / "visits")).to_pyarrow_dataset()
+    assert visits.count_rows(filter=pc.field("number").is_null()) == 2
+    assert visits.count_rows(filter=pc.field("number") == 5) == 1
+    assert json.loads(_adds(tmp_path)[0]["stats"])["nullCount"]["number"] == 1
 
 
 def _adds(folder):
@@ -150,7 +160,9 @@ def test_files_and_all_folders_on_the_way_are_synced_before_they_are_committed(
     folders = {"visits/tenant=acme/date=2026-01-31", "visits/tenant=acme", "visits"}
     assert synced[0] == str(file.relative_to(tmp_path))
     assert set(synced[1:4]) == folders
-    assert synced[4:] == [commit, "visits/_delta_log"]
+    before = f"visits/_delta_log/{0:020d}.json"
+    assert set(synced[4:6]) == {before, commit}
+    assert synced[6:] == ["visits/_delta_log"]
 
 
 def test_what_could_not_be_written_whole_leaves_no_file(tmp_path, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import time
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ from deltalake import DeltaTable as Library
 from deltalake.exceptions import DeltaError
 
 from headrace.connectors.delta import client, writer
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, StoreUnavailable
 from headrace.sinks import DeltaTable
 
 
@@ -205,8 +207,28 @@ def test_a_full_disk_waits_and_a_read_only_one_stops_the_lanes(
     outcomes = write(tmp_path, [effect([1]), effect([2], tenant="bolt")])
     assert _codes(outcomes) == [code, code]
     assert os.strerror(number) in outcomes[0].error.message
+    assert list((tmp_path / "visits").glob("*.parquet")) == []
     monkeypatch.undo()
     assert _codes(write(tmp_path, [effect([1])])) == [None]
+
+
+def test_a_store_that_is_away_leaves_no_files(tmp_path):
+    class Away:
+        def advance(self, moves):
+            raise StoreUnavailable("it is away")
+
+    assert _codes(write(tmp_path, [effect([1])], wave="w", places=Away())) == ["StoreUnavailable"]
+    assert list((tmp_path / "visits").glob("*.parquet")) == []
+
+
+def test_where_the_library_is_missing_the_deploy_says_so_and_a_worker_waits(tmp_path, monkeypatch):
+    opened = DeltaTable("visits", SCHEMA)
+    opened.prepare(site(tmp_path))
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(ConfigError, match=r"pip install 'headrace\[delta\]'"):
+        opened.prepare(site(tmp_path))
+    error = opened.open(site(tmp_path)).write([effect([1])])[0].error
+    assert (error.code, error.temporary) == ("CodeNotLoaded", True)
 
 
 def test_a_table_that_is_gone_stops_the_lanes_until_a_deploy(tmp_path):
@@ -275,3 +297,18 @@ def test_text_that_is_no_place_below_the_warehouse_is_refused(tmp_path):
     for folder in ("s3://bucket/visits", "/visits", "../visits", ""):
         with pytest.raises(ConfigError, match="below the warehouse"):
             DeltaTable(folder, SCHEMA)
+
+
+def test_old_commits_are_cleaned_away_and_marks_are_not(tmp_path):
+    write(tmp_path, [effect([1])], wave="w")
+    log = tmp_path / "visits/_delta_log"
+    for number in range(2, 100):
+        write(tmp_path, [effect([number], tenant="bolt", start=number)])
+    for path in log.glob("*.json"):
+        os.utime(path, times=(time.time() - 25 * 3600,) * 2)
+    write(tmp_path, [effect([100, 101], tenant="bolt")])
+    write(tmp_path, [effect([102], tenant="bolt")])
+    assert not (log / f"{1:020d}.json").exists(), "the log keeps a day"
+    writer._kept.clear()
+    assert write(tmp_path, [effect([1])], wave="w")[0].reached == (9,)
+    assert found(tmp_path) == list(range(1, 103))
