@@ -266,7 +266,7 @@ def _row(failure: Failure) -> dict[str, Any]:
     values |= {"at_s": failure.at_s, "attempts": failure.attempts, "times": failure.times}
     values |= {"kept_bytes": keeping.bytes_of(failure), "record_kept": failure.record_kept}
     values["state"] = failure.state.value
-    # How deep its lane was is of no use to whoever decides about it.
+    # What runs again has the depth that its lane has by then.
     del values["raw_headers"], values["depth"]
     return values
 
