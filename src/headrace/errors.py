@@ -166,6 +166,10 @@ class TopicRecreated(Permanent):
     """The topic was deleted and made again under the same name."""
 
 
+class LaneExpired(Permanent):
+    """A lane is not listed by its log any more, and was not read to its end."""
+
+
 class RecordUnreadable(Permanent):
     """The Kafka client cannot hand out a record, such as one with a header name that is not text.
 

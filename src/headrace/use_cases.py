@@ -24,8 +24,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
+from headrace.model.lane_names import named
+from headrace.model.record_versions import first_version
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
@@ -49,6 +52,26 @@ class SliceContext:
     slices: tuple[Slice, ...]
     #: options from the YAML file
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def versions(self, records: pa.Table) -> pa.ChunkedArray[Any]:
+        """A version of each of its records, as 64-bit numbers, for stores that keep the newest.
+
+        Along a lane, over seeks, and from a lane to one that follows it, what is newer has the
+        larger one. Those of other lanes do not compare.
+
+        Args:
+            records: what the handler was given, or some rows of it.
+
+        Raises:
+            ValueError: the stream was sent back so often that there are none any more.
+        """
+        first = [first_version(piece.depth) for piece in self.slices]
+        if len(set(first)) == 1:
+            return pc.add(records["offset"], first[0])
+        of_lane = {piece.lane.name: at for piece, at in zip(self.slices, first, strict=True)}
+        rows = records.select(["topic", "partition"]).to_pylist()
+        above = [of_lane[named(row["topic"], row["partition"])] for row in rows]
+        return pc.add(records["offset"], pa.chunked_array([above], pa.int64()))
 
     def bad_record(self, row: int, reason: str) -> BadRecord:
         """An error to raise for one record: ``raise context.bad_record(row, "no JSON")``."""

@@ -124,6 +124,7 @@ class Listed:
             "told_at_s": self.told_at_s,
             "lag_records": self.of.lag_records,
             "positions": self._positions(),
+            "waits_for": self.of.waits_for,
             "schemas": [asdict(schema) for schema in self.schemas],
         }
 

@@ -29,6 +29,7 @@ from headrace.console.shapes import Listed, Positions, Redriven, StreamRow, Stre
 from headrace.console.watcher import StoreView
 from headrace.model.credentials import Caller
 from headrace.model.lane_names import in_order, said
+from headrace.model.lineage import closed
 from headrace.model.streams import State, Stream, StreamId
 from headrace.operating.again import consequences
 from headrace.operating.quarantine import generation_of, live_stream
@@ -221,10 +222,9 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
     ends = {} if figures is None else {lane.name: lane.end for lane in figures.lanes}
     still = desk.store.failures.every(wanted, only_open=True, with_records=False)
     stopped = {failure.slice.lane.name: failure.id for failure in still}
-    at = {
-        position.lane.name: position.next_offset
-        for position in desk.store.progress.load_positions([wanted])
-    }
+    positions = desk.store.progress.load_positions([wanted])
+    at = {position.lane.name: position.next_offset for position in positions}
+    waits = closed({one.lane.name: one.parents for one in positions if one.parents}, at)
     lanes = [
         {
             "lane": name,
@@ -232,6 +232,7 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
             "next_offset": at[name],
             "end": end if (end := ends.get(name, -1)) >= 0 else None,
             "failure": stopped.get(name),
+            "waits_for": in_order(parent.lane for parent in waits.get(name, ())),
         }
         for name in in_order(at)
     ]

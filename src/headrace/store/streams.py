@@ -23,7 +23,7 @@ from headrace.errors import (
 )
 from headrace.model.streams import State, Stopper, Stream, StreamId
 from headrace.policies.stops import Status, changed
-from headrace.store import intents, stoppers, stops
+from headrace.store import depths, intents, stoppers, stops
 from headrace.store.pairs import matching, of
 from headrace.store.schema import deployments, positions, streams, tenants
 
@@ -77,6 +77,7 @@ def start(connection: Connection, stream: StreamId, topic: str) -> None:
     if epoch is None:
         connection.execute(insert(streams).values(fresh(stream, topic, first)))
         return
+    depths.deepen_all(connection, [stream])
     raised = update(streams).where(of(streams, stream))
     connection.execute(raised.values(fresh(stream, topic, max(epoch + 1, first))))
     connection.execute(delete(positions).where(of(positions, stream)))
