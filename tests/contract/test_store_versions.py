@@ -50,7 +50,7 @@ WAVE = {
 #: columns that a later version tells in another way; they are looked at on the way back
 TOLD_OTHERWISE = {"partition", "ends_at", "wave"}
 VERSIONS = [migration.version for migration in every_version()]
-BEFORE_KEYS_OF_SUBJECTS = "0012"
+BEFORE_KEYS_OF_SUBJECTS = "0013"
 #: columns, of some table or of all, with a value for each of the two rows
 MEANINGFUL = {
     "headrace_streams.state": ("suspended", "removed"),
