@@ -22,7 +22,16 @@ from headrace.model import lineage
 from headrace.model.streams import original
 from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_lanes, lost_range
-from headrace.spark import culprits, decoding, frame_calls, handling, portions, reading_again, task
+from headrace.spark import (
+    calling,
+    culprits,
+    decoding,
+    frame_calls,
+    handling,
+    portions,
+    reading_again,
+    task,
+)
 from headrace.spark.bin_run import BinRun
 from headrace.spark.slice_errors import name_record
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -215,7 +224,7 @@ def test_records_that_do_not_decode_and_are_kept_nowhere_are_found(monkeypatch):
     assert first_wrong(seeds=300, how="lost")
 
 
-@pytest.mark.parametrize("room", [handling, frame_calls])
+@pytest.mark.parametrize("room", [calling, frame_calls])
 def test_records_that_wait_for_a_schema_and_count_as_done_are_found(monkeypatch, room):
     decoded = decoding.decoded
 
@@ -685,7 +694,7 @@ def _takes_what_is_before(monkeypatch):
 
 
 def _takes_what_is_behind(monkeypatch):
-    call_rules = handling.call_rules
+    call_rules = calling.call_rules
 
     def stopping(use_case, patience_s, *, shared):
         rules = call_rules(use_case, patience_s, shared=shared)

@@ -11,7 +11,8 @@ What versions are is in ``model/record_versions.py``. Callers hold the lock of t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select, update
 
@@ -21,14 +22,29 @@ from headrace.store.pairs import matching, of
 from headrace.store.schema import positions, streams
 
 
-def deepen(connection: Connection, stream: StreamId) -> None:
+class Depths(NamedTuple):
+    """How deep a stream is."""
+
+    #: of lanes that follow nothing
+    base: int
+    #: of those that it has
+    lanes: Mapping[str, int]
+
+
+def depths_of(connection: Connection, stream: StreamId, base: int) -> Depths:
+    """How deep a stream is; ``base`` is in its row."""
+    asked = select(positions.c.lane, positions.c.depth).where(of(positions, stream))
+    return Depths(base, {row.lane: row.depth for row in connection.execute(asked)})
+
+
+def deepen(connection: Connection, stream: StreamId, base: int) -> Depths:
     """Let all lanes of a stream, and those that will come, be deeper than any of it ever was."""
-    base = _base(connection, stream)
-    deepest = connection.scalar(select(func.max(positions.c.depth)).where(of(positions, stream)))
-    more = max(deepest or 0, base) - base + 1
+    lanes = depths_of(connection, stream, base).lanes
+    more = max([base, *lanes.values()]) - base + 1
     for table in (positions, streams):
         deeper = {"depth": table.c.depth + more}
         connection.execute(update(table).where(of(table, stream)).values(deeper))
+    return Depths(base + more, {name: depth + more for name, depth in lanes.items()})
 
 
 def deepen_all(connection: Connection, wanted: Collection[StreamId]) -> None:
@@ -42,13 +58,12 @@ def deepen_all(connection: Connection, wanted: Collection[StreamId]) -> None:
 
 
 def of_new(
-    connection: Connection, stream: StreamId, names: Iterable[str], lineage: Lineage
+    connection: Connection, stream: StreamId, names: Iterable[str], lineage: Lineage, known: Depths
 ) -> dict[str, int]:
     """How deep new lanes of a stream are; those of a rerun are as deep as what it reads."""
-    base, known = _base(connection, stream), _known(connection, stream)
-    found, live = depths(names, lineage, known, base), original(stream.use_case)
+    found, live = depths(names, lineage, known.lanes, known.base), original(stream.use_case)
     if live != stream.use_case:
-        found |= _known(connection, stream._replace(use_case=live))
+        found |= depths_of(connection, stream._replace(use_case=live), 0).lanes
     return found
 
 
@@ -59,17 +74,9 @@ def anew(connection: Connection, stream: StreamId, lineage: Lineage) -> None:
     """
     if original(stream.use_case) != stream.use_case:
         return
-    known, base = _known(connection, stream), _base(connection, stream)
-    for name, depth in depths(known, lineage, {}, base).items():
-        if known[name] != depth:
+    base = connection.scalar(select(streams.c.depth).where(of(streams, stream))) or 0
+    lanes = depths_of(connection, stream, base).lanes
+    for name, depth in depths(lanes, lineage, {}, base).items():
+        if lanes[name] != depth:
             lane = of(positions, stream) & (positions.c.lane == name)
             connection.execute(update(positions).where(lane).values(depth=depth))
-
-
-def _base(connection: Connection, stream: StreamId) -> int:
-    return connection.scalar(select(streams.c.depth).where(of(streams, stream))) or 0
-
-
-def _known(connection: Connection, stream: StreamId) -> dict[str, int]:
-    asked = select(positions.c.lane, positions.c.depth).where(of(positions, stream))
-    return {row.lane: row.depth for row in connection.execute(asked)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from sys import intern
-from types import MappingProxyType
 
 from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
@@ -18,6 +17,7 @@ from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
 from headrace.store import depths, parents, stops, streams
+from headrace.store.depths import Depths
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
 from headrace.store.schema import streams as stream_rows
@@ -46,9 +46,10 @@ def start(connection: Connection, first: LaneStart) -> None:
     connection.execute(
         update(stream_rows).where(of(stream_rows, stream)).values(topic_id=first.topic_id)
     )
-    have = _names(connection, stream)
-    early = {name for name, of in first.parents.items() if is_undecided(of, have)}
-    _insert(connection, stream, row.epoch, _without(offsets, have | early), first.parents)
+    known = depths.depths_of(connection, stream, row.depth)
+    early = {name for name, of in first.parents.items() if is_undecided(of, known.lanes)}
+    new = _without(offsets, known.lanes.keys() | early)
+    _insert(connection, stream, row.epoch, new, first.parents, known)
 
 
 def seek(
@@ -67,16 +68,16 @@ def seek(
     if row.state == State.REMOVED:
         raise stream_removed(stream.tenant, stream.use_case)
     epoch = streams.turn_to(connection, row, stream, topic_id)
-    depths.deepen(connection, stream)
+    known = depths.deepen(connection, stream, row.depth)
     stops.release(connection, stream, set(offsets))
-    have = _names(connection, stream)
-    for name in sorted(have & set(offsets)):
+    for name in sorted(known.lanes.keys() & set(offsets)):
         connection.execute(
             update(positions)
             .where(of(positions, stream), positions.c.lane == name)
             .values(next_offset=offsets[name])
         )
-    _insert(connection, stream, epoch, _without(offsets, have), lineage or {})
+    new = _without(offsets, known.lanes)
+    _insert(connection, stream, epoch, new, lineage or {}, known)
 
 
 def forget(connection: Connection, stream: StreamId, names: Collection[str], epoch: int) -> bool:
@@ -101,10 +102,6 @@ def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Positi
     ]
 
 
-def _names(connection: Connection, stream: StreamId) -> set[str]:
-    return set(connection.scalars(select(positions.c.lane).where(of(positions, stream))))
-
-
 def _without(offsets: Mapping[str, int], names: Collection[str]) -> dict[str, int]:
     return {name: offset for name, offset in offsets.items() if name not in names}
 
@@ -114,12 +111,13 @@ def _insert(
     stream: StreamId,
     epoch: int,
     offsets: Mapping[str, int],
-    lineage: Lineage = MappingProxyType({}),
+    lineage: Lineage,
+    known: Depths,
 ) -> None:
     if not offsets:
         return
-    there = _names(connection, stream) | offsets.keys() if lineage else set()
-    deep = depths.of_new(connection, stream, offsets, lineage)
+    there = known.lanes.keys() | offsets.keys()
+    deep = depths.of_new(connection, stream, offsets, lineage, known)
     rows = [
         {
             **stream._asdict(),

@@ -43,7 +43,7 @@ def skip(
         return None
     back = any(move.to_offset < move.from_offset for move in moves)
     if anew or back or row.topic_id not in (None, topic_id):
-        depths.deepen(connection, stream)
+        depths.deepen(connection, stream, row.depth)
     epoch = streams.turn_to(connection, row, stream, topic_id)
     ours = of(positions, stream)
     for move in moves:

@@ -106,7 +106,7 @@ def generation_of(connection: Connection, tenant: str) -> int:
 
 def turn_to(
     connection: Connection,
-    row: Row[Any, Any, Any, Any, Any],
+    row: Row[Any, Any, Any, Any, Any, Any],
     stream: StreamId,
     topic_id: str | None,
 ) -> int:
@@ -158,7 +158,7 @@ def set_state(
         stops.release(connection, stream)
 
 
-def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any]:
+def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any, Any]:
     """What is known of a stream, which stays so until the transaction ends."""
     columns = (
         streams.c.state,
@@ -166,6 +166,7 @@ def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, 
         streams.c.topic_id,
         streams.c.reason,
         streams.c.stopped_by,
+        streams.c.depth,
     )
     asked = select(*columns).where(of(streams, stream)).with_for_update()
     row = connection.execute(asked).first()

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from headrace.cycle.lags import lags
 from headrace.cycle.reruns import range_of
 from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.errors import ConfigError
@@ -84,6 +85,35 @@ def test_a_lane_that_waits_says_for_what(begun):
     look(world)
     assert at(world) == {"0": 9, "1": 2, "2": 0}
     assert world.row("acme").note == ""
+
+
+def test_whoever_asks_the_store_is_told_what_lanes_wait_for(begun):
+    world = begun()
+    stopped(world)
+    world.send("acme", 4)
+    first, second = world.log.split(TOPIC, 0)
+    world.log.merge(TOPIC, first, second)
+    world.log.set_leader(TOPIC, 0, False)
+    going(world)
+    (found,) = [lag for lag in lags(world.store, world.log) if lag.stream.id == ACME]
+    assert found.waits_for == {
+        "acme.visits[1]": ["acme.visits[0]"],
+        "acme.visits[2]": ["acme.visits[0]"],
+        "acme.visits[3]": ["acme.visits[0]"],
+    }
+
+
+def test_a_parent_that_is_done_and_gone_is_no_fault(begun):
+    world = begun()
+    world.log.split(TOPIC, 0)
+    look(world)
+    world.log.drop_lane(TOPIC, 0)
+    (found,) = [lag for lag in lags(world.store, world.log) if lag.stream.id == ACME]
+    assert found.faults() == []
+    assert found.waits_for == {}
+    world.store.progress.seek(ACME, {"acme.visits[0]": 3}, world.log.id_of(TOPIC))
+    (found,) = [lag for lag in lags(world.store, world.log) if lag.stream.id == ACME]
+    assert found.faults() == ["partition 0 of acme.visits is gone"]
 
 
 def test_what_was_merged_waits_for_both(begun):
