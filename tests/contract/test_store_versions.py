@@ -50,12 +50,15 @@ WAVE = {
 #: columns that a later version tells in another way; they are looked at on the way back
 TOLD_OTHERWISE = {"partition", "ends_at", "wave"}
 VERSIONS = [migration.version for migration in every_version()]
+BEFORE_KEYS_OF_SUBJECTS = "0013"
 #: columns, of some table or of all, with a value for each of the two rows
 MEANINGFUL = {
     "headrace_streams.state": ("suspended", "removed"),
     "headrace_failures.state": ("retried", "open"),
     "headrace_audit.tenant": (None, b"name-2"),
     "headrace_keys.tenant": (None, "name-2"),
+    # A key that has some is dropped on the way back.
+    "headrace_keys.subjects": (None, None),
     "headrace_keys.prefix": ("prefix-1", "prefix-2"),
     "role": ("viewer", "sender"),
     "stopped_by": (None, "failure,tenant"),
@@ -226,6 +229,17 @@ def test_schemas_and_keys_that_register_them_are_gone_below_the_registry_and_com
         assert store.schema_subjects.seen("acme.visits-value").compatibility is None
         assert [key.role for key in store.keys.every()] == [Role.OPERATOR]
         assert put(store.schema_subjects, "acme.visits-value", new("one")) == first
+
+
+def test_a_key_of_some_subjects_is_gone_where_it_would_see_all(database, store_url):
+    with closing(open_store(store_url)) as store:
+        for name, subjects in (("bound", "acme.*"), ("free", None)):
+            key = Key(name, b"1" * 32, Role.SCHEMAS, None, "", 1.0, subjects=subjects)
+            store.keys.add(key)
+    downgrade(database, BEFORE_KEYS_OF_SUBJECTS)
+    upgrade(database)
+    with closing(open_store(store_url)) as store:
+        assert [(key.prefix, key.subjects) for key in store.keys.every()] == [("free", None)]
 
 
 UPGRADER = """

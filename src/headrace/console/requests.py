@@ -167,6 +167,13 @@ class KeyOfSchemas(_KeyRequest):
         pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
         description="For subjects of its topics alone; none: for all subjects.",
     )
+    subjects: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=400,
+        pattern=r"^[^*]*\*?$",
+        description="The only ones that it sees: one by its name, or all that begin so, `acme.*`.",
+    )
 
 
 class KeyForAll(_KeyRequest):

@@ -295,6 +295,7 @@ def key_row(key: Key) -> Values:
         "prefix": key.prefix,
         "role": key.role.value,
         "tenant": key.tenant,
+        "subjects": key.subjects,
         "label": key.label,
         "created_at_s": key.created_at_s,
         "expires_at_s": key.expires_at_s,

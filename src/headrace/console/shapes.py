@@ -394,6 +394,9 @@ class KeyRow(Shape):
     prefix: str
     role: Role
     tenant: str | None
+    subjects: str | None = Field(
+        description="Of role schemas: those that it sees, such as `acme.*`; null: all that it may."
+    )
     label: str
     created_at_s: float
     expires_at_s: float | None

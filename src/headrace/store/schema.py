@@ -263,6 +263,8 @@ keys = Table(
     Column("created_at_s", Double, nullable=False),
     Column("expires_at_s", Double),
     Column("revoked_at_s", Double),
+    #: of role schemas: those that it sees; NULL: all
+    Column("subjects", ExactText),
 )
 
 #: who did what; callers choose some of the words, and the tenant may be one that nobody added
