@@ -23,6 +23,7 @@ import orjson
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.model.places import Place, read_place
 from headrace.model.streams import LaneId
 from headrace.model.waves import planned_id
 
@@ -36,7 +37,7 @@ _MOST_COMMITS = 1_000
 class LaneMark(NamedTuple):
     """How far a lane came, and of which wave that was."""
 
-    reached: int
+    reached: Place
     wave_id: str
 
 
@@ -64,7 +65,8 @@ class MarkIds(NamedTuple):
         if self.reached not in ids or self.wave not in ids:
             return None
         same = ids[self.wave] == wave_number(wave_id)
-        return LaneMark(ids[self.reached], wave_id if same else "another")
+        # Delta keeps it as a number of 64 bits, which are the digits of a place.
+        return LaneMark(read_place(str(ids[self.reached])), wave_id if same else "another")
 
 
 def commit_file(log: Path, version: int) -> Path:

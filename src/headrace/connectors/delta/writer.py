@@ -36,6 +36,7 @@ from headrace.connectors.delta.marks import MarkIds, wave_number
 from headrace.connectors.outcomes import failed
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, TargetMissing
+from headrace.model.places import text_of
 from headrace.model.streams import Slice
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
@@ -215,7 +216,8 @@ class DeltaWriter:
         for effect in effects.values() if self._once else ():
             for piece, offset in zip(effect.slices, effect.reached, strict=True):
                 of_lane = self._mark_ids(piece)
-                ids |= {of_lane.reached: offset, of_lane.wave: wave_number(self._wave_id)}
+                reached_at = int(text_of(offset))
+                ids |= {of_lane.reached: reached_at, of_lane.wave: wave_number(self._wave_id)}
         return ids
 
     def _mark_ids(self, piece: Slice) -> MarkIds:
