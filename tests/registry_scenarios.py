@@ -16,6 +16,7 @@ import logging
 import re
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,7 +104,7 @@ class World:
         store = MemoryStore()
         parts = RegistryParts(store, OpenGuard("127.0.0.1"), JUDGES, Owners(store))
         self.client = TestClient(registry_app(parts), raise_server_exceptions=False)
-        self.response, self.kept = None, {}
+        self.response, self.many, self.kept = None, [], {}
 
     def send(self, method, path, body=None):
         for name, value in self.kept.items():
@@ -120,6 +121,20 @@ class World:
         body = {"schema": text, "schemaType": kind, "references": list(references)}
         self.send("POST", f"/subjects/{subject}/versions", body)
         assert not must or self.response.status_code == 200, self.response.text
+
+    @staticmethod
+    def of_record(name, subject):
+        """What registers a record of this name."""
+        text = json.dumps({"type": "record", "name": name, "fields": []})
+        return "POST", f"/subjects/{subject}/versions", {"schema": text}
+
+    def one(self, method, path, body):
+        return self.client.request(method, path, json=body)
+
+    def at_once(self, asked):
+        """Requests of as many threads, and what each is answered."""
+        with ThreadPoolExecutor(len(asked)) as threads:
+            self.many = [*threads.map(lambda one: self.one(*one), asked)]
 
     def value(self):
         try:
@@ -332,6 +347,77 @@ step(rf"the response field {Q} should be an array")(
 step(rf"the response field {Q} should be an array of length (\d+)")(
     lambda w, b, t, f, n: is_(len(w.at(f)), int(n), w)
 )
+
+
+step(rf"the response header {Q} should contain {Q}")(
+    lambda w, b, t, name, v: is_(v in w.response.headers.get(name, ""), True, w)
+)
+step(rf"the response array should contain stored integer {Q}")(
+    lambda w, b, t, name: is_(w.kept[name] in w.value(), True, w)
+)
+step(rf"subject {Q} has mode {Q}")(
+    lambda w, b, t, s, mode: w.send("PUT", f"/mode/{s}", {"mode": mode})
+)
+
+
+@step(rf"subject {Q} should have exactly (\d+) versions?")
+def _(w, b, t, s, n):
+    w.send("GET", f"/subjects/{s}/versions")
+    is_(len(w.value()), int(n), w)
+
+
+step(r"(\d+) goroutines each register a unique Avro schema to separate subjects")(
+    lambda w, b, t, n: w.at_once([w.of_record(f"R{i}", f"apart-{i}") for i in range(int(n))])
+)
+step(rf"(\d+) goroutines register the same Avro schema to subject {Q}")(
+    lambda w, b, t, n, s: w.at_once([w.of_record("Same", s)] * int(n))
+)
+step(rf"(\d+) goroutines attempt to register schemas to subject {Q}")(
+    lambda w, b, t, n, s: w.at_once([w.of_record(f"R{i}", s) for i in range(int(n))])
+)
+step(r"(\d+) subjects each with one Avro schema")(
+    lambda w, b, t, n: [w.one(*w.of_record(f"R{i}", f"own-{i}")) for i in range(int(n))]
+)
+step(r"(\d+) goroutines each soft-delete their own subject")(
+    lambda w, b, t, n: w.at_once([("DELETE", f"/subjects/own-{i}", None) for i in range(int(n))])
+)
+step(
+    r"(\d+) writer goroutines add versions and (\d+) reader goroutines read latest from "
+    rf"subject {Q}"
+)(
+    lambda w, b, t, n, m, s: w.at_once(
+        [w.of_record(f"R{i}", s) for i in range(int(n))]
+        + [("GET", f"/subjects/{s}/versions/latest", None)] * int(m)
+    )
+)
+step(r"all concurrent results should succeed")(
+    lambda w, b, t: is_({one.status_code for one in w.many}, {200}, w)
+)
+step(r"all concurrent results should have status (\d+)")(
+    lambda w, b, t, n: is_({one.status_code for one in w.many}, {int(n)}, w)
+)
+step(r"no concurrent results should have a 500 status")(
+    lambda w, b, t: is_(500 in {one.status_code for one in w.many}, False, w)
+)
+step(r"all returned schema IDs should be unique")(
+    lambda w, b, t: is_(len({one.json()["id"] for one in w.many}), len(w.many), w)
+)
+step(r"all returned schema IDs should be identical")(
+    lambda w, b, t: is_(len({one.json()["id"] for one in w.many}), 1, w)
+)
+step(r"all reader responses should contain a valid schema")(
+    lambda w, b, t: is_(
+        all(json.loads(one.json()["schema"]) for one in w.many if one.request.method == "GET"),
+        True,
+        w,
+    )
+)
+
+
+@step(r"GET /subjects should return an empty array")
+def _(w, b, t):
+    w.send("GET", "/subjects")
+    is_(w.value(), [], w)
 
 
 def run(scenario):

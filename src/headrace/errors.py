@@ -82,6 +82,10 @@ class SinkUnavailable(Temporary):
     """The sink does not answer or asks to slow down."""
 
 
+class RunsApart(Temporary):
+    """A recorded wave of frames whose handler raised: each of its tenants is to run by itself."""
+
+
 class FolderNotShared(Temporary):
     """An executor does not see the folder that it is to share with the driver; it does nothing."""
 
@@ -164,6 +168,10 @@ class TopicMissing(Permanent):
 
 class TopicRecreated(Permanent):
     """The topic was deleted and made again under the same name."""
+
+
+class LaneExpired(Permanent):
+    """A lane is not listed by its log any more, and was not read to its end."""
 
 
 class RecordUnreadable(Permanent):

@@ -7,7 +7,8 @@ which order) is said in the decorator and checked when the module is imported::
     @use_case(topic="{tenant}.visits", sink=SqlTable(...), guarantee="exactly-once")
     def score(visits: pa.Table, context: SliceContext) -> pa.Table: ...
 
-The first form, ``form="slice"``, runs on the executors, slice by slice, in order. The second,
+The first form, ``form="slice"``, runs on the executors, slice by slice, in order. Where it is an
+``async def`` it is called for each record, many at a time, and returns a dict. The second form,
 ``form="wave"``, runs on the driver with a DataFrame of a whole wave, as ``foreachBatch`` does.
 
 This module does not load use cases from files (``versions/``) or run them (``spark/``).
@@ -15,20 +16,29 @@ This module does not load use cases from files (``versions/``) or run them (``sp
 
 from __future__ import annotations
 
+import inspect
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
+from headrace.model.lane_names import named
+from headrace.model.record_versions import first_version
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
 from headrace.ports import RECORD_SCHEMA, Format, Sink, SinkFacts, facts_of, needs_registry
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)
+
+#: calls of an ``async def`` in flight for a slice, and seconds for each, if nobody says
+CONCURRENCY, CALL_TIMEOUT_S = 50, 10.0
+MOST_CONCURRENCY = 1_000
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
 
@@ -42,6 +52,26 @@ class SliceContext:
     slices: tuple[Slice, ...]
     #: options from the YAML file
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def versions(self, records: pa.Table) -> pa.ChunkedArray[Any]:
+        """A version of each of its records, as 64-bit numbers, for stores that keep the newest.
+
+        Along a lane, over seeks, and from a lane to one that follows it, what is newer has the
+        larger one. Those of other lanes do not compare.
+
+        Args:
+            records: what the handler was given, or some rows of it.
+
+        Raises:
+            ValueError: the stream was sent back so often that there are none any more.
+        """
+        first = [first_version(piece.depth) for piece in self.slices]
+        if len(set(first)) == 1:
+            return pc.add(records["offset"], first[0])
+        of_lane = {piece.lane.name: at for piece, at in zip(self.slices, first, strict=True)}
+        rows = records.select(["topic", "partition"]).to_pylist()
+        above = [of_lane[named(row["topic"], row["partition"])] for row in rows]
+        return pc.add(records["offset"], pa.chunked_array([above], pa.int64()))
 
     def bad_record(self, row: int, reason: str) -> BadRecord:
         """An error to raise for one record: ``raise context.bad_record(row, "no JSON")``."""
@@ -71,6 +101,10 @@ class UseCase:
     bad_record: BadRecordPolicy = BadRecordPolicy.SUSPEND
     #: when its activities happened; None: Kafka's timestamps tell
     event_time: EventTime | None = None
+    #: of an ``async def``: how many calls of a slice are in flight at once
+    concurrency: int = CONCURRENCY
+    #: of an ``async def``: seconds that one call may take
+    call_timeout_s: float = CALL_TIMEOUT_S
     #: the warehouse of whoever runs it, if its sink writes there
     place: str = ""
     #: the module of a version that it was found in
@@ -81,6 +115,11 @@ class UseCase:
     def __call__(self, *args: Any) -> Any:
         """Call the handler itself, as a unit test would."""
         return self.handler(*args)
+
+    @property
+    def waits(self) -> bool:
+        """Whether its handler is an ``async def``, called once for each record."""
+        return inspect.iscoroutinefunction(self.handler)
 
     @property
     def decodes(self) -> bool:
@@ -172,6 +211,8 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
     decode_key: Format | None = None,
     bad_record: str = "suspend",
     event_time: EventTime | None = None,
+    concurrency: int | None = None,
+    call_timeout_s: float | None = None,
 ) -> Callable[[Handler], UseCase]:
     """Make a function a use case.
 
@@ -190,6 +231,9 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             or ``fail``.
         event_time: what tells when activities happened, as ``json_time`` does; without it, Kafka's
             timestamps.
+        concurrency: how many calls of an ``async def`` are in flight at once for a slice; without
+            it, 50.
+        call_timeout_s: seconds that one call of an ``async def`` may take; without it, 10.
 
     Raises:
         ConfigError: the combination makes no sense; the message says which part and why.
@@ -210,7 +254,14 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             decode_key=decode_key,
             bad_record=_choice(BadRecordPolicy, bad_record, "bad_record", called),
             event_time=_event_time(event_time, called),
+            concurrency=CONCURRENCY if concurrency is None else concurrency,
+            call_timeout_s=CALL_TIMEOUT_S if call_timeout_s is None else call_timeout_s,
         )
+        if not made.waits and (concurrency is not None or call_timeout_s is not None):
+            raise ConfigError(
+                f"use case {called}: concurrency and call_timeout_s are for a handler that is an "
+                "async def; this one is called for many records at once"
+            )
         _check(made)
         return made
 
@@ -250,7 +301,7 @@ def _check(made: UseCase) -> None:
         problem = _wave_problem(made)
     elif made.guarantee is Guarantee.EXACTLY_ONCE and _never_exact(made.sink):
         problem = f"{type(made.sink).__name__} cannot do exactly-once; choose at-least-once"
-    problem = problem or _decode_problem(made)
+    problem = problem or _decode_problem(made) or _async_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
 
@@ -262,6 +313,24 @@ def _wave_problem(made: UseCase) -> str | None:
         return "order stream needs form slice: a DataFrame has no order"
     if made.bad_record is BadRecordPolicy.DEAD_LETTER:
         return "bad_record dead-letter needs form slice: a wave names no record"
+    return None
+
+
+def _async_problem(made: UseCase) -> str | None:
+    if not made.waits:
+        yields = inspect.isasyncgenfunction(made.handler)
+        return "an async def returns its rows and does not yield them" if yields else None
+    if made.form == "wave":
+        return "a handler of form wave is given a DataFrame and is no async def"
+    if made.output is None:
+        return (
+            "an async def returns dicts, so it says the columns of its rows: "
+            "output=pyarrow.schema(...)"
+        )
+    if type(made.concurrency) is not int or not 1 <= made.concurrency <= MOST_CONCURRENCY:
+        return f"concurrency is 1 to {MOST_CONCURRENCY} calls, not {made.concurrency!r}"
+    if type(made.call_timeout_s) not in (int, float) or not 0 < made.call_timeout_s < math.inf:
+        return f"call_timeout_s is a number of seconds, not {made.call_timeout_s!r}"
     return None
 
 

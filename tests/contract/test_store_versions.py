@@ -75,6 +75,8 @@ MEANINGFUL = {
     "wave": (compact({**WAVE, "bins": []}), compact(WAVE)),
     "options": ("{}", '{"a":"b"}'),
     "use_cases": ("[]", '["case-2"]'),
+    # one whose parent is not there waits for nothing
+    "parents": (None, '[["topic-2[1]", "9"]]'),
 }
 
 NAMED_BIN = {
@@ -214,7 +216,7 @@ def test_schemas_and_keys_that_register_them_are_gone_below_the_registry_and_com
         first = put(store.schema_subjects, "acme.visits-value", new("one"))
         refers = SchemaReference("Visit", "acme.visits-value", 1)
         put(store.schema_subjects, "acme.orders-value", new("two", [refers]))
-        store.schema_subjects.set_for("acme.visits-value", COMPATIBILITY, "FULL")
+        store.schema_subjects.set_for("acme.visits-value", {COMPATIBILITY: "FULL"})
         for role in (Role.SCHEMAS, Role.OPERATOR):
             store.keys.add(Key(role.value, b"1" * 32, role, None, "", 1.0))
     downgrade(database, "0010")
@@ -363,6 +365,27 @@ def test_a_lane_that_no_number_tells_keeps_the_store_as_it_is(database, lane, ke
     with pytest.raises(ConfigError, match=r"nothing was changed") as refused:
         downgrade(database, "0011")
     assert repr(lane) in str(refused.value)
+    assert content(database) == before
+
+
+@pytest.mark.parametrize(("end", "waits"), [("3", True), ("2", False), (None, False)])
+def test_a_lane_that_waits_for_another_keeps_the_store_as_it_is(database, end, waits):
+    fill(database, newest_version())
+    follows = {"parents": json.dumps([["topic-2[2]", end]])}
+    added = """
+    INSERT INTO headrace_positions (use_case, tenant, lane, next_offset, epoch, parents)
+    SELECT use_case, tenant, 'topic-2[3]', next_offset, epoch, :parents FROM headrace_positions
+    WHERE tenant = 'name-2'
+    """
+    with database.write() as connection:
+        connection.execute(text(added), follows)
+    before = content(database)
+    if not waits:
+        downgrade(database, "0012")
+        return
+    with pytest.raises(ConfigError, match=r"nothing was changed") as refused:
+        downgrade(database, "0012")
+    assert "'topic-2[3]'" in str(refused.value)
     assert content(database) == before
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.board import Board, HeldStream, Lane
+from headrace.board import Board, HeldStream, Lane, streams
 from headrace.cycle import accounts, apply, commit, driver, losses, replay, topics
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetters
 from headrace.cycle.losses import Losses
@@ -18,10 +18,20 @@ from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.reruns import Reruns
 from headrace.cycle.topics import TopicKeeper
 from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable
+from headrace.model import lineage
 from headrace.model.streams import original
 from headrace.policies import quarantine
-from headrace.policies.data_loss import Loss, lost_range
-from headrace.spark import culprits, decoding, frame_calls, handling, portions, reading_again, task
+from headrace.policies.data_loss import Loss, lost_lanes, lost_range
+from headrace.spark import (
+    calling,
+    culprits,
+    decoding,
+    frame_calls,
+    handling,
+    portions,
+    reading_again,
+    task,
+)
 from headrace.spark.bin_run import BinRun
 from headrace.spark.slice_errors import name_record
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -214,7 +224,7 @@ def test_records_that_do_not_decode_and_are_kept_nowhere_are_found(monkeypatch):
     assert first_wrong(seeds=300, how="lost")
 
 
-@pytest.mark.parametrize("room", [handling, frame_calls])
+@pytest.mark.parametrize("room", [calling, frame_calls])
 def test_records_that_wait_for_a_schema_and_count_as_done_are_found(monkeypatch, room):
     decoded = decoding.decoded
 
@@ -258,11 +268,11 @@ def test_a_seek_that_leaves_the_recorded_wave_alive_is_found(monkeypatch):
     kept, is_due = set(), recorded.is_due
 
     class Keeping(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None):
+        def seek(self, stream, offsets, topic_id=None, *more):
             waves = (wave for wave, _ in self.data.intents.values())
             pieces = (piece for wave in waves for piece in wave.slices)
             kept.update(piece.begin for piece in pieces if piece.lane.stream == stream)
-            super().seek(stream, offsets, topic_id)
+            super().seek(stream, offsets, topic_id, *more)
 
     def due(data, piece, nothing):
         return piece.begin in kept or is_due(data, piece, nothing)
@@ -278,8 +288,8 @@ def test_a_seek_that_leaves_the_recorded_wave_alive_is_found(monkeypatch):
 
 def test_a_seek_that_forgets_which_topic_it_was_for_is_found(monkeypatch):
     class Forgetful(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None):
-            super().seek(stream, offsets)
+        def seek(self, stream, offsets, topic_id=None, *more):
+            super().seek(stream, offsets, None, *more)
 
     only(monkeypatch, seeks=1.0, deletes=1.0)
     assert first_wrong(storing(progress=Forgetful), seeds=300, how="as if it were")
@@ -287,8 +297,8 @@ def test_a_seek_that_forgets_which_topic_it_was_for_is_found(monkeypatch):
 
 def test_a_seek_that_moves_only_some_lanes_is_found():
     class Lazy(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None):
-            super().seek(stream, dict(list(offsets.items())[:1]), topic_id)
+        def seek(self, stream, offsets, topic_id=None, *more):
+            super().seek(stream, dict(list(offsets.items())[:1]), topic_id, *more)
 
     assert first_wrong(storing(progress=Lazy), seeds=300)
 
@@ -366,8 +376,136 @@ def test_claims_that_are_not_told_when_an_engine_ends_are_found(monkeypatch):
 
 
 def test_a_new_partition_that_is_not_read_from_its_beginning_is_found(monkeypatch):
-    monkeypatch.setattr(topics, "_begins_at_end", lambda held: True)
+    monkeypatch.setattr(topics, "_begins_at_end", lambda held, info: True)
     assert first_wrong(seeds=300, how="its log at")
+
+
+# lanes that follow others
+
+
+def only_lineage(monkeypatch, **odds):
+    """Let lanes become others, and be dropped, and little else happen."""
+    only(monkeypatch, splits=0.4, **odds)
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_lanes_follow_others_whatever_happens(monkeypatch, first):
+    drawn = world.draw
+    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), splits=0.3, drops=0.15))
+    for seed in range(first, first + 20):
+        outcome = simulate(seed)
+        assert not outcome.wrong, str(outcome)
+
+
+def test_lanes_that_become_others_are_played(monkeypatch):
+    drawn = world.draw
+    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), splits=0.3, drops=0.15))
+    counts = sum((simulate(seed).counts for seed in range(60)), start=simulate(60).counts)
+    for what in (
+        "lanes split",
+        "lanes merged",
+        "lanes dropped",
+        "lanes given up",
+        "parents forgotten",
+    ):
+        assert counts[what] > 0, what
+
+
+def test_a_lane_that_is_opened_when_its_parent_was_read_is_found(monkeypatch):
+    def read(self):
+        lanes = self.lanes.items()
+        return {name: lane.end if lane.wave else lane.position for name, lane in lanes}
+
+    only_lineage(monkeypatch, task_paused=0.05)
+    monkeypatch.setattr(HeldStream, "places", property(read))
+    assert first_wrong(seeds=300, how="runs before")
+
+
+def test_a_merged_lane_that_waits_for_one_of_two_is_found(monkeypatch):
+    whole = HeldStream.lineage.fget
+    only_lineage(monkeypatch)
+    one = property(lambda self: {name: of[:1] for name, of in whole(self).items()})
+    monkeypatch.setattr(HeldStream, "lineage", one)
+    assert first_wrong(seeds=300, how="runs before")
+
+
+def test_a_lane_that_waits_for_its_parents_and_not_for_theirs_is_found(monkeypatch):
+    def direct(name, lineage, places):
+        return whole(name, {name: lineage.get(name, ())}, places)
+
+    whole = lineage.ahead
+    only_lineage(monkeypatch)
+    monkeypatch.setattr(lineage, "ahead", direct)
+    monkeypatch.setattr(streams, "ahead", direct)
+    assert first_wrong(seeds=300, how="late: ")
+
+
+def test_a_lane_that_begins_at_its_end_as_its_parents_did_is_found(monkeypatch):
+    only_lineage(monkeypatch)
+    monkeypatch.setattr(topics, "_begins_at_end", lambda held, info: True)
+    assert first_wrong(seeds=300, how="its log at")
+
+
+def test_a_parent_that_expired_and_counts_as_done_is_found(monkeypatch):
+    only_lineage(monkeypatch, drops=0.3)
+    monkeypatch.setattr(losses, "lost_lanes", lambda *_: {})
+    monkeypatch.setattr(
+        topics,
+        "is_over",
+        lambda listed, kept, places, starts: [lane for lane in places if lane not in listed],
+    )
+    assert first_wrong(seeds=300, how="is forgotten at")
+
+
+def test_lanes_whose_parents_were_never_seen_and_that_nobody_reads_are_found(monkeypatch):
+    def known(held, info, first):
+        found, parents = whole(held, info, first)
+        seen = held.lanes.keys() | found.keys()
+        orphans = [
+            name
+            for name in found
+            if held.lanes and any(of.lane not in seen for of in info.parents.get(name, ()))
+        ]
+        return {name: at for name, at in found.items() if name not in orphans}, parents
+
+    whole = topics.startable
+    only_lineage(monkeypatch, drops=0.3)
+    monkeypatch.setattr(topics, "startable", known)
+    assert first_wrong(seeds=300, how="stands at None")
+
+
+def test_a_lane_that_was_lost_unseen_and_that_nobody_is_told_of_is_found(monkeypatch):
+    def seen(listed, told, kept, places):
+        lost = lost_lanes(listed, told, kept, places)
+        return {name: loss for name, loss in lost.items() if name in places}
+
+    only_lineage(monkeypatch, drops=0.3)
+    monkeypatch.setattr(losses, "lost_lanes", seen)
+    assert first_wrong(seeds=300, how="which has no place")
+
+
+@pytest.mark.parametrize("planted", ["seek", "split"])
+def test_records_that_are_not_newer_than_what_was_read_before_are_found(monkeypatch, planted):
+    class Careless(Data):
+        def deepen(self, stream):
+            if planted != "seek":
+                super().deepen(stream)
+
+        def put(self, stream, offsets, lineage=None):
+            super().put(stream, offsets, lineage if planted != "split" else None)
+
+    only_lineage(monkeypatch, seeks=1.0)
+    made = replace(in_memory(), store=lambda: MemoryStore(Careless()))
+    assert first_wrong(made, seeds=300, how="has depth")
+
+
+def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):
+    class Forgetful(MemoryProgress):
+        def seek(self, stream, offsets, topic_id=None, parents=None, gone=()):
+            super().seek(stream, offsets, topic_id, {}, gone)
+
+    only_lineage(monkeypatch, seeks=1.0)
+    assert first_wrong(storing(progress=Forgetful), seeds=300, how="runs before")
 
 
 # what is played since there is one simulator
@@ -472,8 +610,8 @@ def test_a_cut_that_nobody_notices_is_found(monkeypatch):
 
 def test_a_rerun_that_moves_the_live_stream_is_found(monkeypatch):
     class Wrong(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None):
-            super().seek(stream, offsets, topic_id)
+        def seek(self, stream, offsets, topic_id=None, *more):
+            super().seek(stream, offsets, topic_id, *more)
             live = stream._replace(use_case=original(stream.use_case))
             if live != stream:
                 self.data.put(live, offsets)
@@ -556,7 +694,7 @@ def _takes_what_is_before(monkeypatch):
 
 
 def _takes_what_is_behind(monkeypatch):
-    call_rules = handling.call_rules
+    call_rules = calling.call_rules
 
     def stopping(use_case, patience_s, *, shared):
         rules = call_rules(use_case, patience_s, shared=shared)
@@ -596,9 +734,9 @@ def test_tokens_that_are_given_back_twice_are_found(monkeypatch):
 
 def test_a_seek_that_keeps_the_epoch_is_found(monkeypatch):
     class Keeping(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None):
+        def seek(self, stream, offsets, topic_id=None, *more):
             epoch = self.data.stream(stream).epoch
-            super().seek(stream, offsets, topic_id)
+            super().seek(stream, offsets, topic_id, *more)
             self._turn_to(stream, self.data.stream(stream).topic_id, epoch)
 
     only(monkeypatch, seeks=1.0, task_paused=0.03, driver_paused=0.004)

@@ -116,3 +116,45 @@ def test_what_is_posted_as_json_is_read_by_confluents_deserializer(kafka, gatewa
     ]
     secret = registry.keys[Role.OPERATOR]
     assert secret not in gateway.log()
+
+
+FILES = (
+    "message Visit { string lead = 1; }",
+    "message Visit { string lead = 1; string page = 2; }",
+    "message Other {} message Visit { string lead = 1; string page = 2; }",
+)
+
+
+def test_a_gateway_that_starts_anew_writes_what_it_wrote_and_nothing_of_a_subject_that_was_deleted(
+    kafka, gateway, registry
+):
+    def post():
+        with gateway.client() as sender:
+            return sender.post("/v1/events/visit", json={"lead": "ada"}).status_code
+
+    def troubles():
+        return httpx.get(f"{gateway.url}/readyz").json().get("schemas", {}).get("visit", "")
+
+    def start_again():
+        assert gateway.stop() == 0, gateway.log()
+        gateway.start()
+
+    registry.start()
+    info = {"url": registry.url, "basic.auth.user.info": f"ops:{registry.keys[Role.OPERATOR]}"}
+    with SchemaRegistryClient(info) as client:
+        for text in FILES:
+            made = Schema(f'syntax="proto3"; {text}', "PROTOBUF")
+            client.register_schema("acme.visits-value", made)
+        until(lambda: "the one before" in troubles(), gateway.log)
+        assert post() == 202
+        start_again()
+        until(lambda: "the one before" in troubles(), gateway.log)
+        assert post() == 202
+        client.delete_subject("acme.visits-value")
+        until(lambda: "no schema" in troubles(), gateway.log)
+        assert post() == 503
+        start_again()
+        until(lambda: "no schema" in troubles(), gateway.log)
+        assert post() == 503
+    found = KafkaTopics(kafka.bootstrap_servers).messages(gateway.topic())
+    assert [message.value()[:6] for message in found] == [b"\0\0\0\0\2\0"] * 2

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import confluent_kafka.schema_registry
+import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -141,6 +142,7 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "Avro({\n",
         "# test_long_visits.py",
         "def report",
+        "async def checked",
         "def archive",
         "# send.py",
         "# send_avro.py",
@@ -153,6 +155,19 @@ def test_the_guides_dataframe_use_case_is_one():
     names = {}
     exec("from headrace import use_case\n" + guides("def report"), names)
     assert names["report"].form == "wave"
+
+
+def test_the_guides_handler_that_waits_is_one():
+    names = {}
+    exec(guides("async def checked"), names)
+    answers = {"/": 200, "/gone": 404}
+    transport = httpx.MockTransport(lambda asked: httpx.Response(answers[asked.url.path]))
+    names["client"] = httpx.AsyncClient(base_url="http://pages", transport=transport)
+    rows = handled(names["checked"], [{"page": "/gone"}, {"page": "/"}])
+    assert rows.select(["page", "status"]).to_pylist() == [
+        {"page": "/gone", "status": 404},
+        {"page": "/", "status": 200},
+    ]
 
 
 def test_the_guides_event_time_is_one():

@@ -2,11 +2,13 @@
 
 import inspect
 
+import pyarrow as pa
 import pytest
 
-from headrace import use_case
+from headrace import SliceContext, use_case
 from headrace.errors import ConfigError
-from headrace.model.streams import Guarantee, Order
+from headrace.model.record_versions import version_of
+from headrace.model.streams import Guarantee, LaneId, Order, Slice
 from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
 
 TOPIC = "{tenant}.visits"
@@ -87,3 +89,22 @@ def test_its_signature_names_everything_that_can_be_said():
     assert {parameter.kind for parameter in told.values()} == {inspect.Parameter.KEYWORD_ONLY}
     text = inspect.getdoc(use_case)
     assert [name for name in told if f"    {name}: " not in text] == []
+
+
+@pytest.mark.parametrize("depths", [(0, 0), (3, 3), (1, 2)])
+def test_records_have_versions_by_the_depth_of_their_lanes(depths):
+    slices = tuple(
+        Slice(LaneId("score", "acme", f"acme.visits[{at}]"), "acme.visits", 0, 9, 1, depth=depth)
+        for at, depth in enumerate(depths)
+    )
+    rows = [(0, 5), (1, 0), (0, 8)]
+    table = pa.table(
+        {
+            "topic": ["acme.visits"] * len(rows),
+            "partition": pa.array([at for at, _ in rows], pa.int32()),
+            "offset": pa.array([offset for _, offset in rows], pa.int64()),
+        }
+    )
+    found = SliceContext("score", "acme", slices).versions(table)
+    assert found.type == pa.int64()
+    assert found.to_pylist() == [version_of(depths[at], offset) for at, offset in rows]

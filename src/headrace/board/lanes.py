@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.model.lineage import Parent
 from headrace.model.plans import LaneView
 from headrace.policies.data_loss import Short
 
@@ -20,8 +21,12 @@ class Lane:
     #: where lanes are merged: since it was known to end here, all of its stream's lanes were asked,
     #: so that what is before it can be put in order
     sure: int = -1
-    #: its topic was made again and has no such lane, yet
+    #: its topic was made again and has no such lane, yet; or its log does not list it any more
     gone: bool = False
+    #: lanes that it follows
+    parents: tuple[Parent, ...] = ()
+    #: what comes above in the versions of its records
+    depth: int = 0
     #: its log ends before its position, as far as was told
     short: Short | None = None
     #: its log ends before its recorded slice does, as far as was told
@@ -61,7 +66,7 @@ class Lane:
             end = min(end, self.stop_before)
         goes_on = (self.end < 0 and not self.gone) or self.end > end
         running = self.wave is not None
-        return LaneView(name, self.position, end, running, goes_on, self.taken)
+        return LaneView(name, self.position, end, running, goes_on, self.taken, depth=self.depth)
 
     @property
     def is_blind(self) -> bool:

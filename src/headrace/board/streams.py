@@ -5,15 +5,16 @@ What may run of it now follows from that and from its lanes alone, so it is aske
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from headrace.board.lanes import Lane
 from headrace.model.lane_names import in_order
-from headrace.model.plans import Cost, StreamView
+from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, without
+from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
-from headrace.model.streams import State, Stream, Tenant
+from headrace.model.streams import Position, State, Stream, Tenant
 
 
 class Allowance(NamedTuple):
@@ -36,6 +37,8 @@ class HeldStream:
     epoch: int
     #: by name, in the order of names
     lanes: dict[str, Lane] = field(default_factory=dict)
+    #: lanes that wait, or waited, for others to come to their ends; of most logs there are none
+    heirs: tuple[str, ...] = ()
     cost: Cost = field(default_factory=Cost)
     credit_s: float = 0.0
     #: shares bins only with streams of the same label; empty is no suspicion
@@ -88,10 +91,59 @@ class HeldStream:
         until = self.deployment.until
         return end if until is None else min(end, until.get(name, 0))
 
-    def add_lanes(self, positions: Mapping[str, int]) -> None:
-        """Have lanes that it had not, each at its position."""
-        lanes = self.lanes | {name: Lane(at) for name, at in positions.items()}
-        self.lanes = {name: lanes[name] for name in in_order(lanes)}
+    def take(self, positions: Iterable[Position]) -> None:
+        """Have lanes where they are; those that it had not are new to it."""
+        new, heirs = dict[str, Lane](), False
+        for position in positions:
+            name = position.lane.name
+            lane = self.lanes.get(name)
+            if lane is None:
+                lane = new[name] = Lane(position.next_offset)
+            lane.position, lane.depth = position.next_offset, position.depth
+            if lane.parents != position.parents:
+                lane.parents, heirs = position.parents, True
+        if new:
+            lanes = self.lanes | new
+            self.lanes = {name: lanes[name] for name in in_order(lanes)}
+        if heirs:
+            self._find_heirs()
+
+    def follow(self, parents: Lineage) -> None:
+        """Let its lanes follow these, and nothing else."""
+        for name, lane in self.lanes.items():
+            lane.parents = parents.get(name, ())
+        self._find_heirs()
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Have lanes no more, and wait for none of them."""
+        gone = set(names)
+        self.lanes = {name: lane for name, lane in self.lanes.items() if name not in gone}
+        for lane in self.lanes.values():
+            if lane.parents:
+                lane.parents = without(lane.parents, gone)
+        self._find_heirs()
+
+    def _find_heirs(self) -> None:
+        self.heirs = tuple(
+            name
+            for name, lane in self.lanes.items()
+            if any(parent.until is not None for parent in lane.parents)
+        )
+
+    @property
+    def lineage(self) -> dict[str, tuple[Parent, ...]]:
+        """Parents of its lanes, as far as they have any."""
+        return {name: lane.parents for name, lane in self.lanes.items() if lane.parents}
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Where its lanes are committed."""
+        return {name: lane.position for name, lane in self.lanes.items()}
+
+    @property
+    def closed(self) -> dict[str, list[Ahead]]:
+        """Lanes of which nothing is read yet, each with the lanes that it waits for."""
+        return closed(self.lineage, self.places) if self.heirs else {}
 
     @property
     def lag_records(self) -> int:
@@ -106,6 +158,14 @@ class HeldStream:
         going = [lane for lane in self.lanes.values() if lane.failure is None]
         if self.deployment.order.merges_lanes and len(going) < len(self.lanes):
             return False
+        if self.heirs:
+            # What waits for others has nothing to do before they have.
+            closed = self.closed
+            going = [
+                lane
+                for name, lane in self.lanes.items()
+                if lane.failure is None and name not in closed
+            ]
         return any(lane.end > lane.position for lane in going)
 
     def runnable(self, now_s: float) -> bool:
@@ -128,6 +188,8 @@ class HeldStream:
             for name, lane in self.lanes.items()
             if not lane.held_back(now_s)
         )
+        if self.heirs:
+            lanes = tuple(self._with_parents(lanes))
         records = allowance.records
         if self.most_records is not None:
             records = self.most_records if records is None else min(records, self.most_records)
@@ -146,3 +208,16 @@ class HeldStream:
             hung=self.hung,
             call_limit_s=self.deployment.handler_timeout_s,
         )
+
+    def _with_parents(self, lanes: Iterable[LaneView]) -> Iterable[LaneView]:
+        """Lanes with what they wait for.
+
+        Where lanes are merged one that is waited for goes on: what follows its last record is in
+        the lane that waits, and may be older than what the others have.
+        """
+        lineage, places = self.lineage, self.places
+        behind = {parent.lane for waits in self.closed.values() for parent in waits}
+        for lane in lanes:
+            parents = ahead(lane.name, lineage, places)
+            goes_on = lane.goes_on or (self.merges and lane.name in behind)
+            yield replace(lane, parents=parents, goes_on=goes_on)

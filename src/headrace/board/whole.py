@@ -44,19 +44,14 @@ class Board:
 
     def fill(self, positions: Iterable[Position]) -> None:
         """Take positions over; a stream that is not held is passed over."""
-        new: dict[StreamId, dict[str, int]] = {}
+        found: dict[StreamId, list[Position]] = {}
         for position in positions:
-            (_, _, name), stream = position.lane, position.lane.stream
+            found.setdefault(position.lane.stream, []).append(position)
+        for stream, lanes in found.items():
             held = self.streams.get(stream)
             if held is not None:
-                lane = held.lanes.get(name)
-                if lane is None:
-                    new.setdefault(stream, {})[name] = position.next_offset
-                else:
-                    lane.position = position.next_offset
+                held.take(lanes)
                 self.ready[stream] = None
-        for stream, lanes in new.items():
-            self.streams[stream].add_lanes(lanes)
 
     def runs(self, held: HeldStream) -> bool:
         """Whether a wave with some of the stream is in flight; one that is to run again is not."""

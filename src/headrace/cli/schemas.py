@@ -7,8 +7,9 @@ registry by HTTP, and where drivers ask another one it says so: an answer would 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -88,7 +89,9 @@ def list_(
     Example: `headrace schemas list --prefix acme.`
     """
     with _registry(config, own=own) as registry:
-        versions = [v for v in registry.subjects.versions(prefix) if deleted or not v.deleted]
+        there = registry.subjects.versions(prefix)
+        alive = {version.subject for version in there if not version.deleted}
+        versions = [version for version in there if deleted or not version.deleted]
         newest = {version.subject: version for version in versions}
         kept = registry.subjects.schemas([version.id for version in newest.values()])
         rows = [
@@ -99,13 +102,23 @@ def list_(
                 "type": kept[version.id].kind.value,
                 "compatibility": level_of(registry.subjects.seen(version.subject)).value,
                 "deleted": version.deleted,
+                "subject_deleted": version.subject not in alive,
             }
             for version in newest.values()
         ]
-        table = Table("subject", "version", "id", "type", "compatibility", box=None)
+        shown = ("subject", "version", "id", "type", "compatibility")
+        table = Table(*shown, *(["deleted"] if deleted else []), box=None)
         for row in rows:
-            table.add_row(*(str(value) for name, value in row.items() if name != "deleted"))
+            mark = [_mark(row)] if deleted else []
+            table.add_row(*(str(row[name]) for name in shown), *mark)
         print_list(table, rows, as_json=as_json)
+
+
+def _mark(row: Mapping[str, object]) -> str:
+    """What of a subject is deleted."""
+    if row["subject_deleted"]:
+        return "subject"
+    return "this version" if row["deleted"] else ""
 
 
 @app.command()
@@ -121,7 +134,11 @@ def show(
     Example: `headrace schemas show acme.visits-value 2`
     """
     with _registry(config, own=own) as registry:
-        found = version_in(registry.subjects.seen(subject), version, deleted=True)
+        seen = registry.subjects.seen(subject)
+        if not seen.versions:
+            told = f"there is no subject {subject}{_nearest(registry, subject)}"
+            raise Refusal(404, 40401, told)
+        found = version_in(seen, version, deleted=True)
         kept = registry.subjects.schema(found.id)
         if kept is None:
             raise ConfigError(f"schema {found.id} was deleted meanwhile")
@@ -198,10 +215,18 @@ def _uncompared(registry: SchemaRegistry, subject: str) -> str:
     """Why a schema was compared with none, which a mistyped subject shows; empty if it was."""
     seen = registry.subjects.seen(subject)
     if not seen.alive:
-        return f"nothing to compare with: there is no version under {subject}"
+        near = _nearest(registry, subject)
+        return f"nothing to compare with: there is no version under {subject}{near}"
     if level_of(seen) is Level.NONE:
         return f"nothing was compared: the level of {subject} is NONE"
     return ""
+
+
+def _nearest(registry: SchemaRegistry, subject: str) -> str:
+    """The names that come nearest to one that is not there, as words behind it."""
+    names = dict.fromkeys(found.subject for found in registry.subjects.versions())
+    near = get_close_matches(subject, [name for name in names if name != subject])
+    return f"; nearest by name: {', '.join(near)}" if near else ""
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from headrace.model.lane_names import in_order, said
 from headrace.model.records import Failure
 from headrace.model.statistics import Report, ShownState
 from headrace.model.streams import State, Stream, StreamId
-from headrace.operating.schemas_seen import SchemaSeen, known_versions, schemas_seen
+from headrace.operating.schemas_seen import SchemaSeen, known_versions, named_after, schemas_seen
 from headrace.ports import Log, Registry, Store
 from headrace.telemetry.conditions import Condition, condition
 from headrace.telemetry.newest_reports import newest
@@ -124,6 +124,7 @@ class Listed:
             "told_at_s": self.told_at_s,
             "lag_records": self.of.lag_records,
             "positions": self._positions(),
+            "waits_for": self.of.waits_for,
             "schemas": [asdict(schema) for schema in self.schemas],
         }
 
@@ -163,6 +164,7 @@ def listed(
     told, starting = newest(reports), _starting(up, reports)
     named = any(last.figures.writers for last in told.values())
     known = known_versions(store.schema_subjects) if named else {}
+    topics = {stream.topic for stream in store.registry.streams()} if named else set()
     for failure in store.failures.every(only_open=True, with_records=False):
         stopped[failure.slice.lane.stream].append(failure)
     # After the streams: somebody may just now be added.
@@ -173,7 +175,8 @@ def listed(
         how = condition(lag.stream, tenants[name.tenant], word, stopped[name], now_s, starting)
         if asked.fits(how):
             writers = () if word is None else word.figures.writers
-            seen = schemas_seen(known, lag.stream.topic, writers, now_s)
+            names = named_after(lag.stream.topic, name.tenant, topics)
+            seen = schemas_seen(known, names, writers, now_s)
             yield Listed(lag, how, word and word.at_s, seen)
 
 

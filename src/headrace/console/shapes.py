@@ -179,6 +179,9 @@ class LaneRow(Shape):
     #: null as long as no driver told
     end: int | None = Field(description="Where its log ends; null as long as no driver told.")
     failure: int | None = Field(description="The open failure it is stopped at.")
+    waits_for: list[str] = Field(
+        description="Lanes that it follows and that have to be done before it is read."
+    )
 
 
 class SchemaRow(Shape):

@@ -29,11 +29,11 @@ from headrace.console.shapes import Listed, Positions, Redriven, StreamRow, Stre
 from headrace.console.watcher import StoreView
 from headrace.model.credentials import Caller
 from headrace.model.lane_names import in_order, said
-from headrace.model.statistics import StreamFigures
+from headrace.model.lineage import closed
 from headrace.model.streams import State, Stream, StreamId
 from headrace.operating.again import consequences
 from headrace.operating.quarantine import generation_of, live_stream
-from headrace.operating.schemas_seen import known_versions, schemas_seen
+from headrace.operating.schemas_seen import known_versions, named_after, schemas_seen
 from headrace.operating.seeking import Seek, carry_out, planned
 
 router = APIRouter(route_class=GuardedRoute, tags=["streams"])
@@ -204,11 +204,14 @@ def _changeable(stream: Stream) -> Values:
     }
 
 
-def _schemas(desk: Desk, topic: str, figures: StreamFigures | None, now_s: float) -> list[Values]:
+def _schemas(desk: Desk, snapshot: StoreView, stream: Stream) -> list[Values]:
+    figures = snapshot.figures.get(stream.id)
     if figures is None or not figures.writers:
         return []
-    known = known_versions(desk.store.schema_subjects, topic)
-    return [plain(schema) for schema in schemas_seen(known, topic, figures.writers, now_s)]
+    topics = {other.topic for other in snapshot.streams}
+    names = named_after(stream.topic, stream.id.tenant, topics)
+    known = known_versions(desk.store.schema_subjects, names)
+    return [plain(schema) for schema in schemas_seen(known, names, figures.writers, snapshot.at_s)]
 
 
 def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
@@ -219,10 +222,9 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
     ends = {} if figures is None else {lane.name: lane.end for lane in figures.lanes}
     still = desk.store.failures.every(wanted, only_open=True, with_records=False)
     stopped = {failure.slice.lane.name: failure.id for failure in still}
-    at = {
-        position.lane.name: position.next_offset
-        for position in desk.store.progress.load_positions([wanted])
-    }
+    positions = desk.store.progress.load_positions([wanted])
+    at = {position.lane.name: position.next_offset for position in positions}
+    waits = closed({one.lane.name: one.parents for one in positions if one.parents}, at)
     lanes = [
         {
             "lane": name,
@@ -230,12 +232,13 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
             "next_offset": at[name],
             "end": end if (end := ends.get(name, -1)) >= 0 else None,
             "failure": stopped.get(name),
+            "waits_for": in_order(parent.lane for parent in waits.get(name, ())),
         }
         for name in in_order(at)
     ]
     row = {
         **snapshot.stream_row(stream),
         "lanes": lanes,
-        "schemas": _schemas(desk, stream.topic, figures, snapshot.at_s),
+        "schemas": _schemas(desk, snapshot, stream),
     }
     return answer(row, etag=etag_of(_changeable(stream)))

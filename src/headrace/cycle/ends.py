@@ -116,6 +116,12 @@ class Ends:
             self._sweep.add(name)
         self._followed[held.stream.id] = Followed(held, tuple(held.lanes))
 
+    def renew(self, held: HeldStream) -> None:
+        """Ask for a stream's lanes as it has them now, if they are asked for at all."""
+        before = self._followed.get(held.stream.id)
+        if before is not None and not _unchanged(before, held):
+            self._take_up(held)
+
     def hurry(self, held: HeldStream) -> None:
         """Ask for a followed stream's lanes in the next turn."""
         for name in self._followed[held.stream.id].lanes:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from headrace.errors import ConfigError, LeaderUnknown, UnknownName
 from headrace.model.lane_names import in_order, meant, spoken, taken_apart
+from headrace.model.lineage import Lineage, Parent, closed, ends_in
 from headrace.model.streams import State, Stream, StreamId
 from headrace.ports import Log, Registry, Store, TopicInfo
 
@@ -35,6 +36,14 @@ class StreamLag:
     topic: TopicInfo | None
     #: where a rerun ends, by lane; one that is over ends nowhere, and has nothing to read
     until: Mapping[str, int] | None = None
+    #: what its lanes follow
+    parents: Lineage = field(default_factory=dict)
+
+    @property
+    def waits_for(self) -> dict[str, list[str]]:
+        """Lanes that are not read yet, each with those that have to be done before."""
+        waits = closed(self.parents, self.positions)
+        return {lane: in_order(parent.lane for parent in waits[lane]) for lane in in_order(waits)}
 
     @property
     def lag_records(self) -> int | None:
@@ -63,12 +72,14 @@ class StreamLag:
             return []
         if self.topic is None:
             return [f"topic {self.stream.topic} is not there"] if self.positions else []
-        found = []
+        found, ends = [], ends_in(self.parents)
         if self.stream.topic_id not in (None, self.topic.topic_id):
             found.append(f"topic {self.stream.topic} was deleted and made again")
         for lane in in_order(self.positions):
             position, start, end = self.positions[lane], self.starts.get(lane), self.ends.get(lane)
             if lane not in self.topic.lanes:
+                if lane in ends and position >= ends[lane]:
+                    continue  # it is done, and its log lists it no more
                 found.append(f"{spoken(lane)} of {self.stream.topic} is gone")
             elif start is not None and position < start:
                 found.append(f"{spoken(lane)}: offsets {position} to {start - 1} were deleted")
@@ -98,8 +109,12 @@ def lags(
     known, ends, starts = _of_log(log, {stream.topic for stream in streams})
     until = {deployment.use_case: deployment.until for deployment in store.registry.deployments()}
     positions: dict[StreamId, dict[str, int]] = {}
+    parents: dict[StreamId, dict[str, tuple[Parent, ...]]] = {}
     for position in store.progress.load_positions():
-        positions.setdefault(position.lane.stream, {})[position.lane.name] = position.next_offset
+        stream_id, lane = position.lane.stream, position.lane.name
+        positions.setdefault(stream_id, {})[lane] = position.next_offset
+        if position.parents:
+            parents.setdefault(stream_id, {})[lane] = position.parents
     return [
         StreamLag(
             stream=stream,
@@ -109,6 +124,7 @@ def lags(
             starts=_of_topic(starts, known.get(stream.topic)),
             topic=known.get(stream.topic),
             until=until.get(stream.id.use_case),
+            parents=parents.get(stream.id, {}),
         )
         for stream in streams
     ]

@@ -26,9 +26,11 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
+from headrace.cycle.lineage import has_begun
 from headrace.cycle.talks import Talk
-from headrace.errors import OffsetOutOfRange, TopicRecreated
+from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
 from headrace.model.lane_names import spoken
+from headrace.model.lineage import Lineage, Parent, begun
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, Stopper, StreamId
@@ -36,6 +38,7 @@ from headrace.policies.data_loss import (
     CUT_PATIENCE_S,
     Loss,
     Lost,
+    lost_lanes,
     lost_range,
     lost_topic,
     seen_short,
@@ -48,6 +51,7 @@ log = structlog.get_logger(__name__)
 
 _ENDS_FIRST = "what Kafka lost is passed over as soon as nothing of the stream runs"
 _MOVED = "its positions were moved meanwhile; its topic is looked at again"
+_KINDS = {Loss.RECREATED: TopicRecreated, Loss.EXPIRED: LaneExpired}
 _NO_LEADER = "a partition of its new topic has no leader; it begins when all have one"
 
 
@@ -132,6 +136,9 @@ class Losses:
             early = self._too_early(held, found, edges.asked_s)
             if early is not None:
                 return early
+            found |= self._of_lineage(held, info)
+            if unsettled := self._unsettled(held, found):
+                return unsettled
         if found is None:
             return _NO_LEADER
         if not found:
@@ -154,6 +161,33 @@ class Losses:
             if lost is not None:
                 found[name] = lost
         return found
+
+    def _of_lineage(self, held: HeldStream, info: TopicInfo) -> dict[str, Lost]:
+        """Lanes that are not listed any more and were not done; what a stream begins without, none.
+
+        A lane that nothing follows may be one of them: what followed it can have gone as well.
+        """
+        if not has_begun(held, info) or not (info.parents or held.heirs):
+            return {}
+        until = held.deployment.until
+        told = info.parents if until is None else {}
+        lost = lost_lanes(info.lanes, told, held.lineage, held.places)
+        if until is None:
+            return lost
+        return {name: loss for name, loss in lost.items() if loss.from_offset < until.get(name, 0)}
+
+    def _unsettled(self, held: HeldStream, found: Mapping[str, Lost]) -> str | None:
+        """Why nothing can be decided yet about lanes that are not listed any more."""
+        waits = held.deployment.data_loss is DataLossPolicy.SKIP
+        for name, lost in found.items():
+            lane = held.lanes.get(name)
+            if lost.loss is not Loss.EXPIRED or lane is None:
+                continue
+            if lane.wave in self.board.flights:
+                return _ENDS_FIRST
+            if waits and lane.failure is not None:
+                return f"{name} is not listed by its log any more; its open failure comes first"
+        return None
 
     def _too_early(self, held: HeldStream, found: Mapping[str, Lost], asked_s: float) -> str | None:
         """Why nothing may be done yet about what seems to be cut; None if nothing only seems so."""
@@ -193,10 +227,13 @@ class Losses:
         for name, loss in found.items():
             lane = LaneId(*stream, name)
             piece = Slice(lane, held.stream.topic, loss.from_offset, loss.until_offset, held.epoch)
-            moves.append(Move(lane, held.lanes[name].position, loss.go_on_at, held.epoch))
-            fact = f"{_fact(held, name, loss, info)}; skipped, goes on at {loss.go_on_at}"
+            if name in held.lanes:
+                moves.append(Move(lane, held.lanes[name].position, loss.go_on_at, held.epoch))
+            fact = f"{_fact(held, name, loss, info)}; skipped, {_goes_on(loss)}"
             failures.append(self._over(piece, _error(loss, fact)))
-        epoch = self.progress.skip_lost(stream, moves, failures, info.topic_id)
+        parents, gone = _lineage(held, info, found)
+        topic_id = info.topic_id
+        epoch = self.progress.skip_lost(stream, moves, failures, topic_id, parents, gone)
         if epoch is None:
             self.board.fill(self.progress.load_positions([stream]))
             return _MOVED
@@ -204,8 +241,12 @@ class Losses:
         if held.stream.topic_id != info.topic_id:
             held.topic_since = epoch
         held.stream = replace(held.stream, topic_id=info.topic_id, epoch=epoch)
-        for name, loss in found.items():
-            held.lanes[name].restart(loss.go_on_at)
+        for name in found.keys() & held.lanes.keys():
+            held.lanes[name].restart(found[name].go_on_at)
+        if parents is not None:
+            held.follow(parents)
+        if gone:
+            held.drop(gone)
         self._tell(stream, found, failures)
         return None
 
@@ -245,7 +286,7 @@ def _asked_anew(edges: FirstAndLast, lost: Collection[str], log: Log) -> FirstAn
 
 def _error(lost: Lost, message: str) -> SliceError:
     """A loss as it is shown to people."""
-    kind = TopicRecreated if lost.loss is Loss.RECREATED else OffsetOutOfRange
+    kind = _KINDS.get(lost.loss, OffsetOutOfRange)
     return SliceError(temporary=False, code=kind.__name__, message=message)
 
 
@@ -260,6 +301,30 @@ def _of_topic(held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> dict[st
     return found
 
 
+def _lineage(
+    held: HeldStream, info: TopicInfo, found: Mapping[str, Lost]
+) -> tuple[Lineage | None, set[str]]:
+    """What lanes follow after a decision, if that changes, and lanes to forget."""
+    gone = {name for name, loss in found.items() if loss.loss is Loss.EXPIRED}
+    if held.stream.topic_id in (None, info.topic_id) or not (info.parents or held.lineage):
+        return None, gone & held.lanes.keys()
+    # Of another topic nothing is as it was. Where a parent is new to the stream, so is its child.
+    parents: dict[str, tuple[Parent, ...]] = {}
+    left = held.lanes.keys() & set(info.lanes)
+    while True:
+        followed = {name: begun(info.parents.get(name, ()), info.lanes, left, {}) for name in left}
+        parents = {name: of for name, of in followed.items() if of is not None}
+        if len(parents) == len(left):
+            return parents, held.lanes.keys() - left
+        left = set(parents)
+
+
+def _goes_on(lost: Lost) -> str:
+    if lost.loss is Loss.EXPIRED:
+        return "what follows it goes on without it"
+    return f"goes on at {lost.go_on_at}"
+
+
 def _fact(held: HeldStream, name: str, lost: Lost, info: TopicInfo) -> str:
     if lost.loss is Loss.RETENTION:
         gone = f"{lost.from_offset} to {lost.until_offset - 1}"
@@ -267,10 +332,23 @@ def _fact(held: HeldStream, name: str, lost: Lost, info: TopicInfo) -> str:
     if lost.loss is Loss.CUT:
         read = f"offsets up to {lost.until_offset - 1} were read"
         return f"{name} ends at {lost.from_offset}, but {read}: the log was cut"
+    if lost.loss is Loss.EXPIRED:
+        return _expired(held, name, lost)
     return (
         f"topic {held.stream.topic} was deleted and made again (id {held.stream.topic_id}, now "
         f"{info.topic_id}); what it had in {spoken(name)} from offset {lost.from_offset} on "
         "is lost"
+    )
+
+
+def _expired(held: HeldStream, name: str, lost: Lost) -> str:
+    where = f"{name} is not listed by its log any more"
+    if name not in held.lanes:
+        return f"{where} and was never read; all that was in it is lost"
+    if lost.size:
+        return f"{where}; offsets {lost.from_offset} to {lost.until_offset - 1} of it are lost"
+    return (
+        f"{where}, and where it ended is not known; what it had from {lost.from_offset} on is lost"
     )
 
 
@@ -284,5 +362,6 @@ def _advice(lost: Lost) -> str:
         Loss.RETENTION: f" to {lost.go_on_at} or later",
         Loss.CUT: f" to {lost.go_on_at} or earlier",
         Loss.RECREATED: "",
+        Loss.EXPIRED: "",
     }[lost.loss]
     return f"seek the stream{to}, then resume it"

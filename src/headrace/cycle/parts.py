@@ -30,6 +30,15 @@ def parts_of(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
     return made
 
 
+def by_tenant(wave: Wave) -> list[Wave]:
+    """A wave of frames as one for each tenant, whose name says which: it names what is written."""
+    planned = planned_id(wave.id)
+    return [
+        replace(wave, id=f"{planned}.{stream.tenant}", bins=tuple(_bins_of(wave, {stream})))
+        for stream in sorted({piece.lane.stream for piece in wave.slices})
+    ]
+
+
 def _bins_of(wave: Wave, streams: Collection[StreamId]) -> Iterator[Bin]:
     """Some streams of a wave, in bins of the same fences: attempts at them shut each other out."""
     for bin_ in wave.bins:

@@ -6,6 +6,8 @@ token.
 A replay waits for whatever its stream would wait for. Of a wave in which only some do, the others
 are divided from them first: nobody waits for somebody else's trouble.
 
+A lane that is closed, since a seek sent back what it follows, waits for that too.
+
 A slice that ends behind its log can never run again as it was: the topic is another one by now, or
 was cut. Nor can one whose topic was made again since, long as that may be. It is given up, as its
 lane would wait for records that nobody has to send. That a log is too short is believed when every
@@ -73,6 +75,8 @@ def decide(recorded: Wave, is_time: bool, board: Board) -> Replay:
         lost = _with_merged(lost, recorded, due, board)
     gone = [piece for piece in lost if piece.lane.stream not in waiting]
     gone += _of_another_topic(recorded, board)
+    if due.terms is not None and due.terms.order.merges_lanes:
+        gone += _before_others(due, board)
     waiting |= {piece.lane.stream for piece in short}
     if gone:
         step = ReplayStep.GIVE_UP
@@ -117,6 +121,20 @@ def _of_another_topic(recorded: Wave, board: Board) -> Iterator[Slice]:
         held = board.streams.get(piece.lane.stream)
         if held is not None and piece.epoch < held.topic_since:
             yield replace(piece, epoch=held.epoch)
+
+
+def _before_others(due: Wave, board: Board) -> list[Slice]:
+    """Slices of merged lanes of which one is closed since: what it follows was sent back.
+
+    They are one call, which would hold the lanes that have to be done before it.
+    """
+    streams = {piece.lane.stream for piece in due.slices if _is_closed(piece, board)}
+    return [piece for piece in due.slices if piece.lane.stream in streams]
+
+
+def _is_closed(piece: Slice, board: Board) -> bool:
+    held = board.streams.get(piece.lane.stream)
+    return held is not None and bool(held.heirs) and piece.lane.name in held.closed
 
 
 def past_the_end(waves: Iterable[Wave], board: Board, now_s: float) -> list[LaneId]:
@@ -174,12 +192,13 @@ def _with_merged(lost: Collection[Slice], recorded: Wave, due: Wave, board: Boar
 
 
 def stopped(wave: Wave, board: Board) -> set[StreamId]:
-    """Streams of a wave that wait for a person, or for what is not clear about their topics."""
+    """Streams of a wave that wait: for a person, for other lanes, or until a topic is clear."""
     found = set()
     for piece in wave.slices:
         held, lane = board.streams.get(piece.lane.stream), board.lane(piece.lane)
         if held is None or lane is None:
             continue
-        if lane.failure is not None or held.waits or held.state is State.SUSPENDED:
+        waits = held.waits or held.state is State.SUSPENDED or _is_closed(piece, board)
+        if lane.failure is not None or waits:
             found.add(piece.lane.stream)
     return found

@@ -24,6 +24,7 @@ from headrace.board import Board
 from headrace.cycle.lags import seek_target, stream_log
 from headrace.errors import ConfigError, no_use_case
 from headrace.model.lane_names import in_order
+from headrace.model.lineage import Lineage, bounded
 from headrace.model.records import Deployment
 from headrace.model.streams import (
     RERUN_MARK,
@@ -49,6 +50,8 @@ class RerunRange:
     lanes: Mapping[str, tuple[int, int]]
     #: id of the topic that these offsets are of; None is not known yet
     topic_id: str | None = None
+    #: what of them follows others, which end here where the range does
+    parents: Lineage = field(default_factory=dict)
 
     @property
     def offsets(self) -> int:
@@ -74,10 +77,8 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
         raise ConfigError(f"{stream} is a rerun itself; name the stream that it is of")
     of = stream_log(store.registry, log, stream)
     starts = seek_target(log, of, first)
-    here = {
-        position.lane.name: position.next_offset
-        for position in store.progress.load_positions([stream])
-    }
+    positions = store.progress.load_positions([stream])
+    here = {position.lane.name: position.next_offset for position in positions}
     ends = here if last is None else seek_target(log, of, last)
     found = {
         name: (starts[name], min(ends.get(name, 0), here[name]))
@@ -87,7 +88,9 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     lanes = {name: bounds for name, bounds in found.items() if bounds[0] < bounds[1]}
     if not lanes:
         raise ConfigError(f"stream {stream} has read nothing between these places")
-    return RerunRange(stream, lanes, of.stream.topic_id)
+    followed = {one.lane.name: one.parents for one in positions if one.parents}
+    parents = bounded(followed, {name: end for name, (_, end) in lanes.items()})
+    return RerunRange(stream, lanes, of.stream.topic_id, parents)
 
 
 def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:
@@ -123,7 +126,7 @@ def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:
     store.registry.add_stream(rerun)
     starts = {name: start for name, (start, _) in wanted.lanes.items()}
     # Should the topic be made again before a driver looks, these offsets mean nothing in it.
-    store.progress.seek(rerun, starts, wanted.topic_id)
+    store.progress.seek(rerun, starts, wanted.topic_id, wanted.parents or None)
     store.registry.deploy(
         replace(made, until={name: end for name, (_, end) in wanted.lanes.items()})
     )

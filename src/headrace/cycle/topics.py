@@ -25,11 +25,13 @@ from typing import NamedTuple
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
-from headrace.cycle.losses import Losses
+from headrace.cycle.lineage import has_begun, is_over, startable
+from headrace.cycle.losses import FirstAndLast, Losses
 from headrace.cycle.missing_topics import MissingTopics
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
+from headrace.model.lineage import Lineage
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId, original
 from headrace.ports import Log, Progress, TopicInfo
@@ -162,6 +164,7 @@ class TopicKeeper:
         seen = self._same(seen)
         stuck = self.losses.find([seen_topic[:2] for seen_topic in seen], edges)
         for seen_topic in seen:
+            self.ends.renew(seen_topic.held)
             self.ends.forget(seen_topic.held)
         self._wait_for(seen, stuck)
         seen = [
@@ -170,6 +173,7 @@ class TopicKeeper:
             if seen_topic.held.stream.id not in stuck
         ]
         for seen_topic in (yield from self._start_lanes(seen)):
+            self._forget_lanes(seen_topic, edges)
             self._go_on(seen_topic.held)
 
     def _is_same(self, held: HeldStream, mark: tuple[object, ...]) -> bool:
@@ -246,19 +250,22 @@ class TopicKeeper:
         earliest, latest = asked
         seen = self._same(seen)
         same = {seen_topic.held.stream.id for seen_topic in seen}
-        started: list[tuple[HeldStream, TopicInfo, dict[str, int]]] = []
+        started: list[LaneStart] = []
         stuck: dict[StreamId, str] = {}
         for (held, info, _), names in fresh:
             if held.stream.id not in same:
                 continue
-            edge = latest if _begins_at_end(held) else earliest
+            edge = latest if _begins_at_end(held, info) else earliest
             first = {name: edge[name] for name in names if name in edge}
+            parents: Lineage = {}
+            if info.parents:
+                first, parents = startable(held, info, first)
             whole = len(first) == len(names)
-            if whole or not _begins_at_end(held):
-                started.append((held, info, first))
-            # Of lanes in one order the oldest record may be where nobody answers. And one that got
-            # its place later would count as added, and begin at its beginning.
-            if not whole and (held.deployment.order.merges_lanes or _begins_at_end(held)):
+            if whole or not _begins_whole(held, info):
+                known_id = held.stream.topic_id
+                started.append(LaneStart(held.stream.id, info.topic_id, first, known_id, parents))
+            # Of lanes in one order the oldest record may be where nobody answers.
+            if not whole and (held.deployment.order.merges_lanes or _begins_whole(held, info)):
                 stuck[held.stream.id] = f"not all partitions of {held.stream.topic} have a leader"
             elif not whole:
                 self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
@@ -266,18 +273,25 @@ class TopicKeeper:
         self._wait_for(seen, stuck)
         return [seen_topic for seen_topic in seen if seen_topic.held.stream.id not in stuck]
 
-    def _store_lanes(self, started: list[tuple[HeldStream, TopicInfo, dict[str, int]]]) -> None:
-        starts = [
-            LaneStart(held.stream.id, info.topic_id, first, held.stream.topic_id)
-            for held, info, first in started
-            if first or held.stream.topic_id is None
-        ]
+    def _store_lanes(self, started: Sequence[LaneStart]) -> None:
+        starts = [start for start in started if start.offsets or start.known_id is None]
         if not starts:
             return
         self.progress.start_lanes(starts)
         self.board.fill(self.progress.load_positions([start.stream for start in starts]))
-        for held, info, _ in started:
-            held.stream = replace(held.stream, topic_id=info.topic_id)
+        for start in started:
+            held = self.board.streams[start.stream]
+            held.stream = replace(held.stream, topic_id=start.topic_id)
+
+    def _forget_lanes(self, seen: SeenTopic, edges: FirstAndLast) -> None:
+        """Let parents go that nobody needs any more."""
+        held = seen.held
+        if not held.heirs:
+            return
+        over = is_over(seen.info.lanes, held.lineage, held.places, edges.starts)
+        if over and self.progress.forget_lanes(held.stream.id, over, held.epoch):
+            held.drop(over)
+            self.ends.renew(held)
 
     def _wait(self, held: HeldStream, reason: str) -> None:
         held.waiting, held.looked_at = reason, None
@@ -298,8 +312,8 @@ def _edges_of(fresh: Iterable[NewLanes]) -> tuple[list[str], list[str]]:
     """New lanes whose first offset is wanted, and those whose last."""
     first: list[str] = []
     last: list[str] = []
-    for (held, _, _), names in fresh:
-        wanted = last if _begins_at_end(held) else first
+    for (held, info, _), names in fresh:
+        wanted = last if _begins_at_end(held, info) else first
         wanted += names
     return first, last
 
@@ -316,6 +330,15 @@ def _mark(held: HeldStream) -> tuple[object, ...]:
     return held.epoch, held.stream.topic_id, held.doubts
 
 
-def _begins_at_end(held: HeldStream) -> bool:
+def _begins_at_end(held: HeldStream, info: TopicInfo) -> bool:
     """Whether a new lane starts at its end: only those that are there when the stream begins."""
-    return held.deployment.starting_offsets == "latest" and not held.lanes
+    return held.deployment.starting_offsets == "latest" and not has_begun(held, info)
+
+
+def _begins_whole(held: HeldStream, info: TopicInfo) -> bool:
+    """Whether its first lanes all get their places together.
+
+    One that got its place later would count as added, and begin at its beginning; and of what it
+    follows there would be no telling what was there before the stream, and what was lost.
+    """
+    return _begins_at_end(held, info) or (bool(info.parents) and not has_begun(held, info))

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from headrace.board import Board
-from headrace.cycle.parts import parts_of
+from headrace.cycle.parts import by_tenant, parts_of
+from headrace.errors import RunsApart
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice, State
 from headrace.model.waves import Wave
@@ -37,6 +38,8 @@ def unfinished(result: WaveResult, board: Board, *, tried: bool) -> list[Wave]:
     if result.wave.writes_by_id and _wrote_nothing(result, tried=tried):
         # Only under this id is met what an earlier attempt may have written under it.
         return [left]
+    if any(map(_runs_apart, result.receipts)):
+        return by_tenant(left)
     troubled = {
         receipt.slice.lane.stream for receipt in result.receipts if receipt.error is not None
     }
@@ -131,9 +134,14 @@ def _unread(receipt: Receipt) -> bool:
 def _passed_up(receipt: Receipt) -> bool:
     """Whether the slice was read, and its handler met trouble that passes."""
     error = receipt.error
-    if error is None or not error.temporary or error.code in NOT_READ:
+    if error is None or not error.temporary or error.code in {*NOT_READ, RunsApart.__name__}:
         return False
     return _nothing_done(receipt)
+
+
+def _runs_apart(receipt: Receipt) -> bool:
+    """Whether a handler of frames raised for several tenants, of whom nobody knows which it was."""
+    return receipt.error is not None and receipt.error.code == RunsApart.__name__
 
 
 def _nothing_done(receipt: Receipt) -> bool:

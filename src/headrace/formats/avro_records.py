@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,9 @@ from headrace.formats.avro.columns import column_of, columns_of
 from headrace.formats.avro.defaults import check_defaults
 from headrace.formats.avro.resolving import plan_of
 from headrace.formats.avro.schema_text import AvroType, parsed
-from headrace.formats.avro.steps import Step
+from headrace.formats.avro.steps import Step, steps_in
 from headrace.formats.framing import Framed, Framing, check_framing, framed
+from headrace.formats.kept import Kept
 from headrace.formats.pieces import ends_of_pieces
 from headrace.formats.rows import Found
 from headrace.formats.schema_file import schema_text
@@ -51,6 +52,9 @@ from headrace.ports import (
 _MANY = 64
 #: of records that are read one by one, before columns are made of them: a byte may be a value
 _PIECE_BYTES = 1024 * 1024
+#: of all plans that a worker keeps; so much takes, at most, what is made of a step and of a text
+MOST_PLAN_BYTES = 64 * 1024**2
+_BYTES_OF_STEP, _BYTES_OF_CHARACTER = 700, 10
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -186,13 +190,32 @@ def _columns(kind: Avro, column: str) -> pa.Schema:
     return pa.schema([column_of(column, reader)])
 
 
-@lru_cache(maxsize=1024)
+class _Way(NamedTuple):
+    """What a plan is made of."""
+
+    kind: Avro
+    written: WrittenSchema | None
+
+
+@dataclass(frozen=True, slots=True)
+class _MadePlan:
+    plan: Plan
+    bytes: int
+
+
+_PLANS: Kept[_Way, _MadePlan] = Kept(MOST_PLAN_BYTES, lambda made: made.bytes)
+
+
 def _plan(kind: Avro, written: WrittenSchema | None) -> Plan:
     """How to read a writer's records; none: the reader's own schema, all of it, wrote them.
 
     Raises:
         ConfigError: its schema is no Avro, or is not to be read as the reader's.
     """
+    return _PLANS.had(_Way(kind, written), lambda: _made(kind, written)).plan
+
+
+def _made(kind: Avro, written: WrittenSchema | None) -> _MadePlan:
     if written is None:
         writer = parsed(kind.text)
     elif written.kind is not SchemaKind.AVRO:
@@ -200,4 +223,6 @@ def _plan(kind: Avro, written: WrittenSchema | None) -> Plan:
     else:
         writer = parsed(written.text, written.references)
     step = plan_of(writer, _reader(kind))
-    return Plan(step, reader_of(step))
+    texts = [kind.text] if written is None else [written.text, *map("".join, written.references)]
+    size = _BYTES_OF_CHARACTER * sum(map(len, texts)) + _BYTES_OF_STEP * steps_in(step)
+    return _MadePlan(Plan(step, reader_of(step)), size)

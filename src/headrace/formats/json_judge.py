@@ -3,8 +3,9 @@
 Numbers are judged with all of their digits, and so are those of the schema: as a double, a decimal
 just above a ``maximum`` would be that.
 
-A pattern is matched in linear time, and one that cannot be is refused. Nothing is fetched: what a
-schema refers to is in it, or is told with it by the registry.
+A pattern is matched in linear time, and one that cannot be is refused. What a schema asks is
+weighed before it is compiled, which may take as long as to ask it (``json_weight``). Nothing is
+fetched: what a schema refers to is in it, or is told with it by the registry.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
@@ -22,6 +22,9 @@ import msgspec
 
 from headrace.errors import ConfigError, shortened
 from headrace.formats.json_keywords import KEYWORDS
+from headrace.formats.json_weight import Weight, weighed
+from headrace.formats.kept import Kept
+from headrace.payload.json_drafts import with_drafts
 from headrace.ports import SchemaKind, WrittenSchema
 
 _MOST_TOLD = 200
@@ -51,24 +54,41 @@ class JsonJudge:
     #: what it refers to, by name
     others: Mapping[str, Any]
     validator: jsonschema_rs.Validator
+    #: of the schema, for each value that is judged
+    weight: Weight
+    #: that it takes, about
+    bytes: int
 
 
-@lru_cache(maxsize=256)
+#: what is made of a text takes, at most, as often its characters
+_BYTES_OF_CHARACTER = 20
+_JUDGES: Kept[WrittenSchema, JsonJudge] = Kept(64 * 1024**2, lambda judge: judge.bytes)
+
+
 def judge_of(schema: WrittenSchema) -> JsonJudge:
     """What is written by a schema; those met last are kept.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is none, or asks for too much.
     """
-    return judge_by(*trees_of(schema))
+    return _JUDGES.had(schema, lambda: judge_by(schema))
 
 
-def trees_of(schema: WrittenSchema) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """A schema that one writes by, and what it refers to by name, parsed and not looked at.
+def judge_by(schema: WrittenSchema) -> JsonJudge:
+    """As ``judge_of``, and not kept.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is none, or asks for too much.
     """
+    tree, others = _trees(schema)
+    weight = weighed(tree, others)
+    texts = [schema.text, *map("".join, schema.references)]
+    size = _BYTES_OF_CHARACTER * sum(map(len, texts))
+    return JsonJudge(tree, others, _validator(tree, others), weight, size)
+
+
+def _trees(schema: WrittenSchema) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A schema, and what it refers to by name, parsed; each names its draft."""
     if schema.kind is not SchemaKind.JSON:
         raise ConfigError(f"it is {schema.kind}, and JSON is written")
     try:
@@ -78,17 +98,12 @@ def trees_of(schema: WrittenSchema) -> tuple[Mapping[str, Any], Mapping[str, Any
         raise ConfigError("a JSON Schema is no JSON") from None
     if not isinstance(tree, dict):
         raise ConfigError("a JSON Schema that one writes by is an object")
-    return tree, others
+    return with_drafts(tree, others)
 
 
-def judge_by(tree: Mapping[str, Any], others: Mapping[str, Any]) -> JsonJudge:
-    """What is written by a parsed schema.
-
-    Raises:
-        ConfigError: it is none.
-    """
+def _validator(tree: Mapping[str, Any], others: Mapping[str, Any]) -> jsonschema_rs.Validator:
     try:
-        validator = jsonschema_rs.validator_for(
+        return jsonschema_rs.validator_for(
             dict(tree),
             registry=jsonschema_rs.Registry(list(others.items())),
             offline=True,
@@ -99,4 +114,3 @@ def judge_by(tree: Mapping[str, Any], others: Mapping[str, Any]) -> JsonJudge:
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         words = shortened(str(getattr(error, "message", error)), _MOST_TOLD)
         raise ConfigError(f"this is no JSON Schema that one can write by: {words}") from error
-    return JsonJudge(tree, others, validator)

@@ -6,7 +6,8 @@ newest of a registry, if one writes by that. A row that the schema does not take
 column and the word of the schema that refuses it. Columns that no row could have are told by their
 name before that: one that the schema does not allow, or one that it requires and that is not there.
 
-What a schema takes is told in ``json_judge``.
+What a schema takes is told in ``json_judge``. The newest of a registry is somebody else's, so none
+is used that could hold a worker, and no row is judged that would (``json_weight``).
 """
 
 from __future__ import annotations
@@ -115,6 +116,8 @@ class JsonSchemaOutput:
 
 def _refusal(judge: JsonJudge, payload: bytes, columns: Mapping[str, str]) -> str:
     """What a schema has against an object, and nothing of its values; empty: nothing."""
+    if told := judge.weight.refusal(payload):
+        return told
     found = exactly(payload)
     try:
         if judge.validator.is_valid(found):

@@ -15,22 +15,23 @@ for each value that has to be unique or a multiple.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
-from urllib.parse import unquote
+from typing import Any
 
 import jsonschema_rs
 
 from headrace.errors import ConfigError
 from headrace.formats.json_keywords import KEYWORDS
+from headrace.formats.json_weight import weight_of
 from headrace.gateway.events import EventFault
-from headrace.payload.json_pointers import pointed, pointer_of
+from headrace.payload.json_pointers import pointer_of
 
 #: what is told of one event; the first few say enough
 _MOST_ERRORS = 10
 _MOST_REASON = 200
+#: of a schema whose faults are told; far more than anybody writes
+_MOST_PARTS = 1_000_000
 #: where more is not told
 UNTOLD = (("", "it does not fit the schema of its type"),)
 
@@ -40,7 +41,7 @@ class EventSchema:
     """A schema, and whether it can be told what it has against an event."""
 
     validator: jsonschema_rs.Validator
-    #: False where it refers to itself: twice at a level, and each is told within each below it
+    #: False where it may refer to itself: twice at a level, and each is told within each below it
     tells: bool = True
 
     def errors(self, value: Any) -> tuple[tuple[str, str], ...]:
@@ -91,55 +92,7 @@ def compiled(schema: object, source: str) -> EventSchema:
         )
     except jsonschema_rs.ValidationError as error:
         raise ConfigError(f"{source} {_refused(error)}") from error
-    return EventSchema(validator, tells=not refers_to_itself(schema))
-
-
-def refers_to_itself(schema: Mapping[str, Any]) -> bool:
-    """Whether a reference leads to where it is; so does one that leads nobody knows where."""
-    documents = {"": schema}
-    leads: dict[_Reference, set[_Reference]] = {}
-    todo = _references("", schema)
-    while todo:
-        reference = todo.pop()
-        name, _, within = reference.text.partition("#")
-        name = name or reference.document
-        try:
-            target = pointed(documents[name], unquote(within))
-        except KeyError:
-            return True
-        leads[reference] = _references(name, target)
-        todo |= leads[reference] - leads.keys()
-    return any(reference in _led_to(leads, reference) for reference in leads)
-
-
-class _Reference(NamedTuple):
-    """A reference, and in which document it stands."""
-
-    document: str
-    text: str
-
-
-def _led_to(leads: Mapping[_Reference, set[_Reference]], reference: _Reference) -> set[_Reference]:
-    """All references that one leads to, from one to the next."""
-    seen, todo = set[_Reference](), set(leads[reference])
-    while todo:
-        seen |= todo
-        todo = set[_Reference]().union(*(leads[name] for name in todo)) - seen
-    return seen
-
-
-def _references(document: str, schema: object) -> set[_Reference]:
-    names = ("$ref", "$dynamicRef", "$recursiveRef")
-    found = (str(part[name]) for part in _objects(schema) for name in names if name in part)
-    return {_Reference(document, text) for text in found}
-
-
-def _objects(schema: object) -> Iterator[Mapping[str, Any]]:
-    if isinstance(schema, Mapping):
-        yield schema
-    if isinstance(schema, Mapping | list):
-        for part in schema.values() if isinstance(schema, Mapping) else schema:
-            yield from _objects(part)
+    return EventSchema(validator, tells=weight_of(schema, {}, _MOST_PARTS) is not None)
 
 
 def _refused(error: jsonschema_rs.ValidationError) -> str:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from headrace.errors import ConfigError
 from headrace.formats.avro.json_values import Misfit
 from headrace.formats.avro.plain_json import JsonWriter, json_writer
-from headrace.formats.json_judge import exactly, judge_by, trees_of
+from headrace.formats.json_judge import exactly, judge_by
+from headrace.formats.json_weight import Weight
 from headrace.gateway.event_schemas import EventSchema
 from headrace.gateway.events import EventFault
 from headrace.gateway.json_text import exact
-from headrace.gateway.json_weight import Weight, weight_of
 from headrace.payload.json_pointers import pointer_of
 from headrace.ports import SchemaKind, WrittenSchema
 
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 
 #: characters of a schema, with all that it refers to
 _MOST_TEXT = 1024 * 1024
-#: of a JSON Schema of somebody who may want to keep others waiting (``json_weight``)
-_MOST_WEIGHT = 10_000
-#: its parts times the values of an event: less than half a second
-_MOST_WORK = 2_000_000
-#: its patterns times the bytes of an event: the slowest take five microseconds each
-_MOST_MATCHED = 200_000
 #: which message of a file it is, behind the id of the schema
 _FIRST_MESSAGE = b"\0"
 
@@ -85,15 +79,7 @@ class JsonEvents:
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The text, if the schema takes it."""
         del value
-        values = 1 + text.count(b",") + text.count(b":")
-        if (
-            self.weight.parts * values > _MOST_WORK
-            or self.weight.patterns * len(text) > _MOST_MATCHED
-        ):
-            told = (
-                f"it has {values} commas and colons and {len(text)} bytes, which is too much for "
-                f"a schema of {self.weight.parts} parts and {self.weight.patterns} patterns"
-            )
+        if told := self.weight.refusal(text):
             return EventFault(422, "not-valid", f"the event: {told}", "", (("", told),))
         return self.schema.fault_of(exactly(text), at_length=at_length) or text
 
@@ -132,22 +118,10 @@ def writer_of(schema: WrittenSchema) -> EventWriter:
         case SchemaKind.AVRO:
             return AvroEvents(json_writer(schema.text, schema.references))
         case SchemaKind.JSON:
-            return _json(schema)
+            judge = judge_by(schema)
+            return JsonEvents(EventSchema(judge.validator), judge.weight)
         case SchemaKind.PROTOBUF:
             return _protobuf(schema)
-
-
-def _json(schema: WrittenSchema) -> JsonEvents:
-    tree, others = trees_of(schema)
-    # Before it is compiled, which takes as long as what is refused here.
-    weight = weight_of(tree, others, _MOST_WEIGHT)
-    if weight is None:
-        raise ConfigError(
-            f"a JSON Schema of events may have {_MOST_WEIGHT} parts, each as often as it is "
-            "referred to; none may lead back to itself or have a $id of its own, and references "
-            "are pointers (#/$defs/lead)"
-        )
-    return JsonEvents(EventSchema(judge_by(tree, others).validator), weight)
 
 
 def _protobuf(schema: WrittenSchema) -> ProtobufEvents:

@@ -2,13 +2,13 @@
 
 A schema in a registry changes while the gateway runs, is written by somebody else, and the registry
 may be away. No request is to wait for any of that. So a thread asks for it when the gateway starts
-and every half minute after; what it found is there for the next request, as a whole. One that is
-not there, or that nobody can write by, changes nothing: the one before goes on, and it is told in
-the log, by ``/readyz`` and by a metric. Without any yet, events of the type are refused with 503
-until there is one, which is asked for more often, and those of other types are not concerned.
+and every half minute after; what it found is there for the next request, as a whole. While the
+registry is away the schema before goes on, and so it does where nobody can write by a newer one
+(``usable_versions``); it is told in the log, by ``/readyz`` and by a metric. Where there is none,
+not yet or not any more, events of the type are refused with 503 until there is one, which is asked
+for more often, and those of other types are not concerned.
 
-Where a version is named it never changes, so it is looked for until it is found. Here nothing is
-told to senders, and no event is looked at.
+Here nothing is told to senders, and no event is looked at.
 """
 
 from __future__ import annotations
@@ -20,26 +20,15 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.errors import ConfigError, HeadraceError, words_of
-from headrace.formats.framing import prefix_of
-from headrace.gateway.subject_writers import EventWriter, writer_of
-from headrace.ports import NumberedSchemas, RegisteredSchema
+from headrace.errors import HeadraceError, words_of
+from headrace.gateway.usable_versions import KnownSchema, Looks
+from headrace.ports import NumberedSchemas
 from headrace.process.daemon_threads import DaemonThreads
 
 log = structlog.get_logger(__name__)
 
 #: a schema that is missing altogether is asked for so often, if not more often
 _UNKNOWN_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class KnownSchema:
-    """A schema that events are written by."""
-
-    id: int
-    #: what stands before each of them
-    prefix: bytes
-    writer: EventWriter
 
 
 @dataclass(slots=True, eq=False)
@@ -49,58 +38,50 @@ class Subject:
     name: str
     #: None: whichever is the newest
     version: int | None = None
-    #: replaced as a whole; None: there never was one
+    #: replaced as a whole; None: there is none
     known: KnownSchema | None = None
     #: why the last look was of no use; empty: it was
     trouble: str = field(default="", repr=False)
+    _looks: Looks = field(default_factory=Looks, repr=False)
 
     def look(self, registry: NumberedSchemas) -> None:
         """Ask what it is now; whatever is wrong with that is told, and kept as trouble."""
-        if self.known is not None and self.version is not None:
-            return
         try:
-            found = registry.version(self.name, self.version)
-            if self.known is None or found.id != self.known.id:
-                self.known = self._followed(_usable(found))
-                log.info("events are written by a schema", subject=self.name, schema_id=found.id)
+            told = self._looked(registry)
         except HeadraceError as error:
-            self._troubled(str(error))
-        except (
-            BaseException
-        ) as error:  # a schema is somebody else's: whatever it broke, all goes on
-            self._troubled(f"its newest schema cannot be used: {words_of(error)}")
-        else:
-            self.trouble = ""
-
-    def _followed(self, newer: KnownSchema) -> KnownSchema:
-        """A newer one, unless who reads the message that was written would read another one."""
-        before = newer if self.known is None else self.known
-        if newer.writer.message != before.writer.message:
-            raise ConfigError(
-                f"schema {newer.id}: its first message is {newer.writer.message}, and "
-                f"{before.writer.message} was written: put that first"
-            )
-        return newer
-
-    def _troubled(self, told: str) -> None:
-        if told != self.trouble:
-            log.warning(
-                "the schema of events cannot be had",
-                subject=self.name,
-                error=told,
-                meanwhile="events are refused with 503"
-                if self.known is None
-                else f"events are written by schema {self.known.id}, as before",
-            )
+            told = str(error)
+        except BaseException as error:  # whatever broke, all goes on
+            told = f"its schemas cannot be looked at: {words_of(error)}"
+        if told:
+            self._warn(told)
         self.trouble = told
 
+    def _looked(self, registry: NumberedSchemas) -> str:
+        """Follow what is there; what is wrong with something newer."""
+        numbers = registry.numbers(self.name)
+        if self.version is not None:
+            numbers = [number for number in numbers if number == self.version]
+        if not numbers:
+            # Nobody could read what would go on to be written once its id is gone.
+            self.known = None
+            return f"subject {self.name} has no version {self.version or 'at all'}"
+        found, told = self._looks.newest_usable(registry, self.name, numbers)
+        if self.known is None or found.id != self.known.id:
+            self.known = found
+            log.info("events are written by a schema", subject=self.name, schema_id=found.id)
+        return told
 
-def _usable(found: RegisteredSchema) -> KnownSchema:
-    try:
-        writer = writer_of(found.schema)
-    except ConfigError as error:
-        raise ConfigError(f"schema {found.id}: {error}") from error
-    return KnownSchema(found.id, prefix_of(found.id), writer)
+    def _warn(self, told: str) -> None:
+        if told == self.trouble:
+            return
+        log.warning(
+            "the schema of events cannot be had",
+            subject=self.name,
+            error=told,
+            meanwhile="events are refused with 503"
+            if self.known is None
+            else f"events are written by schema {self.known.id}, as before",
+        )
 
 
 @asynccontextmanager

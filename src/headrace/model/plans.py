@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from headrace.model.lineage import Ahead
 from headrace.model.streams import Order, StreamId
 from headrace.model.waves import Wave
 
@@ -69,6 +70,15 @@ class LaneView:
     goes_on: bool = False
     #: where lanes are merged: records that the last call of them took of this one
     taken: int = 0
+    #: lanes that it follows, and those that these do; it is closed until all of them are done
+    parents: tuple[Ahead, ...] = ()
+    #: what comes above in the versions of its records
+    depth: int = 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing of it may be read yet."""
+        return not all(parent.is_done for parent in self.parents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from headrace.model.lineage import Lineage
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, LaneId, Order, Slice, StreamId
 
@@ -40,6 +41,8 @@ class LaneStart:
     offsets: Mapping[str, int]
     #: the id by which the stream's topic was known before; None for no topic yet
     known_id: str | None = None
+    #: of those that follow others
+    parents: Lineage = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

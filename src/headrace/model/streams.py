@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from headrace.model.lineage import Parent
+
 
 class Order(StrEnum):
     """What a use case is promised about the order of records."""
@@ -116,6 +118,8 @@ class Slice:
     epoch: int
     #: whether the log went on past ``until_offset`` when this was planned
     more: bool = False
+    #: of its lane: what comes above in the versions of its records (``model/record_versions.py``)
+    depth: int = 0
 
     @property
     def size(self) -> int:
@@ -138,6 +142,10 @@ class Position:
     lane: LaneId
     next_offset: int
     epoch: int
+    #: lanes that it follows: while one of them is not committed to its end, it is closed
+    parents: tuple[Parent, ...] = ()
+    #: more than that of any of them, and than all that its stream had when it was last sent back
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,18 @@
 
 A record names the schema of its writer by a number. Who looks at a stream wants the subject and the
 version instead. Our own schema registry keeps both in the store, so they are read there, and no
-registry is waited for. It is asked for the subject of the stream's own topic and for no other: one
-text has one number wherever it is registered, and whose else it is is nobody's business.
+registry is waited for. It is asked for the subject of the stream's own topic, and then for the one
+that is named so without the tenant, by which a gateway writes the events of all tenants. For no
+other: one text has one number wherever it is registered, and whose else it is is nobody's business.
 
 Where writers use another registry, or another naming of subjects, the id alone is shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from headrace.model.statistics import WriterFigures
 from headrace.ports import SchemaSubjects
@@ -36,30 +38,43 @@ class SchemaSeen:
     last_at_s: float
 
 
-def known_versions(subjects: SchemaSubjects, topic: str | None = None) -> KnownVersions:
-    """What our own registry has under the subjects of a topic; None: of all."""
-    prefix = "" if topic is None else f"{topic}-"
-    return {(found.subject, str(found.id)): found.version for found in subjects.versions(prefix)}
+def named_after(topic: str, tenant: str, topics: Collection[str]) -> tuple[str, ...]:
+    """What subjects are named after that records of a tenant's topic may be written by.
+
+    Args:
+        topic: such as acme.visits.
+        tenant: whose it is.
+        topics: of all streams: what is named after one of these is somebody's own.
+    """
+    shared = topic.removeprefix(f"{tenant}.")
+    return (topic,) if shared == topic or shared in topics else (topic, shared)
+
+
+def known_versions(subjects: SchemaSubjects, names: Iterable[str] | None = None) -> KnownVersions:
+    """What our own registry has under the subjects of such names; None: of all."""
+    prefixes = [""] if names is None else [f"{name}-" for name in names]
+    found = chain.from_iterable(map(subjects.versions, prefixes))
+    return {(one.subject, str(one.id)): one.version for one in found}
 
 
 def schemas_seen(
-    known: KnownVersions, topic: str, writers: Iterable[WriterFigures], now_s: float
+    known: KnownVersions, names: Sequence[str], writers: Iterable[WriterFigures], now_s: float
 ) -> list[SchemaSeen]:
-    """By which schemas records of a topic were written, the newest first.
+    """By which schemas records of a topic were written, the newest first; see ``named_after``.
 
     What a driver told long ago is left out as far as it is over.
     """
     found = []
     for writer in writers:
         if writer.last_at_s > now_s - KEPT_S:
-            subject = f"{topic}-{writer.column}"
-            version = known.get((subject, writer.schema_id))
+            places = [(f"{name}-{writer.column}", writer.schema_id) for name in names]
+            place = next((place for place in places if place in known), None)
             found.append(
                 SchemaSeen(
                     writer.column,
                     writer.schema_id or None,
-                    None if version is None else subject,
-                    version,
+                    None if place is None else place[0],
+                    None if place is None else known[place],
                     writer.records,
                     writer.first_at_s,
                     writer.last_at_s,

@@ -12,6 +12,10 @@ Offsets mean something in one topic only. So the store is told the id of the top
 up in, and one that is made again before any driver has looked is found as it always is. Of a topic
 that was made again no lane keeps an offset of the old one: all partitions are sought together, and
 lanes of those it does not have would begin at the beginning.
+
+A lane that follows others stays closed until they come to their ends again, if they are sent back.
+To seek all lanes of a stream decides as well about those that its log does not list any more: they
+are forgotten, and nobody waits for them.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from dataclasses import dataclass
 from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log
 from headrace.errors import ConfigError
 from headrace.model.lane_names import in_order, said
+from headrace.model.lineage import Lineage, Parent, begun, ends_in, without
 from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
 from headrace.ports import Log, Progress, Store, TopicInfo
 
@@ -51,6 +56,8 @@ class Seek:
     gone: frozenset[str] = frozenset()
     #: nobody has suspended the stream, so that some of it may run
     runs: bool = False
+    #: what its lanes follow from then on; None: nothing, as in most logs
+    parents: Lineage | None = None
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -86,15 +93,19 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, int
     offsets = seek_target(log, of, to) if isinstance(to, str) else seek_offsets(of, to)
     if not offsets or of.topic is None:
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
-    lanes = {
-        position.lane.name: position.next_offset
-        for position in store.progress.load_positions([stream])
-    }
+    positions = store.progress.load_positions([stream])
+    lanes = {position.lane.name: position.next_offset for position in positions}
+    followed = {one.lane.name: one.parents for one in positions if one.parents}
     _check_not_rerun(of.stream, of.topic)
     _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.lanes) - set(offsets))
     gone = frozenset(lanes.keys() - set(of.topic.lanes))
     shifts, runs = _shifts(of, of.topic, lanes, offsets), of.stream.state is State.ACTIVE
-    return Seek(stream, shifts, of.topic.topic_id, gone, runs)
+    parents: Lineage | None = None
+    if followed or of.topic.parents:
+        whole = offsets.keys() >= set(of.topic.lanes)
+        gone = gone if whole else frozenset()
+        parents = _whole(of.topic) if whole else _part(of.topic, followed, lanes, offsets)
+    return Seek(stream, shifts, of.topic.topic_id, gone, runs, parents)
 
 
 def carry_out(progress: Progress, seek: Seek) -> None:
@@ -103,6 +114,9 @@ def carry_out(progress: Progress, seek: Seek) -> None:
     Raises:
         ConfigError: the stream was removed.
     """
+    if seek.parents is not None:
+        progress.seek(seek.stream, seek.offsets, seek.topic_id, seek.parents, seek.gone)
+        return
     progress.seek(seek.stream, dict.fromkeys(seek.gone, 0) | seek.offsets, seek.topic_id)
 
 
@@ -157,6 +171,35 @@ def _shift(at: int | None, to: int, of: StreamLog, lane: str) -> Shift:
     # What Kafka lost can neither be read again nor be passed over.
     read = min(max(start, at if at is not None else start), end)
     return Shift(at, to, max(0, read - to), max(0, to - read))
+
+
+def _whole(topic: TopicInfo) -> dict[str, tuple[Parent, ...]]:
+    """What lanes follow when all of them are sought: nobody waits for what is not listed."""
+    listed = set(topic.lanes)
+    return {
+        name: without(parents, {parent.lane for parent in parents} - listed)
+        for name, parents in topic.parents.items()
+    }
+
+
+def _part(
+    topic: TopicInfo, followed: Lineage, lanes: Collection[str], offsets: Collection[str]
+) -> dict[str, tuple[Parent, ...]]:
+    """What lanes follow when some of them are sought: what they did, and new ones what they do.
+
+    Raises:
+        ConfigError: a new one follows a lane that has no place yet, or that something was lost of.
+    """
+    found, known = dict(followed), {*lanes, *offsets}
+    for name in ({*offsets} - {*lanes}) & topic.parents.keys():
+        parents = begun(topic.parents[name], topic.lanes, known, ends_in(followed))
+        if parents is None or any(parent.until is None for parent in parents):
+            raise ConfigError(
+                f"no driver has begun {name} yet, which follows others; seek all lanes of the "
+                "stream together, or wait until one has"
+            )
+        found[name] = parents
+    return found
 
 
 def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:

@@ -1,5 +1,5 @@
-"""Inside a record, whoever reads it: a place in its JSON, and when its activity happened.
+"""Inside a record, whoever reads it: what its JSON says, and when its activity happened.
 
 Bytes become rows in `connectors/kafka/`, and events are judged in `gateway/`; here is only what the
-gateway, a use case and the executors have to understand alike.
+gateway, a registry, a use case and the executors have to understand alike.
 """

@@ -7,7 +7,8 @@ clock, no chance, no I/O. The same snapshot gives the same plan, and any plan ca
 Properties, the first before the second
 ---------------------------------------
 1. *Valid.* Slices begin at the position, end at or before the log's end and hold at least one
-   record. A lane is in one slice at most, and in none while it runs. A stream of order ``stream``
+   record. A lane is in one slice at most, and in none while it runs, or while it is closed: a lane
+   that follows others waits until each of them is done. A stream of order ``stream``
    runs alone, in one bin, with all its lanes that have records: one left out could hold the oldest
    record. It waits while a lane goes on and nothing of it may be planned yet. Its lanes are merged
    in memory and are one call, so together they are held to ``slice_bytes`` and have one fixed

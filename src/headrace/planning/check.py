@@ -32,10 +32,12 @@ class FaultKind(StrEnum):
     WRONG_EPOCH = "a slice held under another epoch than its stream"
     WRONG_TOPIC = "a slice of another topic than its stream's"
     IN_FLIGHT = "a slice of a lane that is running"
+    CLOSED = "a slice of a lane whose parents are not all committed to their ends"
     PLANNED_TWICE = "a second slice of the same lane"
     NOT_AT_POSITION = "a slice that does not begin at the position"
     BEYOND_END = "a slice that goes past the end of the log"
     EMPTY_SLICE = "a slice without an offset in it"
+    WRONG_DEPTH = "a slice of another depth than its lane"
     WRONG_MORE = "`more` does not say whether the log goes on"
     TOO_MANY_RECORDS = "a slice of more records than the limit"
     TOO_MANY_BYTES = "a slice of more predicted bytes than the limit"
@@ -200,7 +202,7 @@ def _is_quick(limits: Limits, view: StreamView) -> bool | None:
     lags = [
         lane.end - lane.position
         for lane in view.lanes
-        if lane.end > lane.position and not lane.in_flight
+        if lane.end > lane.position and not lane.in_flight and not _is_closed(lane)
     ]
     calls = min(1, len(lags)) if view.order.merges_lanes else len(lags)
     waiting_s = calls * cost.seconds_per_slice + sum(lags) * cost.seconds_per_record
@@ -242,14 +244,22 @@ def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKin
 def _range(lane: LaneView, piece: Slice) -> Iterator[FaultKind]:
     if lane.in_flight:
         yield FaultKind.IN_FLIGHT
+    if _is_closed(lane):
+        yield FaultKind.CLOSED
     if piece.from_offset != lane.position:
         yield FaultKind.NOT_AT_POSITION
     if piece.until_offset > lane.end:
         yield FaultKind.BEYOND_END
+    if piece.depth != lane.depth:
+        yield FaultKind.WRONG_DEPTH
     if piece.size < 1:
         yield FaultKind.EMPTY_SLICE
     if piece.more != (piece.until_offset < lane.end or lane.goes_on):
         yield FaultKind.WRONG_MORE
+
+
+def _is_closed(lane: LaneView) -> bool:
+    return any(at < until for _, at, until in lane.parents)
 
 
 def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]:
@@ -260,9 +270,10 @@ def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]
     if any(lane.in_flight for lane in view.lanes):
         yield FaultKind.STREAM_IN_FLIGHT
     planned = {piece.lane.name for piece in pieces}
-    if any(lane.end > lane.position and lane.name not in planned for lane in view.lanes):
+    lanes = [lane for lane in view.lanes if not _is_closed(lane)]
+    if any(lane.end > lane.position and lane.name not in planned for lane in lanes):
         yield FaultKind.LANE_LEFT_OUT
-    if any(lane.goes_on and lane.end <= lane.position for lane in view.lanes):
+    if any(lane.goes_on and lane.end <= lane.position for lane in lanes):
         yield FaultKind.LANE_UNKNOWN
 
 

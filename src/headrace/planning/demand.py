@@ -174,7 +174,11 @@ def rotation(lanes: Iterable[LaneView], count: int, every: int = 1) -> int:
 
 
 def _takeable(view: StreamView) -> list[LaneView]:
-    lanes = [lane for lane in view.lanes if lane.end > lane.position and not lane.in_flight]
+    lanes = [
+        lane
+        for lane in view.lanes
+        if lane.end > lane.position and not lane.in_flight and not (lane.parents and lane.is_closed)
+    ]
     if lanes and view.order.merges_lanes and any(map(_holds_all, view.lanes)):
         return []
     return lanes
@@ -182,6 +186,8 @@ def _takeable(view: StreamView) -> list[LaneView]:
 
 def _holds_all(lane: LaneView) -> bool:
     """Whether its next record may be the oldest, and can not be in the same bin as the others."""
+    if lane.parents and lane.is_closed:
+        return False
     return lane.in_flight or (lane.goes_on and lane.end <= lane.position)
 
 

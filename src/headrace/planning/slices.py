@@ -127,7 +127,7 @@ def slices_of(piece: Cut) -> list[Slice]:
         until = start + count
         lane_id = LaneId(use_case, tenant, lane.name)
         more = until < lane.end or lane.goes_on
-        made.append(Slice(lane_id, topic, start, until, epoch, more))
+        made.append(Slice(lane_id, topic, start, until, epoch, more, lane.depth))
     return made
 
 

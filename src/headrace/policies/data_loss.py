@@ -15,6 +15,9 @@ the log was cut         ``[end, position)``: read    the new end
 the topic is another    from the position on; what   its beginning
                         there was after it is known
                         to nobody
+the lane is not listed  from the position to its     nowhere: those that follow it
+any more, and was not   end, where that is known     go on without it
+done                    from its children
 ======================  ===========================  ================================
 
 A log that ends too early is not believed at once. A leader that is cut off from its cluster does
@@ -29,8 +32,12 @@ and has grown past the position since looks like one that was not, and cannot be
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
+
+from headrace.model.lineage import Lineage
 
 #: errors of a slice that say nothing of records: the log itself has to be looked at
 ABOUT_THE_LOG = frozenset({"OffsetOutOfRange", "TopicMissing"})
@@ -40,6 +47,8 @@ NOT_READ = frozenset({"BrokerUnavailable", "LeaderUnknown", "Temporary"})
 #: is over, which is 9 s (``broker.session.timeout.ms``) or, with ZooKeeper, 18 s; and an election
 #: takes a moment.
 CUT_PATIENCE_S = 20.0
+#: of a lane that no position is known of
+NOWHERE = 0
 
 
 class Loss(StrEnum):
@@ -48,6 +57,7 @@ class Loss(StrEnum):
     RETENTION = "retention"  #: its beginning was removed, and records with it that were not read
     CUT = "cut"  #: it ends before what was read
     RECREATED = "recreated"  #: its topic was deleted, and another has its name
+    EXPIRED = "expired"  #: it is not listed any more, and was not read to its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,40 @@ def seen_short(
     if before is None or not known or asked_s - before.last_s > patience_s:
         return Short(position, now_s, asked_s)
     return Short(position, before.first_s, asked_s)
+
+
+def lost_lanes(
+    listed: Collection[str], told: Lineage, kept: Lineage, places: Mapping[str, int]
+) -> dict[str, Lost]:
+    """Lanes that their log does not list any more and that were not committed to their ends.
+
+    Not only parents are looked for: a lane whose children went as well is lost all the same, and
+    they are lost with it, though nobody ever saw them. That a lane is not listed says nothing of
+    whether it was read.
+
+    Args:
+        listed: lanes that the log has.
+        told: their parents, as the log says.
+        kept: parents of the stream's lanes, as the store has them.
+        places: where the stream's lanes are committed.
+    """
+    new = [parents for name, parents in told.items() if name not in places]
+    ends: dict[str, list[int]] = {}
+    for lane, until in chain(*new, *kept.values()):
+        if until is not None:
+            ends.setdefault(lane, []).append(until)
+    decided = {lane for lane, until in chain(*kept.values()) if until is None}
+    found = {}
+    for name in places.keys() - set(listed):
+        at = places[name]
+        until = max(ends.get(name, ()), default=None)
+        if until is None or at < until:
+            # Where nobody knows its end, nobody knows either that it was done.
+            found[name] = Lost(Loss.EXPIRED, at, at if until is None else until, at)
+    for lane, _ in chain(*new):
+        if lane not in listed and lane not in places and lane not in decided:
+            found[lane] = Lost(Loss.EXPIRED, NOWHERE, NOWHERE, NOWHERE)
+    return found
 
 
 def lost_topic(position: int, start: int) -> Lost:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from headrace.model.lineage import Lineage
 
 
 class Clock(Protocol):
@@ -25,6 +27,10 @@ class TopicInfo:
     topic_id: str
     #: names of its lanes, in order
     lanes: tuple[str, ...]
+    #: of lanes that follow others: these, with their ends; a lane that is not listed any more is
+    #: still its children's parent, and its end is None where nobody knows it by now. None goes from
+    #: the list before those that it follows
+    parents: Lineage = field(default_factory=dict)
 
 
 class Log(Protocol):

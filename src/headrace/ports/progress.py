@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from headrace.model.lineage import Lineage
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Position, Slice, StreamId
 from headrace.model.waves import Wave
@@ -33,10 +34,26 @@ class Progress(Protocol):
 
         Remembers the topic ids. A lane that has a position keeps it. Where the stream is in
         another topic than ``known_id`` by now, nothing is done: whoever asks has yet to hear of it.
+
+        What lanes follow is remembered in the same transaction: there is no moment in which one is
+        there and looks open. A parent without a position is not waited for; and a lane is not
+        started while it has one with a position and without an end, as nobody has decided yet.
+        """
+
+    def forget_lanes(self, stream: StreamId, names: Collection[str], epoch: int) -> bool:
+        """Forget lanes that are done and that their log does not list any more.
+
+        Their children wait for them no longer, and remember that they did. False, and nothing
+        done, if the stream is under another epoch.
         """
 
     def seek(
-        self, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None = None
+        self,
+        stream: StreamId,
+        offsets: Mapping[str, int],
+        topic_id: str | None = None,
+        parents: Lineage | None = None,
+        gone: Collection[str] = (),
     ) -> None:
         """Set positions, whatever they were, under a new epoch: nothing in flight will commit.
 
@@ -47,6 +64,14 @@ class Progress(Protocol):
         Open failures of these lanes become ``RETRIED``: the lane goes on from where it was sent.
         A recorded slice whose lane is sent to its beginning, or stays there, is still to do; but
         with another topic nothing that was recorded of the stream is.
+
+        Args:
+            stream: whose lanes they are.
+            offsets: where lanes go on; one that has no position gets it.
+            topic_id: see above.
+            parents: what lanes of the stream follow from now on, all of them; None leaves that as
+                it is.
+            gone: lanes to forget, as ``forget_lanes`` does.
         """
 
     def skip_lost(
@@ -55,15 +80,17 @@ class Progress(Protocol):
         moves: Sequence[Move],
         failures: Sequence[Failure],
         topic_id: str,
+        parents: Lineage | None = None,
+        gone: Collection[str] = (),
     ) -> int | None:
         """Let lanes of a stream go on behind what Kafka no longer has: all of them or none.
 
         Together with the moves the failures are kept as ``SKIPPED``, open ones of these lanes
         become ``RETRIED``, the topic's id is remembered, and the epoch is raised, so that whatever
         still runs of the old log is refused. With another topic, what was recorded of the stream is
-        forgotten: its offsets mean other records. Returns the new epoch. None, and nothing done, if
-        a position is elsewhere, the epoch is another, or the stream was removed. Raises the
-        revision.
+        forgotten: its offsets mean other records. ``parents`` and ``gone`` are as in ``seek``.
+        Returns the new epoch. None, and nothing done, if a position is elsewhere, the epoch is
+        another, or the stream was removed. Raises the revision.
         """
 
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -214,13 +214,12 @@ class SchemaSubjects(Protocol):
     def set_for(
         self,
         subject: str | None,
-        setting: SubjectSetting,
-        value: str | None,
+        values: Mapping[SubjectSetting, str | None],
         *,
         only_if_empty: bool = False,
         rooms: Sequence[Room] = (),
     ) -> bool:
-        """Set, or take back with None, what holds for a subject; None: for all subjects.
+        """Set what holds for a subject, all at once; None: for all. A value of None takes it back.
 
         With ``only_if_empty`` False, and nothing done, if the subject (None: any) has a version
         that is not deleted. Of each room the subjects are counted for which anything is set.
@@ -228,9 +227,6 @@ class SchemaSubjects(Protocol):
         Raises:
             SchemasFull: one more would be more than a room has; nothing was done.
         """
-
-    def set_in(self, setting: SubjectSetting) -> dict[str, str]:
-        """What is set for subjects, by their names; what holds for all is not among it."""
 
     def schema(self, id_: int) -> KeptSchema | None:
         """The schema of an id; None: there is none, or none any more."""
@@ -261,5 +257,10 @@ class SchemaSubjects(Protocol):
         With topics as ``versions``: what many have is not read for one of them.
         """
 
-    def referring(self, subject: str, version: int) -> list[int]:
-        """The ids of the schemas that refer to a version, in order."""
+    def referring(
+        self, subject: str, version: int, topics: Collection[str] | None = None
+    ) -> list[SubjectVersion]:
+        """The versions that have a schema which refers to a version, by name and version.
+
+        Softly deleted ones too, where their schema has one that is not. Topics as in ``versions``.
+        """

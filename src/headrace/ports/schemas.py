@@ -94,6 +94,13 @@ class NumberedSchemas(Protocol):
             TargetMissing: there is none, or what it refers to is not there.
         """
 
+    def numbers(self, subject: str) -> list[int]:
+        """The numbers of its versions that are not deleted, the oldest first; empty: no subject.
+
+        Raises:
+            RegistryUnavailable: nobody answers.
+        """
+
 
 class RegistryClient(Schemas, SchemaIds, NumberedSchemas, Protocol):
     """A registry as its clients ask it, for those who read and those who write."""
@@ -126,6 +133,10 @@ class NoRegistry:
         raise _no_subject(subject)
 
     def version(self, subject: str, number: int | None) -> RegisteredSchema:
+        """Raises, in any case."""
+        raise _no_subject(subject)
+
+    def numbers(self, subject: str) -> list[int]:
         """Raises, in any case."""
         raise _no_subject(subject)
 

@@ -27,6 +27,10 @@ class Effect:
     ``slices`` is one slice; for order ``stream`` it is all slices of the stream in the bin, whose
     effects belong together. ``(slice.lane, from_offset, reached)`` is the effect's identity: the
     same slice run again has the same one.
+
+    A sink that keeps the newest of what has one key can tell it by the versions of records, which
+    have the slice's ``depth`` above and the record's offset below (``model/record_versions.py``),
+    or by a column in which its handler put them (``SliceContext.versions``).
     """
 
     slices: tuple[Slice, ...]

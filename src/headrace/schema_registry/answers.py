@@ -165,8 +165,9 @@ def version_text(registry: SchemaRegistry, asked: Asked) -> Any:
 def referenced_by(registry: SchemaRegistry, asked: Asked) -> Any:
     """The ids of the schemas that refer to a version."""
     found = _version(registry, asked, deleted=True)
-    ids = registry.subjects.referring(found.subject, found.version)
-    return asked.part_of([id_ for id_ in ids if _is_shown(registry, asked, id_)])
+    sight = asked.sight
+    there = registry.subjects.referring(found.subject, found.version, sight.topics())
+    return asked.part_of(sorted({one.id for one in there if sight.sees(one.subject)}))
 
 
 def delete_subject(registry: SchemaRegistry, asked: Asked) -> Any:

@@ -130,11 +130,10 @@ class JudgesApart(Judges):
             number: how many look at the same time.
             deadline_s: how long may be looked for one request, however many look one after the
                 other.
-            wait_s: how long a request waits for one that is free.
+            wait_s: how long a request waits for its turn and one that is free.
             rest_s: how long a tenant rests whose schema was ended; None: as long as it may take.
         """
         self._deadline_s = deadline_s
-        self._wait_s = wait_s
         self._turns = Turns(number, wait_s, deadline_s if rest_s is None else rest_s)
         self._busy, self._counting = 0, threading.Lock()
         remove_left_folders()
@@ -161,7 +160,7 @@ class JudgesApart(Judges):
             raise JudgesBusy(
                 f"what was looked at before took all {self._deadline_s:g} s that there are"
             )
-        with self._turns.of(tenant), self._judge() as judge:
+        with self._turns.of(tenant) as left_s, self._judge(left_s) as judge:
             since_s = time.monotonic()
             try:
                 return judge.ask(what, about, self._deadline_s, looked.seconds)
@@ -171,8 +170,8 @@ class JudgesApart(Judges):
                 self._turns.took(tenant, took_s, ended=not judge.lives)
 
     @contextmanager
-    def _judge(self) -> Iterator[_Judge]:
-        judge = self._taken()
+    def _judge(self, wait_s: float) -> Iterator[_Judge]:
+        judge = self._taken(wait_s)
         try:
             self._count(1)
             yield judge
@@ -183,9 +182,9 @@ class JudgesApart(Judges):
             else:
                 self._start_one()
 
-    def _taken(self) -> _Judge:
+    def _taken(self, wait_s: float) -> _Judge:
         """One that is free; in place of one that is gone, which no schema ended, another starts."""
-        until_s = time.monotonic() + self._wait_s
+        until_s = time.monotonic() + wait_s
         while True:
             try:
                 judge = self._free.get(timeout=max(0.0, until_s - time.monotonic()))

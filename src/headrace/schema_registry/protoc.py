@@ -31,6 +31,10 @@ from grpc_tools import _protoc_compiler
 sys.exit(_protoc_compiler.run_main([part.encode() for part in ["protoc", *sys.argv[2:]]]))
 """
 _NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]{0,300}")
+#: of what its library says for those who wrote it
+_OF_A_LOG = re.compile(r"WARNING: All log|[IWEF][0-9]{4} ")
+#: how it says where
+_PLACE = re.compile(r"([^:]+):([0-9]+):([0-9]+): (.*)")
 #: of one folder or file
 _MOST_NAME = 255
 
@@ -58,6 +62,7 @@ def compiled(
             given = [f"--descriptor_set_in={known}"]
         _run(
             packages,
+            folder / "in",
             [
                 *given,
                 f"-I{folder / 'in'}",
@@ -70,7 +75,7 @@ def compiled(
         return list(FileDescriptorSet.FromString(out.read_bytes()).file)
 
 
-def _run(packages: Path, words: Sequence[str]) -> None:
+def _run(packages: Path, folder: Path, words: Sequence[str]) -> None:
     command = [sys.executable, "-I", "-S", "-c", _RUN, str(packages), *words]
     try:
         done = subprocess.run(  # noqa: S603 - our own words and checked names
@@ -79,8 +84,23 @@ def _run(packages: Path, words: Sequence[str]) -> None:
     except subprocess.TimeoutExpired as exc:
         raise BadSchema(f"protoc takes longer than {_DEADLINE_S:g} s for it") from exc
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").replace(SELF, "the schema").strip()
+        said = _told(done.stderr.decode(errors="replace"), folder)
         raise BadSchema(f"protoc refuses it: {said[:800] or f'exit {done.returncode}'}")
+
+
+def _told(said: str, folder: Path) -> str:
+    """What the compiler says of texts: by their lines, and of no folder of this machine."""
+    lines = [line for line in said.splitlines() if not _OF_A_LOG.match(line)]
+    return "; ".join(_told_of_line(line.removeprefix(f"{folder}/")) for line in lines if line)
+
+
+def _told_of_line(line: str) -> str:
+    place = _PLACE.fullmatch(line)
+    if place is None:
+        return line.replace(SELF, "the schema")
+    name, at, column, words = place.groups()
+    file = "" if name == SELF else f"{name}, "
+    return f"{file}line {at}, column {column}: {words.replace(SELF, 'the schema')}"
 
 
 def _write(folder: Path, name: str, content: str) -> None:

@@ -11,7 +11,7 @@ since a reference must not lead to what its author may not read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headrace.errors import OutcomeUnknown, SchemaReferred, SchemasFull
 from headrace.ports.schema_subjects import (
@@ -158,8 +158,7 @@ class SchemaRegistry:
     def set_for(
         self,
         subject: str | None,
-        setting: SubjectSetting,
-        value: str | None,
+        values: Mapping[SubjectSetting, str | None],
         sight: Sight,
         *,
         only_if_empty: bool = False,
@@ -171,9 +170,7 @@ class SchemaRegistry:
         """
         rooms = self._limits.of_settings(sight) if self._limits is not None else ()
         try:
-            return self.subjects.set_for(
-                subject, setting, value, only_if_empty=only_if_empty, rooms=rooms
-            )
+            return self.subjects.set_for(subject, values, only_if_empty=only_if_empty, rooms=rooms)
         except SchemasFull as error:
             raise refusals.full_of_settings(str(error)) from error
 

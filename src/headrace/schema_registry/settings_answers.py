@@ -55,11 +55,11 @@ def set_config(registry: SchemaRegistry, asked: Asked) -> Any:
     normalize = fields.get("normalize")
     if not isinstance(normalize, bool | None):
         raise Refusal(422, 422, "normalize is true or false")
-    if wanted is not None:
-        registry.set_for(subject, _LEVEL, level.value, asked.sight)
     said = None if normalize is None else str(normalize).lower()
-    if said is not None:
-        registry.set_for(subject, _NORMALIZE, said, asked.sight)
+    told = {_LEVEL: None if wanted is None else level.value, _NORMALIZE: said}
+    values = {setting: value for setting, value in told.items() if value is not None}
+    if values:
+        registry.set_for(subject, values, asked.sight)
     return {"compatibility": level.value, **_said_of_normalize(said)}
 
 
@@ -72,8 +72,7 @@ def delete_config(registry: SchemaRegistry, asked: Asked) -> Any:
         raise refusals.no_subject(subject)
     own = seen.global_compatibility if subject is None else seen.compatibility
     was = own or level_of(seen).value
-    for setting in (_LEVEL, _NORMALIZE):
-        registry.subjects.set_for(subject, setting, None)
+    registry.subjects.set_for(subject, {_LEVEL: None, _NORMALIZE: None})
     return {"compatibilityLevel": was}
 
 
@@ -104,7 +103,7 @@ def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
     was = seen.global_mode if subject is None else seen.mode
     must_be_empty = wanted == IMPORT != was and not asked.flag("force")
     sight = asked.sight
-    if not registry.set_for(subject, _MODE, wanted, sight, only_if_empty=must_be_empty):
+    if not registry.set_for(subject, {_MODE: wanted}, sight, only_if_empty=must_be_empty):
         raise refusals.not_permitted(
             "Cannot import since there are versions already; force=true imports beside them"
         )
@@ -119,7 +118,7 @@ def delete_mode(registry: SchemaRegistry, asked: Asked) -> Any:
     was = seen.global_mode or DEFAULT_MODE if subject is None else seen.mode
     if was is None:
         raise refusals.no_subject(str(subject))
-    registry.subjects.set_for(subject, _MODE, None)
+    registry.subjects.set_for(subject, {_MODE: None})
     return {"mode": was}
 
 

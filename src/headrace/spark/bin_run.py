@@ -43,11 +43,12 @@ from headrace.ports import (
     Written,
 )
 from headrace.process.crash_points import PlayedKill, reached
+from headrace.spark.calling import CallRules
 from headrace.spark.crash_markers import Markers
 from headrace.spark.culprits import may_be_a_records
 from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
-from headrace.spark.handling import CallRules, Handled, Looked, handle, look
+from headrace.spark.handling import Handled, Looked, handle, look
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.process_settings import process_settings_kept
 from headrace.spark.slice_errors import error_of, name_record

@@ -1,7 +1,9 @@
 """The rules of a wave of form ``wave``: what was read, who is claimed, what a failed call means.
 
 Such a wave succeeds or fails as one. When it fails, the handler is run again for each stream alone:
-those that work are done, and the culprit is known, so one tenant cannot stop the others.
+those that work are done, and the culprit is known, so one tenant cannot stop the others. A recorded
+wave is divided by the driver for that: what is written under another name than the wave's has to
+stand in the store before, or a kill leaves both (``cycle/unfinished.py``).
 
 Reading errors are settled before, slice by slice. That a frame was read again and is another by
 then (``reading_again.py``) is nobody's failure: the wave is lost as a whole, as with an executor.
@@ -19,6 +21,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from headrace.errors import RunsApart
 from headrace.model.receipts import Receipt, SliceError, WrittenBy, most_written
 from headrace.model.records import Move
 from headrace.model.streams import Slice, StreamId
@@ -132,6 +135,9 @@ class FrameCalls:
         streams = sorted({receipt.slice.lane.stream for receipt in usable})
         if error.temporary or self.use_case.claims or len(streams) == 1:
             return [_failed(receipt, error) if _usable(receipt) else receipt for receipt in claimed]
+        if self.use_case.intends:
+            apart = error_of(RunsApart(f"its tenants run one by one: {error.message}"))
+            return [_failed(receipt, apart) if _usable(receipt) else receipt for receipt in claimed]
         culprits = {
             stream: failure
             for stream in streams

@@ -6,6 +6,9 @@ the effects), so it can be called again on fewer of them until the record is fou
 Everything before it goes on to the sink, and the position stops exactly at it; or, where the use
 case wants dead letters, it is set aside and the rest goes on as well.
 
+A handler that is an ``async def`` is called for each record, so nothing has to be searched for
+(``async_calls.py``).
+
 A call that overruns its patience is ended. In company that only says that the stream is to be
 tried alone; alone, it hangs, and its record is searched for.
 
@@ -14,73 +17,34 @@ This module reads no records and writes no sink.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
 from headrace.errors import (
     BadRecord,
-    HandlerError,
     HandlerHung,
-    HandlerSlow,
     HeadraceError,
     WrongSchema,
-    words_of,
+    code_of,
 )
 from headrace.model.receipts import SliceError
-from headrace.model.streams import BadRecordPolicy
 from headrace.ports import NoRegistry, Schemas
-from headrace.process.crash_points import PlayedKill
+from headrace.spark.async_calls import Row
+from headrace.spark.calling import Call, CallRules
 from headrace.spark.culprits import (
     NO_RECORDS_FAULT,
-    Blamed,
     raised_by,
     shortest_failing,
-    to_blame,
 )
-from headrace.spark.declared import as_declared
-from headrace.spark.decoding import DecodedRecords, decoded, shown
+from headrace.spark.decoding import DecodedRecords, decoded
 from headrace.spark.joined import joined
-from headrace.spark.own_tables import owned
 from headrace.spark.slice_errors import error_of, name_record, refusal, undecoded_error
-from headrace.spark.timeouts import CallOverdue, bounded
 from headrace.use_cases import SliceContext, UseCase
-
-#: part of the patience that a call has which searches for the record that hangs
-_SEARCH_PART = 8.0
 
 #: records decoded, or what was raised instead
 Looked = DecodedRecords | Exception
-
-
-@dataclass(frozen=True, slots=True)
-class CallRules:
-    """How a handler is called, and what is done about records it cannot take."""
-
-    patience_s: float = math.inf
-    #: others wait in the same bin, so an overrun is no hang yet
-    shared: bool = False
-    #: codes of the errors whose record is set aside at once
-    set_aside: frozenset[str] = frozenset()
-    #: holds what the handler returns against its sink; None where the sink does that itself
-    check: Callable[[pa.Table], object] | None = None
-
-
-def call_rules(use_case: UseCase, patience_s: float, *, shared: bool) -> CallRules:
-    """The rules a use case asks for.
-
-    A record that the handler itself calls bad, or that the sink refuses, is bad at once. A handler
-    that raised or hung may have met a server that was down, so what becomes of it is the driver's
-    decision. With at-most-once a sink that refuses is not asked again, which could make a second
-    effect; what the handler calls bad was given to no sink.
-    """
-    if use_case.bad_record is not BadRecordPolicy.DEAD_LETTER:
-        return CallRules(patience_s, shared)
-    refused = frozenset[str]() if use_case.claims else frozenset({"SinkRefused"})
-    return CallRules(patience_s, shared, refused | {"BadRecord"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +76,7 @@ def handle(
     does not decode is a bad record that the handler never sees; what cannot be decoded yet stops
     there, for as long as somebody does not answer. What was ``looked`` at is not decoded again.
     """
-    call = _Call(use_case, context, rules or CallRules())
+    call = Call(use_case, context, rules or CallRules())
     if not use_case.decodes:
         return _handled(call, records)
     found = look(use_case, records, call.rules, schemas) if looked is None else looked
@@ -128,14 +92,14 @@ def handle(
 
 def look(use_case: UseCase, records: pa.Table, rules: CallRules, schemas: Schemas | None) -> Looked:
     """Decode records before they are handled."""
-    call = _Call(use_case, SliceContext(use_case.name, "", ()), rules)
+    call = Call(use_case, SliceContext(use_case.name, "", ()), rules)
     try:
         return call.decoded(records, schemas)
     except Exception as error:  # a format may be of somebody's own
         return error
 
 
-def _decodable(call: _Call, records: pa.Table, found: DecodedRecords) -> Handled:
+def _decodable(call: Call, records: pa.Table, found: DecodedRecords) -> Handled:
     """What was made of records that were decoded, or are known not to decode."""
     if not found.undecoded:
         return _handled(call, found.records)
@@ -149,7 +113,7 @@ def _decodable(call: _Call, records: pa.Table, found: DecodedRecords) -> Handled
 
 
 def _up_to_undecodable(
-    call: _Call, records: pa.Table, raised: Exception, schemas: Schemas | None
+    call: Call, records: pa.Table, raised: Exception, schemas: Schemas | None
 ) -> Handled:
     """What comes before the record at which decoding raised or hung."""
     try:
@@ -166,7 +130,7 @@ def _up_to_undecodable(
     return before if before.error is not None else replace(before, error=named, blamed=bad)
 
 
-def _up_to(call: _Call, records: pa.Table, row: int, fault: SliceError) -> Handled:
+def _up_to(call: Call, records: pa.Table, row: int, fault: SliceError) -> Handled:
     """What comes before the first record that did not decode, and stops there."""
     before = Handled(None, 0) if row == 0 else _handled(call, records.slice(0, row))
     return before if before.error is not None else replace(before, error=fault, blamed=row)
@@ -181,7 +145,85 @@ def _without(handled: Handled, found: DecodedRecords, faults: dict[int, SliceErr
     return replace(handled, rows=rows, blamed=blamed, aside=tuple(aside))
 
 
-def _handled(call: _Call, records: pa.Table) -> Handled:
+def _handled(call: Call, records: pa.Table) -> Handled:
+    return _awaited(call, records) if call.use_case.waits else _searched(call, records)
+
+
+def _awaited(call: Call, records: pa.Table) -> Handled:
+    """What calls for each record gave: which one failed is known, and none is called again."""
+    calls = call.calls(records, lambda error: _goes_aside(call, error))
+    try:
+        call.bounded(calls.run)
+    except Exception as error:
+        row = calls.overdue if isinstance(error, HandlerHung) else None
+        if row is None:
+            return _up_to_culprit(call, records, error)
+        before = Handled(None, 0) if row == 0 else _awaited(call, records.slice(0, row))
+        named = name_record(error_of(error), records, row)
+        return before if before.error is not None else replace(before, error=named, blamed=row)
+    finally:
+        calls.end()
+    return _of_answers(call, records, calls.answers, calls.failed)
+
+
+def _goes_aside(call: Call, error: Exception) -> bool:
+    return code_of(error) in call.rules.set_aside if isinstance(error, HeadraceError) else False
+
+
+def _of_answers(
+    call: Call,
+    records: pa.Table,
+    answers: Mapping[int, list[Row]],
+    failed: Mapping[int, Exception],
+) -> Handled:
+    """The rows up to the first record that failed for good, without those set aside."""
+    stop = min((row for row, why in failed.items() if not _goes_aside(call, why)), default=None)
+    rows = records.num_rows if stop is None else stop
+    good = {row: answers[row] for row in range(rows) if row in answers}
+    try:
+        output = call.checked([row for answer in good.values() for row in answer])
+    except NO_RECORDS_FAULT as error:
+        return Handled(None, 0, error_of(error))
+    except Exception as error:
+        unfit = _unfit(call, good)
+        if not unfit:
+            return Handled(None, 0, error_of(error))
+        left = {row: answer for row, answer in answers.items() if row not in unfit}
+        return _of_answers(call, records, left, {**failed, **unfit})
+    aside = tuple(
+        (row, _failure_of(records, row, why)) for row, why in sorted(failed.items()) if row < rows
+    )
+    if stop is None:
+        return Handled(output, rows, aside=aside)
+    return Handled(output, rows, _failure_of(records, stop, failed[stop]), stop, aside)
+
+
+def _unfit(call: Call, answers: Mapping[int, list[Row]]) -> dict[int, Exception]:
+    """The records whose own rows are not what they have to be, and why."""
+    found: dict[int, Exception] = {}
+    for row, answer in answers.items():
+        try:
+            call.checked(answer)
+        except NO_RECORDS_FAULT:
+            return {}
+        except Exception as error:
+            found[row] = error
+    return found
+
+
+def _failure_of(records: pa.Table, row: int, raised: Exception) -> SliceError:
+    """What is told of a call that was about one record; what is not its fault names none."""
+    failure = error_of(raised)
+    if isinstance(raised, NO_RECORDS_FAULT):
+        return failure
+    named = name_record(failure, records, row)
+    if isinstance(raised, BadRecord):
+        return replace(named, message=refusal(raised, records, row))
+    return named
+
+
+def _searched(call: Call, records: pa.Table) -> Handled:
+    """What calls for many records gave; the one to blame is found by calling again."""
     outputs: list[pa.Table] = []
     aside: list[tuple[int, SliceError]] = []
     done = 0
@@ -214,87 +256,17 @@ def called(
         raise BadRecord(*min(found.undecoded.items()))
     if found.waiting is not None:
         raise found.waiting
-    return _Call(use_case, context, CallRules())(found.records)
+    return Call(use_case, context, CallRules())(found.records)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    use_case: UseCase
-    context: SliceContext
-    rules: CallRules
-    #: records are decoded alone, to find the one at which that fails
-    decodes: bool = False
-    schemas: Schemas | None = None
-
-    def __call__(self, records: pa.Table) -> pa.Table:
-        """Call the handler once.
-
-        None is no answer: it is what a forgotten ``return`` gives, and would lose every record.
-        Another call may use the same memory, so the answer is copied.
-        """
-        if self.decodes:
-            return self.decoded(records, self.schemas).records
-        handler, context = self.use_case.handler, self.context
-        given = shown(self.use_case, records)
-        output = self.bounded(lambda: handler(given, context))
-        if not isinstance(output, pa.Table):
-            what = "None, as without a return" if output is None else type(output).__name__
-            raise WrongSchema(
-                f"use case {self.use_case.name} returned {what}; return a pyarrow.Table, "
-                "for nothing to write an empty one: pyarrow.table({})"
-            )
-        declared = self.use_case.output
-        if declared is not None:
-            output = as_declared(output, declared, self.use_case.name)
-        if self.rules.check is not None and (output.num_rows or output.num_columns):
-            self.rules.check(output)
-        return owned(output)
-
-    def decoded(self, records: pa.Table, schemas: Schemas | None) -> DecodedRecords:
-        """The records, decoded within the time of a call."""
-        known = schemas or NoRegistry()
-        found: DecodedRecords = self.bounded(lambda: decoded(self.use_case, records, known))
-        return found
-
-    def bounded(self, call: Callable[[], Any]) -> Any:
-        """What a call of the use case's own code gives; it has its time, and ends no worker."""
-        try:
-            return bounded(call, self.rules.patience_s)
-        except CallOverdue:
-            raise self._overdue() from None
-        except (Exception, PlayedKill):
-            raise
-        except BaseException as error:  # SystemExit, KeyboardInterrupt, a panic of Rust
-            # Nobody types Ctrl-C into a worker, which is in a process group of its own.
-            raise HandlerError(words_of(error)) from error
-
-    def to_blame(self, records: pa.Table, raised: Exception) -> Blamed:
-        """The record to blame; what calls nothing bad may come through the next time.
-
-        With at-most-once there is no next time, so that is not searched for.
-        """
-        hurried = replace(self.rules, patience_s=self.rules.patience_s / _SEARCH_PART)
-        search = None if self.use_case.claims else replace(self, rules=hurried)
-        return to_blame(self, search, records, raised)
-
-    def _overdue(self) -> HeadraceError:
-        who = f"use case {self.use_case.name} took over {self.rules.patience_s:g} s for one call"
-        if self.rules.shared:
-            return HandlerSlow(f"{who}; it is tried again in a bin of its own")
-        return HandlerHung(
-            f"{who} and was ended; give what it waits for a time limit of its own, or raise "
-            "handler_timeout"
-        )
-
-
-def _until_trouble(call: _Call, records: pa.Table) -> Handled:
+def _until_trouble(call: Call, records: pa.Table) -> Handled:
     try:
         return Handled(call(records), records.num_rows)
     except Exception as error:
         return _up_to_culprit(call, records, error)
 
 
-def _up_to_culprit(call: _Call, records: pa.Table, raised: Exception) -> Handled:
+def _up_to_culprit(call: Call, records: pa.Table, raised: Exception) -> Handled:
     """What comes before the record to blame, or nothing where a search met what passes."""
     try:
         return _blaming(call, records, *call.to_blame(records, raised))
@@ -303,7 +275,7 @@ def _up_to_culprit(call: _Call, records: pa.Table, raised: Exception) -> Handled
 
 
 def _blaming(
-    call: _Call, records: pa.Table, bad: int | None, raised: Exception, *, at_last: bool = False
+    call: Call, records: pa.Table, bad: int | None, raised: Exception, *, at_last: bool = False
 ) -> Handled:
     """The same, of a record that is told or found; ``at_last``: whatever is told after it."""
     failure = error_of(raised)
@@ -326,7 +298,7 @@ def _blaming(
         return Handled(None, 0, failure)
 
 
-def _earlier(call: _Call, records: pa.Table, raised: Exception) -> Handled:
+def _earlier(call: Call, records: pa.Table, raised: Exception) -> Handled:
     """The same for records before one that the handler called bad, of which one is bad as well.
 
     A handler that looks for one fault in all records and then for the next does not name the first.

@@ -36,7 +36,7 @@ def fractions_of(portion: Portion) -> list[float]:
         return [1 / count] * count
     lanes = portion.records["partition"].to_numpy()
     numbers = (number_of(piece.lane.name) for piece in portion.planned)
-    return [np.count_nonzero(lanes == number) / whole for number in numbers]
+    return [float(np.count_nonzero(lanes == number)) / whole for number in numbers]
 
 
 def spread(whole: int, weights: Sequence[int]) -> list[int]:

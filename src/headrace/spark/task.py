@@ -54,10 +54,10 @@ from headrace.ports import (
     SliceReader,
 )
 from headrace.spark.bin_run import BinRun
+from headrace.spark.calling import call_rules
 from headrace.spark.crash_markers import Markers
 from headrace.spark.decoding import says_writers, writers
 from headrace.spark.foreign_ends import opened_for, opened_or_told, trouble_of_closing
-from headrace.spark.handling import call_rules
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
 from headrace.spark.shared_folder import Sentinel
 from headrace.spark.slice_errors import error_of

@@ -175,6 +175,10 @@ def to_json(wave: Wave) -> str:
     later = {name: terms.pop(name) for name in ("place", "bad_record") if name in terms}
     for bin_ in kept["bins"] if terms else ():
         bin_ |= {"terms": terms, **later}
+    for bin_ in kept["bins"]:
+        depths = [piece.pop("depth") for piece in bin_["slices"]]
+        if any(depths):
+            bin_["depths"] = depths
     return json.dumps(kept, separators=(",", ":"))
 
 
@@ -199,6 +203,11 @@ def _terms(of_bin: dict[str, Any]) -> Terms:
 
 
 def _bin(kept: dict[str, Any]) -> Bin:
-    slices = (Slice(**{**piece, "lane": LaneId(*piece["lane"])}) for piece in kept["slices"])
+    # What an earlier version wrote down has no depths, nor what is of none.
+    depths = kept.get("depths") or [0] * len(kept["slices"])
+    slices = (
+        Slice(**{**piece, "lane": LaneId(*piece["lane"])}, depth=depth)
+        for piece, depth in zip(kept["slices"], depths, strict=True)
+    )
     # What an earlier version wrote down has no fence.
     return Bin(tuple(slices), kept["predicted_s"], kept.get("fence", ""))

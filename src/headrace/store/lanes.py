@@ -7,15 +7,17 @@ by work done are in ``positions.py``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from sys import intern
 
 from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
 from headrace.errors import stream_removed
+from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
-from headrace.store import stops, streams
+from headrace.store import depths, parents, stops, streams
+from headrace.store.depths import Depths
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
 from headrace.store.schema import streams as stream_rows
@@ -44,11 +46,18 @@ def start(connection: Connection, first: LaneStart) -> None:
     connection.execute(
         update(stream_rows).where(of(stream_rows, stream)).values(topic_id=first.topic_id)
     )
-    _insert(connection, stream, row.epoch, _without(offsets, _names(connection, stream)))
+    known = depths.depths_of(connection, stream, row.depth)
+    early = {name for name, of in first.parents.items() if is_undecided(of, known.lanes)}
+    new = _without(offsets, known.lanes.keys() | early)
+    _insert(connection, stream, row.epoch, new, first.parents, known)
 
 
 def seek(
-    connection: Connection, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None
+    connection: Connection,
+    stream: StreamId,
+    offsets: Mapping[str, int],
+    topic_id: str | None,
+    lineage: Lineage | None = None,
 ) -> None:
     """Set positions, whatever they were, and the topic's id, or none.
 
@@ -59,27 +68,38 @@ def seek(
     if row.state == State.REMOVED:
         raise stream_removed(stream.tenant, stream.use_case)
     epoch = streams.turn_to(connection, row, stream, topic_id)
+    known = depths.deepen(connection, stream, row.depth)
     stops.release(connection, stream, set(offsets))
-    have = _names(connection, stream)
-    for name in sorted(have & set(offsets)):
+    for name in sorted(known.lanes.keys() & set(offsets)):
         connection.execute(
             update(positions)
             .where(of(positions, stream), positions.c.lane == name)
             .values(next_offset=offsets[name])
         )
-    _insert(connection, stream, epoch, _without(offsets, have))
+    new = _without(offsets, known.lanes)
+    _insert(connection, stream, epoch, new, lineage or {}, known)
+
+
+def forget(connection: Connection, stream: StreamId, names: Collection[str], epoch: int) -> bool:
+    """Forget lanes, if the stream is under this epoch."""
+    if streams.locked(connection, stream).epoch != epoch:
+        return False
+    parents.forget(connection, stream, names)
+    return True
 
 
 def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Position]:
     asked = select(positions).where(some).order_by(*positions.primary_key)
     return [
-        Position(LaneId(use_case, tenant, intern(name)), next_offset, epoch)
-        for use_case, tenant, name, next_offset, epoch in connection.execute(asked)
+        Position(
+            LaneId(use_case, tenant, intern(name)),
+            next_offset,
+            epoch,
+            parents.read(followed) if followed else (),
+            depth,
+        )
+        for use_case, tenant, name, next_offset, epoch, followed, depth in connection.execute(asked)
     ]
-
-
-def _names(connection: Connection, stream: StreamId) -> set[str]:
-    return set(connection.scalars(select(positions.c.lane).where(of(positions, stream))))
 
 
 def _without(offsets: Mapping[str, int], names: Collection[str]) -> dict[str, int]:
@@ -87,11 +107,31 @@ def _without(offsets: Mapping[str, int], names: Collection[str]) -> dict[str, in
 
 
 def _insert(
-    connection: Connection, stream: StreamId, epoch: int, offsets: Mapping[str, int]
+    connection: Connection,
+    stream: StreamId,
+    epoch: int,
+    offsets: Mapping[str, int],
+    lineage: Lineage,
+    known: Depths,
 ) -> None:
+    if not offsets:
+        return
+    there = known.lanes.keys() | offsets.keys()
+    deep = depths.of_new(connection, stream, offsets, lineage, known)
     rows = [
-        {**stream._asdict(), "lane": name, "next_offset": offset, "epoch": epoch}
+        {
+            **stream._asdict(),
+            "lane": name,
+            "next_offset": offset,
+            "epoch": epoch,
+            "parents": parents.written(_followed(lineage.get(name, ()), there)),
+            "depth": deep[name],
+        }
         for name, offset in sorted(offsets.items())
     ]
-    if rows:
-        connection.execute(insert(positions), rows)
+    connection.execute(insert(positions), rows)
+
+
+def _followed(lineage: Sequence[Parent], there: Collection[str]) -> Sequence[Parent]:
+    """What a lane follows; nobody waits for a lane that is not there."""
+    return without(lineage, {parent.lane for parent in lineage} - set(there)) if lineage else ()

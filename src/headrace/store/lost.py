@@ -19,7 +19,7 @@ from sqlalchemy import Connection, select, update
 
 from headrace.model.records import Failure, Move
 from headrace.model.streams import State, StreamId
-from headrace.store import failures, stops, streams
+from headrace.store import depths, failures, stops, streams
 from headrace.store.pairs import of
 from headrace.store.schema import positions
 
@@ -30,12 +30,20 @@ def skip(
     moves: Sequence[Move],
     notes: Sequence[Failure],
     topic_id: str,
+    *,
+    anew: bool = False,
 ) -> int | None:
-    """Move lanes behind what is lost; the new epoch, or None if they are not where they were."""
+    """Move lanes behind what is lost; the new epoch, or None if they are not where they were.
+
+    Lanes get deeper if one is sent back, or reads another topic, or with ``anew``.
+    """
     assert all(move.lane.stream == stream for move in moves), "the lanes are the stream's"
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED or not _as_thought(connection, stream, row.epoch, moves):
         return None
+    back = any(move.to_offset < move.from_offset for move in moves)
+    if anew or back or row.topic_id not in (None, topic_id):
+        depths.deepen(connection, stream, row.depth)
     epoch = streams.turn_to(connection, row, stream, topic_id)
     ours = of(positions, stream)
     for move in moves:

@@ -156,6 +156,8 @@ streams = Table(
     Column("stopped_by", Text),
     #: the driver that plans it; NULL while it is free
     Column("holder", NAME),
+    #: of lanes that follow nothing; above all that its lanes had when it was last sent back
+    Column("depth", BigInteger, nullable=False, server_default="0"),
 )
 
 positions = Table(
@@ -167,6 +169,10 @@ positions = Table(
     Column("lane", NAME, primary_key=True),
     Column("next_offset", BigInteger, nullable=False),
     Column("epoch", BigInteger, nullable=False),
+    #: lanes that it follows: see ``parents.py``; NULL for none, as most logs have it
+    Column("parents", Text),
+    #: what comes above in the versions of its records
+    Column("depth", BigInteger, nullable=False, server_default="0"),
     ForeignKeyConstraint(
         ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
     ),

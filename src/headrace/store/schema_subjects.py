@@ -12,7 +12,7 @@ What may be registered, and what is the same schema, is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -137,33 +137,29 @@ class SqlSchemaSubjects:
     def set_for(
         self,
         subject: str | None,
-        setting: SubjectSetting,
-        value: str | None,
+        values: Mapping[SubjectSetting, str | None],
         *,
         only_if_empty: bool = False,
         rooms: Sequence[Room] = (),
     ) -> bool:
-        """Set, or take back with None, what holds for a subject; None: for all subjects."""
+        """Set, or take back with None, what holds for a subject, all at once; None: for all."""
         name = _ALL if subject is None else subject
-        place = and_(schema_settings.c.subject == name, schema_settings.c.setting == setting.value)
+        settings = [setting.value for setting in values]
+        places = and_(schema_settings.c.subject == name, schema_settings.c.setting.in_(settings))
+        rows = [
+            {"subject": name, "setting": setting.value, "value": value}
+            for setting, value in values.items()
+            if value is not None
+        ]
         with self._changing() as connection:
             if only_if_empty and _has_versions(connection, subject):
                 return False
-            if value is not None:
+            if rows:
                 refuse_settings(connection, name, rooms)
-            connection.execute(delete(schema_settings).where(place))
-            if value is not None:
-                row = {"subject": name, "setting": setting.value, "value": value}
-                connection.execute(insert(schema_settings).values(row))
+            connection.execute(delete(schema_settings).where(places))
+            if rows:
+                connection.execute(insert(schema_settings), rows)
             return True
-
-    def set_in(self, setting: SubjectSetting) -> dict[str, str]:
-        """What is set for subjects, by their names."""
-        wanted = select(schema_settings.c.subject, schema_settings.c.value).where(
-            schema_settings.c.setting == setting.value, schema_settings.c.subject != _ALL
-        )
-        with self._database.read() as connection:
-            return {row.subject: row.value for row in connection.execute(wanted)}
 
     def schema(self, id_: int) -> KeptSchema | None:
         """The schema of an id."""
@@ -217,10 +213,18 @@ class SqlSchemaSubjects:
         with self._database.read() as connection:
             return _versions(connection, wanted, topics)
 
-    def referring(self, subject: str, version: int) -> list[int]:
-        """The ids of the schemas that refer to a version, in order."""
+    def referring(
+        self, subject: str, version: int, topics: Collection[str] | None = None
+    ) -> list[SubjectVersion]:
+        """The versions that have a schema which refers to a version, by name and version."""
+        ids = _REFERRING.where(
+            schema_references.c.subject == subject,
+            schema_references.c.version == version,
+            schema_versions.c.deleted.is_(False),
+        ).with_only_columns(schema_references.c.schema_id)
+        wanted = select(*_VERSION).where(schema_versions.c.schema_id.in_(ids))
         with self._database.read() as connection:
-            return _referring(connection, subject, version)
+            return _versions(connection, wanted.order_by(*_BY_NAME), topics)
 
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
@@ -331,16 +335,6 @@ def _refuse_referred(
             f"version {version} of {subject} is referred to by schemas "
             f"{', '.join(map(str, sorted(found[version])[:5]))}"
         )
-
-
-def _referring(connection: Connection, subject: str, version: int) -> list[int]:
-    """The ids of the schemas that refer to it and have a version that is not deleted."""
-    wanted = _REFERRING.where(
-        schema_references.c.subject == subject,
-        schema_references.c.version == version,
-        schema_versions.c.deleted.is_(False),
-    )
-    return sorted({row.schema_id for row in connection.execute(wanted)})
 
 
 def _drop_unused(connection: Connection, ids: Collection[int]) -> None:

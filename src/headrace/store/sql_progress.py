@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from headrace.model.lineage import Lineage
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Position, Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.store import intents, lanes, lost
+from headrace.store import parents as lineage
 from headrace.store.database import Database
 from headrace.store.revision import changing
 
@@ -31,12 +33,23 @@ class SqlProgress:
             for lane_start in sorted(starts, key=lambda start: start.stream):
                 lanes.start(connection, lane_start)
 
+    def forget_lanes(self, stream: StreamId, names: Collection[str], epoch: int) -> bool:
+        """Forget lanes that are done and that their log does not list any more."""
+        with self._database.write() as connection:
+            return lanes.forget(connection, stream, names, epoch)
+
     def seek(
-        self, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None = None
+        self,
+        stream: StreamId,
+        offsets: Mapping[str, int],
+        topic_id: str | None = None,
+        parents: Lineage | None = None,
+        gone: Collection[str] = (),
     ) -> None:
         """Set positions, and the id of the topic they are in, under a new epoch."""
         with changing(self._database) as connection:
-            lanes.seek(connection, stream, offsets, topic_id)
+            lanes.seek(connection, stream, offsets, topic_id, parents)
+            lineage.decide(connection, stream, parents, gone)
 
     def skip_lost(
         self,
@@ -44,10 +57,15 @@ class SqlProgress:
         moves: Sequence[Move],
         failures: Sequence[Failure],
         topic_id: str,
+        parents: Lineage | None = None,
+        gone: Collection[str] = (),
     ) -> int | None:
         """Go on behind what Kafka no longer has; return the new epoch, or None if refused."""
         with changing(self._database) as connection:
-            return lost.skip(connection, stream, moves, failures, topic_id)
+            epoch = lost.skip(connection, stream, moves, failures, topic_id, anew=bool(gone))
+            if epoch is not None:
+                lineage.decide(connection, stream, parents, gone)
+            return epoch
 
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
         """Write the wave down before it runs; the same wave twice is once."""

@@ -23,7 +23,7 @@ from headrace.errors import (
 )
 from headrace.model.streams import State, Stopper, Stream, StreamId
 from headrace.policies.stops import Status, changed
-from headrace.store import intents, stoppers, stops
+from headrace.store import depths, intents, stoppers, stops
 from headrace.store.pairs import matching, of
 from headrace.store.schema import deployments, positions, streams, tenants
 
@@ -77,6 +77,7 @@ def start(connection: Connection, stream: StreamId, topic: str) -> None:
     if epoch is None:
         connection.execute(insert(streams).values(fresh(stream, topic, first)))
         return
+    depths.deepen_all(connection, [stream])
     raised = update(streams).where(of(streams, stream))
     connection.execute(raised.values(fresh(stream, topic, max(epoch + 1, first))))
     connection.execute(delete(positions).where(of(positions, stream)))
@@ -105,7 +106,7 @@ def generation_of(connection: Connection, tenant: str) -> int:
 
 def turn_to(
     connection: Connection,
-    row: Row[Any, Any, Any, Any, Any],
+    row: Row[Any, Any, Any, Any, Any, Any],
     stream: StreamId,
     topic_id: str | None,
 ) -> int:
@@ -157,7 +158,7 @@ def set_state(
         stops.release(connection, stream)
 
 
-def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any]:
+def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any, Any]:
     """What is known of a stream, which stays so until the transaction ends."""
     columns = (
         streams.c.state,
@@ -165,6 +166,7 @@ def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, 
         streams.c.topic_id,
         streams.c.reason,
         streams.c.stopped_by,
+        streams.c.depth,
     )
     asked = select(*columns).where(of(streams, stream)).with_for_update()
     row = connection.execute(asked).first()

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from headrace.model.streams import StreamId
-from headrace.store import stops, streams
+from headrace.store import depths, stops, streams
 from headrace.store.pairs import matching
 from headrace.store.schema import deployments, points, positions, tenants
 from headrace.store.schema import streams as stream_rows
@@ -68,6 +68,7 @@ def _left_behind(connection: Connection, names: Sequence[str]) -> dict[StreamId,
         }
     for some in matching(stream_rows, known):
         connection.execute(update(stream_rows).where(some).values(reason=None))
+    depths.deepen_all(connection, known)
     for some in matching(positions, known):
         connection.execute(delete(positions).where(some))
     for several in _some(names):

@@ -183,6 +183,8 @@ class _Post:
                 self._in_trouble = False
             except HeadraceError as error:
                 self._trouble(mail, error)
+            except Exception:  # what cannot be told is left out; the next report may be told
+                log.exception("statistics could not be told, and are left out")
             self._writing = False
 
     def _write(self, mail: _Mail) -> None:

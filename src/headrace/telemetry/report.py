@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.board import Board, HeldStream, Lane
+from headrace.model.lineage import waits_told
 from headrace.model.receipts import Receipt
 from headrace.model.statistics import ShownState
 from headrace.model.streams import State, StreamId
@@ -173,6 +174,7 @@ def shown(held: HeldStream, meter: Meter, now_s: float, steady_s: float) -> Show
             troubled.append(lane)
     state, waits_for = held.state, held.waits or held.blind
     note = held.stream.reason or waits_for or _first(stopped or troubled) or meter.noted(now_s)
+    note = note or waits_told(held.closed)
     if state is not State.ACTIVE:
         return Shown(state.value, note)
     if waits_for:

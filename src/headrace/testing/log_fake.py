@@ -2,8 +2,9 @@
 
 The cycle and its tests need a log that answers at once and fails on demand. So the fake keeps the
 rules a reader depends on (half-open ranges, gaps, the last stable offset, a new id for a topic that
-is made again) and lets a test take away a leader, a topic, the oldest records or the whole
-cluster. It has no network, no replication, no compaction by itself and no consumer groups.
+is made again), can do what Kafka cannot (split a lane, and merge two), and lets a test take away a
+leader, a topic, the oldest records or the whole cluster. It has no network, no replication, no
+compaction by itself and no consumer groups.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from headrace.errors import (
     TopicMissing,
 )
 from headrace.model.lane_names import in_order, named, number_of
+from headrace.model.lineage import Parent
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice, original
 from headrace.ports import (
@@ -60,6 +62,10 @@ class _Lane:
     told_end: int | None = None
     #: the cluster knows it, and says so when it is asked
     replaced: bool = False
+    #: it takes no more records: they go to lanes that follow it
+    sealed: bool = False
+    #: names of lanes that it follows
+    follows: tuple[str, ...] = ()
 
     @property
     def stable_end(self) -> int:
@@ -72,6 +78,8 @@ class MemoryLog:
     def __init__(self) -> None:
         self._lanes: dict[str, _Lane] = {}
         self._ids: dict[str, str] = {}
+        #: the highest number that a lane of a topic has or had
+        self._numbers: dict[str, int] = {}
         self._made = 0
         #: no broker answers
         self.down = False
@@ -83,8 +91,9 @@ class MemoryLog:
         assert name not in self._ids, f"topic {name} is there"
         self._made += 1
         self._ids[name] = f"topic-{self._made}"
-        for partition in range(partitions):
-            self._lanes[named(name, partition)] = _Lane()
+        self._numbers[name] = -1
+        for _ in range(partitions):
+            self._add(name)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records."""
@@ -94,13 +103,34 @@ class MemoryLog:
 
     def widen(self, topic: str) -> int:
         """Add a partition to a topic; return its number."""
-        number = len(self._lanes_of(topic))
-        self._lanes[named(topic, number)] = _Lane()
-        return number
+        return self._add(topic)
+
+    def split(self, topic: str, number: int) -> tuple[int, int]:
+        """Seal a lane; two that follow it take its records from now on."""
+        parent = named(topic, number)
+        self._seal(parent)
+        return self._add(topic, parent), self._add(topic, parent)
+
+    def merge(self, topic: str, one: int, other: int) -> int:
+        """Seal two lanes; one that follows both takes their records from now on."""
+        parents = named(topic, one), named(topic, other)
+        for parent in parents:
+            self._seal(parent)
+        return self._add(topic, *parents)
+
+    def drop_lane(self, topic: str, number: int) -> None:
+        """Let retention take a sealed lane as a whole: it is not listed any more."""
+        lane = self._lanes.pop(named(topic, number))
+        assert lane.sealed, "retention leaves a lane that takes records"
+
+    def is_sealed(self, topic: str, number: int) -> bool:
+        """Whether a lane that is there takes no more records."""
+        return self._lanes[named(topic, number)].sealed
 
     def append(self, topic: str, partition: int, rows: Sequence[Row]) -> int:
         """Write records; return the offset of the first."""
         lane = self._lanes[named(topic, partition)]
+        assert not lane.sealed, "a lane that is sealed takes nothing"
         lane.rows += rows
         return len(lane.rows) - len(rows)
 
@@ -170,7 +200,7 @@ class MemoryLog:
         """Id and lanes of each topic that exists."""
         self._answer()
         return {
-            name: TopicInfo(self._ids[name], tuple(self._lanes_of(name)))
+            name: TopicInfo(self._ids[name], tuple(self._lanes_of(name)), self._parents_of(name))
             for name in names
             if name in self._ids
         }
@@ -226,6 +256,28 @@ class MemoryLog:
             raise Temporary(f"{piece}: the readable log ends at {lane.stable_end}")
         found = enumerate(lane.rows[piece.from_offset : piece.until_offset], piece.from_offset)
         return [(offset, row) for offset, row in found if row is not None]
+
+    def _add(self, topic: str, *follows: str) -> int:
+        number = self._numbers[topic] = self._numbers[topic] + 1
+        self._lanes[named(topic, number)] = _Lane(follows=follows)
+        return number
+
+    def _seal(self, name: str) -> None:
+        lane = self._lanes[name]
+        assert not lane.sealed, "it was sealed before"
+        assert lane.open_from is None, "it takes records"
+        lane.sealed = True
+
+    def _parents_of(self, topic: str) -> dict[str, tuple[Parent, ...]]:
+        """What lanes follow; of one that is not there any more nobody knows the end."""
+        return {
+            name: tuple(
+                Parent(parent, len(self._lanes[parent].rows) if parent in self._lanes else None)
+                for parent in self._lanes[name].follows
+            )
+            for name in self._lanes_of(topic)
+            if self._lanes[name].follows
+        }
 
     def _lanes_of(self, topic: str) -> list[str]:
         lanes = (name for name in self._lanes if name.startswith(f"{topic}["))

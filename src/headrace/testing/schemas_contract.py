@@ -218,18 +218,22 @@ class SchemasContract(ABC):
         client, subject, name = self.client(), self.subject(), self.name()
         with pytest.raises(TargetMissing):
             client.version(subject, None)
+        assert client.numbers(subject) == []
         ids = list[int]()
         for number in range(2):
             fields = [{"name": f"f{n}", "type": "int", "default": 0} for n in range(number)]
             told = json.dumps({"type": "record", "name": name, "fields": fields})
             ids.append(self.put(subject, WrittenSchema(SchemaKind.AVRO, told)))
             assert client.version(subject, None).id == ids[-1]
+            assert len(client.numbers(subject)) == number + 1
         assert client.version(subject, 1).id == ids[0]
         for number in (3, 2**31, 10**30):
             with pytest.raises(TargetMissing, match=str(number)):
                 client.version(subject, number)
         with self.away(), pytest.raises(RegistryUnavailable):
             client.version(subject, 1)
+        with self.away(), pytest.raises(RegistryUnavailable):
+            client.numbers(subject)
 
     def test_who_writes_waits_while_nobody_answers(self) -> None:
         client = self.client()

@@ -103,6 +103,11 @@ class MemorySchemas:
         id_ = ids[-1 if number is None else number - 1]
         return RegisteredSchema(id_, self.schemas[id_])
 
+    def numbers(self, subject: str) -> list[int]:
+        """The places of its schemas."""
+        self._look(f"subject {subject}")
+        return [place + 1 for place, _ in enumerate(self.subjects.get(subject, []))]
+
     def _look(self, what: str) -> None:
         if self.away:
             raise RegistryUnavailable(f"{what}: the registry is away", retry_after_s=0.1)

@@ -46,11 +46,44 @@ def test_a_check_that_compares_with_nothing_says_so(headrace, file, store):
     assert "no version under acme.visits-valeu" in checked.output
     headrace("schemas", "register", SUBJECT, file(V1))
     assert "compatible with" in headrace("schemas", "check", SUBJECT, file(V1)).output
-    store.schema_subjects.set_for(SUBJECT, SubjectSetting.COMPATIBILITY, "NONE")
+    store.schema_subjects.set_for(SUBJECT, {SubjectSetting.COMPATIBILITY: "NONE"})
     (told,) = json.loads(headrace("schemas", "check", SUBJECT, file(BROKEN), "--json").stdout)[
         "messages"
     ]
     assert told == f"nothing was compared: the level of {SUBJECT} is NONE"
+
+
+def test_what_is_deleted_is_marked_where_it_is_listed(headrace, file, store):
+    ours, optional = store.schema_subjects, {"name": "at", "type": "long", "default": 0}
+    for subject in ("acme.alive-value", "acme.gone-value", "acme.part-value"):
+        headrace("schemas", "register", subject, file(V1))
+    newer = V1 | {"fields": [*V1["fields"], optional]}
+    headrace("schemas", "register", "acme.part-value", file(newer))
+    ours.delete(ours.seen("acme.gone-value"), [1])
+    ours.delete(ours.seen("acme.part-value"), [2])
+    found = json.loads(headrace("schemas", "list", "--deleted", "--json").stdout)
+    marks = {row["subject"]: (row["deleted"], row["subject_deleted"]) for row in found}
+    assert marks == {
+        "acme.alive-value": (False, False),
+        "acme.gone-value": (True, True),
+        "acme.part-value": (True, False),
+    }
+    heads, *lines = headrace("schemas", "list", "--deleted").stdout.splitlines()
+    assert heads.split()[-1] == "deleted"
+    ends = [line.split()[5:] for line in lines]
+    assert ends == [[], ["subject"], ["this", "version"]]
+    assert len(headrace("schemas", "list").stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize("words", [["show"], ["check"]])
+def test_who_mistypes_a_subject_is_told_the_nearest_names(headrace, file, words):
+    for subject in (SUBJECT, "acme.visits-key", "bolt.orders-value"):
+        headrace("schemas", "register", subject, file(V1))
+    more = [file(V1)] if words == ["check"] else []
+    told = headrace("schemas", *words, "acme.visits-valeu", *more).output
+    assert "acme.visits-value, acme.visits-key" in " ".join(told.split())
+    assert "bolt.orders-value" not in told
+    assert "nearest" not in headrace("schemas", *words, "zzz", *more).output
 
 
 def test_a_check_changes_nothing_and_ends_with_1_where_it_fails(headrace, file, store):
@@ -73,10 +106,10 @@ def test_what_is_there_already_is_answered_however_it_stands_to_a_newer_version(
     headrace, file, store
 ):
     level = SubjectSetting.COMPATIBILITY
-    store.schema_subjects.set_for(SUBJECT, level, "NONE")
+    store.schema_subjects.set_for(SUBJECT, {level: "NONE"})
     for schema in (BROKEN, V1):
         headrace("schemas", "register", SUBJECT, file(schema))
-    store.schema_subjects.set_for(SUBJECT, level, "BACKWARD")
+    store.schema_subjects.set_for(SUBJECT, {level: "BACKWARD"})
     again = headrace("schemas", "register", SUBJECT, file(BROKEN))
     assert (again.exit_code, again.stdout.strip()) == (0, f"{SUBJECT} version 1, id 1")
 

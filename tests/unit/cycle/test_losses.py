@@ -225,7 +225,7 @@ def test_whoever_seeks_at_the_same_moment_wins(begun, monkeypatch):
     world = begun(SKIP)
     whole = world.store.progress.skip_lost
 
-    def late(stream, moves, failures, topic_id):
+    def late(stream, moves, failures, topic_id, *more):
         monkeypatch.undo()
         world.store.progress.seek(ACME, {"acme.visits[0]": 7})
         return whole(stream, moves, failures, topic_id)

@@ -34,11 +34,13 @@ def written(world, monkeypatch):
     monkeypatch.setattr(InProcessEngine, "_run", run)
     found = {}
 
-    world.down, world.down_for = [], None
+    world.down, world.down_for, world.refused = [], None, None
 
     def report(frame, wave):
         if world.down or world.down_for in [piece.lane.tenant for piece in wave.slices]:
             raise SinkUnavailable(f"down {world.down and world.down.pop()}")
+        if world.refused in [piece.lane.tenant for piece in wave.slices]:
+            raise ValueError(world.refused)
         found[wave.id] = [
             (piece.lane.tenant, offset)
             for piece, records in frame.parts
@@ -63,6 +65,28 @@ def test_a_handler_that_is_down_after_a_kill_leaves_nobodys_records_twice(world,
     assert world.down == []
     assert all_of(written) == EACH_ONCE
     assert world.store.progress.pending_intents() == []
+
+
+def test_a_tenant_that_was_done_by_itself_is_there_once_whoever_is_left_out_after_a_kill(
+    world, written
+):
+    """`b` makes the handler raise, so each runs by itself; it is suspended while no driver runs.
+
+    What `a` left is under a name of its own; run again with the whole wave it would come twice.
+    """
+    world.start()
+    world.turns(5, 1.0)
+    written.clear()
+    world.refused = "b"
+    for name in "ab":
+        world.send(name, 5)
+    world.killed_after_writing()
+    world.store.registry.set_tenant_state("b", State.SUSPENDED)
+    world.refused = None
+    world.start()
+    world.turns(40, 1.0)
+    assert all_of(written) == [("a", offset) for offset in range(5, 10)]
+    assert world.positions()["a", 0] == 10
 
 
 def test_a_wave_that_nobody_tried_before_is_divided_where_its_handler_is_down(world, written):

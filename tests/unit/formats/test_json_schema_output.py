@@ -1,5 +1,7 @@
 """Objects that a JSON Schema takes: judged by the digits that are written."""
 
+import json
+import time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -7,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.errors import ConfigError
 from headrace.formats import JsonSchemaOutput
+from headrace.ports import SchemaKind, WrittenSchema
 
 DECIMAL = pa.decimal128(38, 20)
 NEAR_ONE = Decimal("1.00000000000000000001")
@@ -93,3 +97,27 @@ def test_a_number_of_a_schema_that_is_larger_than_any_is_soon_judged():
     text = '{"properties": {"a": {"minimum": 1e-999999999999}}}'
     found = JsonSchemaOutput(columns, text).encode(pa.table({"a": [1]}), None)
     assert not found.unencoded
+
+
+def test_a_small_schema_that_is_asked_a_million_times_holds_nobody():
+    defs = {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(20)}
+    heavy = {"$ref": "#/$defs/d0", "$defs": {**defs, "d20": {"type": "object"}}}
+    columns, rows = pa.schema([("a", pa.int64())]), pa.table({"a": [1, 2]})
+    began_s = time.process_time()
+    with pytest.raises(ConfigError, match="10000 parts"):
+        JsonSchemaOutput(columns, heavy)
+    newest = WrittenSchema(SchemaKind.JSON, json.dumps(heavy))
+    found = JsonSchemaOutput(columns, {}).encode(rows, newest)
+    assert ["10000 parts" in one.reason for one in found.unencoded] == [True, True]
+    assert time.process_time() - began_s < 1
+
+
+def test_a_row_that_would_take_long_by_its_schema_is_refused_alone():
+    schema = {"properties": {"a": {"items": {"allOf": [{"multipleOf": 2}] * 150}}}}
+    columns = pa.schema([("a", pa.list_(pa.int64()))])
+    rows = pa.table({"a": [[2] * 20_000, [2]]}, columns)
+    began_s = time.process_time()
+    found = JsonSchemaOutput(columns, schema).encode(rows, None)
+    assert [one.row for one in found.unencoded] == [0]
+    assert "too much for a schema" in found.unencoded[0].reason
+    assert time.process_time() - began_s < 1

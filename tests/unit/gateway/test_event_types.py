@@ -112,6 +112,12 @@ def test_a_schema_refers_to_itself_by_a_name_as_well():
     assert not compiled(named, "t.json").tells
 
 
+def test_a_pointer_within_a_part_of_its_own_name_leads_there():
+    ways = [{"properties": {"c": {"$ref": "#/$defs/x"}}, "required": [name]} for name in "yz"]
+    part = {"$id": "http://a/part", "$ref": "#/$defs/x", "$defs": {"x": {"anyOf": ways}}}
+    assert not compiled({"properties": {"c": part}, "$defs": {"x": {}}}, "t.json").tells
+
+
 def test_alternatives_that_refer_to_others_are_told():
     schema = {
         "oneOf": [{"$ref": "#/$defs/a%20b"}, {"type": "null"}],

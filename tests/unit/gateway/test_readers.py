@@ -8,7 +8,7 @@ from gateway_parts import TYPES, client_of, in_loop, parts
 
 from headrace.gateway import readers
 from headrace.gateway.event_types import EventType
-from headrace.gateway.events import Request
+from headrace.gateway.events import EventLimits, Request
 from headrace.gateway.readers import SHORT_S, expected_s
 from headrace.gateway.reading import read
 from headrace.gateway.subjects import Subject
@@ -51,6 +51,26 @@ def test_a_schema_of_a_subject_costs_by_the_value():
 def test_what_is_in_base64_may_be_all_brackets(name, form):
     body = b'[{"' + name + b'": "' + b"W10s" * 50_000 + b'"}]'
     assert expected_s(request(body, f"application/{form}+json"), TYPES["visit"]) > SHORT_S
+
+
+def test_a_large_body_is_not_even_looked_at_on_the_loop(monkeypatch):
+    threads = []
+
+    def seen(request, kind, limits):
+        threads.append(threading.current_thread())
+        return read(request, kind, limits)
+
+    monkeypatch.setattr(readers, "read", seen)
+    monkeypatch.setattr(readers, "expected_s", None)
+
+    @in_loop
+    async def play():
+        large = request(b'"' + b"a" * 400_000 + b'"')
+        batch = await readers.Readers().read("acme", large, TYPES["visit"], EventLimits())
+        assert [event.value for event in batch.items] == [large.body]
+
+    play()
+    assert threads[0] is not threading.main_thread()
 
 
 class Held:

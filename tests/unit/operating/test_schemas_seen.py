@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from headrace.model.statistics import WriterFigures
-from headrace.operating.schemas_seen import known_versions, schemas_seen
+from headrace.operating.schemas_seen import known_versions, named_after, schemas_seen
 from headrace.ports import SchemaKind
 from headrace.ports.schema_subjects import NewSchema
 from headrace.testing.memory_store import MemoryStore
@@ -20,9 +20,11 @@ def written_by(id_, column="value", ago_s=5.0):
     return WriterFigures(column, str(id_), 3, NOW_S - 100, NOW_S - ago_s)
 
 
-def named(store, *writers, topic="acme.visits"):
-    known = known_versions(store.schema_subjects, topic)
-    found = schemas_seen(known, topic, writers, NOW_S)
+def named(store, *writers, topic="acme.visits", others=()):
+    names = named_after(topic, "acme", others)
+    found = schemas_seen(known_versions(store.schema_subjects, names), names, writers, NOW_S)
+    everything = known_versions(store.schema_subjects)
+    assert found == schemas_seen(everything, names, writers, NOW_S)
     return [(schema.schema_id, schema.subject, schema.version) for schema in found]
 
 
@@ -49,3 +51,16 @@ def test_whose_else_a_schema_is_is_not_told():
 def test_what_was_told_long_ago_is_over_and_the_others_have_no_id():
     seen = [written_by(7, ago_s=3601.0), written_by("")]
     assert named(MemoryStore(), *seen) == [(None, None, None)]
+
+
+def test_a_subject_that_all_tenants_share_is_told_by_its_name():
+    store = MemoryStore()
+    registered(store, "acme.visits-value", '"long"')
+    registered(store, "visits-value", '"long"')
+    shared = registered(store, "visits-value", '"double"')
+    assert named(store, written_by(1)) == [("1", "acme.visits-value", 1)]
+    assert named(store, written_by(shared.id)) == [(str(shared.id), "visits-value", 2)]
+    for topic, others in (("acmevisits", ()), ("visits.acme", ()), ("acme.visits", {"visits"})):
+        assert named(store, written_by(shared.id), topic=topic, others=others) == [
+            (str(shared.id), None, None)
+        ]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from planning_cases import cost, snapshot, stream
 
+from headrace.model.lineage import Ahead
 from headrace.model.plans import Credit, LaneView, Plan, Snapshot
 from headrace.model.streams import LaneId, Order, Slice, StreamId
 from headrace.model.waves import Bin, Wave
@@ -74,16 +75,24 @@ def merged_unknown() -> Snapshot:
     return merged_of(lanes=(first, replace(second, end=second.position, goes_on=True)))
 
 
+def closed() -> Snapshot:
+    """The first lane of stream `a` follows one that is not done."""
+    first = replace(LANES[0], parents=(Ahead("a.visits[8]", 9, 9), Ahead("a.visits[9]", 4, 5)))
+    return asked(lanes=(first, *LANES[1:]))
+
+
 PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.UNKNOWN_STREAM: lambda: (ASKED, of(piece("nobody"))),
     FaultKind.UNKNOWN_LANE: lambda: (ASKED, of(piece(partition=7))),
     FaultKind.WRONG_EPOCH: lambda: (ASKED, of(piece(epoch=2))),
     FaultKind.WRONG_TOPIC: lambda: (ASKED, of(piece(topic="s.visits"))),
     FaultKind.IN_FLIGHT: lambda: (ASKED, of(piece(partition=2))),
+    FaultKind.CLOSED: lambda: (closed(), of(piece())),
     FaultKind.PLANNED_TWICE: lambda: (ASKED, Plan((wave(full(piece()), full(piece())),))),
     FaultKind.NOT_AT_POSITION: lambda: (ASKED, of(piece(from_offset=101))),
     FaultKind.BEYOND_END: lambda: (ASKED, of(piece(until=111))),
     FaultKind.EMPTY_SLICE: lambda: (ASKED, of(piece(until=100))),
+    FaultKind.WRONG_DEPTH: lambda: (ASKED, of(piece(depth=1))),
     FaultKind.WRONG_MORE: lambda: (ASKED, of(piece(more=False))),
     FaultKind.TOO_MANY_RECORDS: lambda: (
         asked(lanes=(LaneView("a.visits[0]", 100, 900),)),

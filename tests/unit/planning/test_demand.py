@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from planning_cases import QUICK, cost, snapshot, snapshots, stream
 
+from headrace.model.lineage import Ahead
 from headrace.model.plans import LaneView, Snapshot
 from headrace.model.streams import Order
 from headrace.planning.demand import find_demands, level, rotation
@@ -82,3 +85,14 @@ def test_a_merged_stream_takes_one_record_of_each_lane_however_large() -> None:
     merged = stream("a", 90, 90, order=Order.STREAM, cost=cost(bytes_per_record=1e9))
     (demand,) = find_demands(snapshot(merged))
     assert demand.records == 2
+
+
+def test_a_closed_lane_is_not_planned_and_keeps_merged_ones_from_nothing():
+    waits = (Ahead("a[9]", 3, 5),)
+    lanes = (LaneView("a[0]", 0, 5), LaneView("a[1]", 0, 5, parents=waits))
+    for order in (Order.LANE, Order.STREAM):
+        (demand,) = find_demands(snapshot(replace(stream("a"), lanes=lanes, order=order)))
+        assert [lane.name for lane in demand.lanes] == ["a[0]"]
+        done = (lanes[0], replace(lanes[1], parents=(Ahead("a[9]", 5, 5),)))
+        (demand,) = find_demands(snapshot(replace(stream("a"), lanes=done, order=order)))
+        assert [lane.name for lane in demand.lanes] == ["a[0]", "a[1]"]

@@ -3,10 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
+from headrace.model.lineage import Parent
 from headrace.policies.data_loss import (
     Loss,
     Lost,
     Short,
+    lost_lanes,
     lost_range,
     lost_topic,
     seen_short,
@@ -83,3 +85,33 @@ def test_an_answer_is_as_old_as_its_question_however_late_it_is_looked_at():
     second = look(first, 9, 120.0)
     assert not second.lasts(20.0)
     assert look(second, 9, 121.0).lasts(20.0)
+
+
+KEPT = {"left": (Parent("old", 9),), "right": (Parent("old", 9),)}
+
+
+def lost(listed, told, places, kept=KEPT):
+    found = lost_lanes(listed, told, kept, places)
+    return {name: (loss.from_offset, loss.until_offset) for name, loss in found.items()}
+
+
+def test_a_parent_that_is_not_listed_and_was_done_lost_nothing():
+    assert lost({"left", "right"}, KEPT, {"old": 9, "left": 0, "right": 0}) == {}
+
+
+def test_a_parent_that_is_not_listed_and_was_not_done_lost_the_rest():
+    assert lost({"left", "right"}, KEPT, {"old": 5, "left": 0, "right": 0}) == {"old": (5, 9)}
+
+
+def test_of_a_lane_that_nothing_follows_any_more_nobody_knows_the_end():
+    told = {"late": (Parent("middle", None),)}
+    assert lost({"late"}, told, {"old": 5}, kept={}) == {"old": (5, 5), "middle": (0, 0)}
+
+
+def test_what_was_decided_about_is_not_lost_again():
+    kept = {"left": (Parent("old", None),)}
+    assert lost({"left", "right"}, KEPT, {"left": 0}, kept) == {}
+
+
+def test_a_lane_that_the_stream_had_is_looked_for_by_its_place_and_not_by_being_listed():
+    assert lost({"old", "left", "right"}, KEPT, {"old": 0}, kept={}) == {}

@@ -247,7 +247,7 @@ def test_a_version_that_came_meanwhile_is_judged_with(world, monkeypatch):
     def register(*asked):
         if not late:
             late.append(1)
-            ours.set_for("acme.visits-value", SubjectSetting.MODE, "READONLY")
+            ours.set_for("acme.visits-value", {SubjectSetting.MODE: "READONLY"})
         return register.real(*asked)
 
     register.real = ours.register

@@ -372,3 +372,32 @@ def test_a_path_is_noted_with_what_comes_after_the_longest_name(world):
     assert world.store.audit.changes()[0].action == f"DELETE /subjects/{subject}/versions/1"
     world.ask("DELETE", f"/subjects/{'t' * 5_000}")
     assert len(world.store.audit.changes()[0].action) < 700
+
+
+def test_who_refers_to_a_version_is_asked_of_the_store_at_once(world, monkeypatch):
+    world.put("acme.visits-value")
+    for subject, name in (("acme.visits-A", "A"), ("acme.visits-B", "B"), ("bolt.visits-C", "C")):
+        world.put(subject, record(name), references=[refers("acme.visits-value")])
+    ours, asked = world.store.schema_subjects, []
+    for name in ("versions_of", "referring"):
+        real = getattr(ours, name)
+        monkeypatch.setattr(
+            ours, name, lambda *about, real=real, name=name: asked.append(name) or real(*about)
+        )
+    path = "/subjects/acme.visits-value/versions/1/referencedby"
+    assert world.ask("GET", path, role=Role.SENDER).json() == [2, 3]
+    assert world.ask("GET", path).json() == [2, 3, 4]
+    assert asked == ["referring", "referring"]
+
+
+def test_a_configuration_is_set_and_taken_back_as_a_whole(world, monkeypatch):
+    world.put("acme.visits-value")
+    ours, times = world.store.schema_subjects, []
+    real = ours.set_for
+    monkeypatch.setattr(ours, "set_for", lambda *a, **b: times.append(a) or real(*a, **b))
+    path, both = "/config/acme.visits-value", {"compatibility": "FULL", "normalize": True}
+    assert world.ask("PUT", path, both).json() == both
+    assert world.ask("GET", path).json() == {"compatibilityLevel": "FULL", "normalize": True}
+    assert world.ask("DELETE", path).json() == {"compatibilityLevel": "FULL"}
+    assert world.refused("GET", path) == (404, 40408)
+    assert len(times) == 2

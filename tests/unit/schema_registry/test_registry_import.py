@@ -141,7 +141,7 @@ def test_a_mode_that_changed_meanwhile_is_seen(moving, monkeypatch):
     ours, real = moving.store.schema_subjects, moving.store.schema_subjects.register
 
     def register(*asked):
-        ours.set_for(None, SubjectSetting.MODE, "READWRITE")
+        ours.set_for(None, {SubjectSetting.MODE: "READWRITE"})
         return real(*asked)
 
     monkeypatch.setattr(ours, "register", register)

@@ -45,7 +45,7 @@ def test_the_deadline_of_a_judge_that_was_just_started_is_no_other():
     judges = JudgesApart(1, deadline_s=0.5, wait_s=20.0)
     try:
         for _ in range(2):
-            with judges._judge() as judge:
+            with judges._judge(20.0) as judge:
                 since = time.monotonic()
                 with pytest.raises(BadSchema, match="longer than"):
                     judge.ask("form_of", [SLOW], 0.5)
@@ -122,9 +122,67 @@ def test_a_tenant_has_one_judge_at_a_time():
     try:
         with judges._turns.of("acme"), pytest.raises(JudgesBusy, match="acme"):
             judges.form(GOOD, "acme")
-        with judges._judge(), judges._judge(), pytest.raises(JudgesBusy):
+        with judges._judge(20.0), judges._judge(20.0), pytest.raises(JudgesBusy):
             judges.form(GOOD, "bolt")
         judges.form(GOOD, "acme")
+    finally:
+        judges.close()
+
+
+def test_a_second_schema_of_a_tenant_waits_for_its_turn():
+    judges = JudgesApart(2, wait_s=20.0)
+    found = []
+    try:
+        with judges._turns.of("acme"):
+            waiting = threading.Thread(target=lambda: found.append(judges.form(GOOD, "acme")))
+            waiting.start()
+            assert until(lambda: judges._turns.waiting == 1)
+            assert judges.form(GOOD, "bolt").canonical == '"int"'
+            assert not found
+        waiting.join(10.0)
+        assert [form.canonical for form in found] == ['"int"']
+    finally:
+        judges.close()
+
+
+def test_turns_of_a_tenant_come_in_the_order_in_which_they_were_asked_for():
+    turns, order = Turns(judges=2, wait_s=20.0, rest_s=10.0), []
+
+    def take(number):
+        with turns.of("acme"):
+            order.append(number)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(3)]
+    with turns.of("acme"):
+        for number, thread in enumerate(threads):
+            thread.start()
+            assert until(lambda wanted=number + 1: turns.waiting == wanted)
+    for thread in threads:
+        thread.join(10.0)
+    assert (order, turns.waiting) == ([0, 1, 2], 0)
+
+
+def test_where_many_wait_for_their_turn_the_next_one_is_told_at_once():
+    turns = Turns(judges=2, wait_s=20.0, rest_s=10.0, most_waiting=0)
+    since = time.monotonic()
+    with turns.of("acme"):
+        with pytest.raises(JudgesBusy, match="another schema of acme"), turns.of("acme"):
+            pass
+        with turns.of("bolt"):
+            pass
+    assert time.monotonic() - since < 5.0
+
+
+def test_who_waited_for_its_turn_waits_for_a_judge_what_is_left():
+    judges = JudgesApart(1, wait_s=1.0)
+    try:
+        with judges._judge(20.0), judges._turns.of("acme"):
+            since = time.monotonic()
+            with pytest.raises(JudgesBusy):
+                judges.form(GOOD, "acme")
+        with judges._judge(20.0), pytest.raises(JudgesBusy):
+            judges.form(GOOD, "acme")
+        assert time.monotonic() - since < 4.0
     finally:
         judges.close()
 
@@ -180,7 +238,7 @@ def test_what_was_looked_at_before_for_a_request_is_of_its_deadline():
 def test_to_wait_for_a_judge_is_no_part_of_the_time_that_one_may_look():
     judges, looked = JudgesApart(1, deadline_s=5.0, wait_s=20.0), Looked()
     try:
-        with judges._judge():
+        with judges._judge(20.0):
             waiting = threading.Thread(target=judges.form, args=(GOOD,), kwargs={"looked": looked})
             waiting.start()
             time.sleep(0.7)

@@ -80,3 +80,34 @@ def test_a_reference_is_written_nowhere_but_where_it_is_to_be_read(folder, names
 def test_a_reference_named_as_the_schema_itself_is_refused_and_not_dropped(folder):
     with pytest.raises(BadSchema, match="the schema itself is"):
         importing(SELF, (SELF, HERE))
+
+
+PART = 'syntax="proto3";\nmessage X { int32 y = 1; int32 z = 1; }'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            'syntax="proto3";\nmessage A { strin x = 1; }',
+            'line 2, column 13: "strin" is not defined.',
+        ),
+        ("message A {", "line 1, column 12: Reached end of input in message definition"),
+        (
+            'syntax="proto3"; import "a/b.proto";',
+            'a/b.proto, line 2, column 36: Field number 1 has already been used in "X"',
+        ),
+        ('syntax="proto3";\nimport "none.proto";', "none.proto: File not found.; line 2, column 1"),
+        (
+            'syntax="proto2"; message A { optional string a = 1 [default = "/:1:2: "]; X b = 2; }',
+            "line 1, column 75: Expected",
+        ),
+    ],
+)
+def test_what_protoc_refuses_is_told_by_its_line_and_without_our_folders(folder, text, told):
+    with pytest.raises(BadSchema) as caught:
+        form_of(WrittenSchema(SchemaKind.PROTOBUF, text, (("a/b.proto", PART),)))
+    found = str(caught.value)
+    assert found.startswith(f"protoc refuses it: {told}")
+    for word in (str(folder), "/tmp", SELF, "headrace", "absl", "W0000", "\n"):
+        assert word not in found

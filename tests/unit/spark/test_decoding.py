@@ -18,8 +18,9 @@ from headrace.model.receipts import Writer
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Decoded, SchemaKind, Undecoded, Waiting, WrittenSchema
 from headrace.sinks import ParquetFiles
+from headrace.spark.calling import CallRules
 from headrace.spark.decoding import decoded, says_writers, writers
-from headrace.spark.handling import CallRules, handle
+from headrace.spark.handling import handle
 from headrace.testing.format_contract import as_given
 from headrace.testing.handlers import handled
 from headrace.testing.records import records

@@ -10,7 +10,8 @@ import pytest
 from headrace.errors import BadRecord, SinkRefused, SinkUnavailable, TargetMissing
 from headrace.model.streams import LaneId, Slice
 from headrace.sinks import ParquetFiles
-from headrace.spark.handling import CallRules, handle
+from headrace.spark.calling import CallRules
+from headrace.spark.handling import handle
 from headrace.testing.records import records
 from headrace.use_cases import SliceContext, use_case
 

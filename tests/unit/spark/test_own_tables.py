@@ -6,7 +6,8 @@ import pytest
 from task_bench import ListSink
 
 from headrace.spark import own_tables
-from headrace.spark.handling import call_rules, handle
+from headrace.spark.calling import call_rules
+from headrace.spark.handling import handle
 from headrace.spark.own_tables import owned
 from headrace.testing.records import records
 from headrace.use_cases import SliceContext, use_case

@@ -221,6 +221,25 @@ def test_a_store_that_does_not_answer_is_logged_once_and_told_again_when_it_does
     assert len(down.reports()) == 1
 
 
+def test_a_report_that_cannot_be_told_does_not_end_the_telling(world):
+    class Odd(Down):
+        def publish(self, report):
+            if self.down:
+                raise TypeError("Type is not JSON serializable: numpy.float64")
+            super().publish(report)
+
+    world.statistics = odd = Odd()
+    world.tenant("acme", records=3)
+    with structlog.testing.capture_logs() as lines:
+        world.start()
+        world.turns(21)
+        _written(world)
+        odd.down = False
+        world.driver.close()
+    assert "statistics could not be told, and are left out" in [line["event"] for line in lines]
+    assert len(odd.reports()) == 1
+
+
 def test_a_minute_that_a_store_did_not_take_is_written_when_it_answers(world):
     world.statistics = down = Down()
     world.tenant("acme", records=3)

@@ -63,6 +63,8 @@ class Answer:
 
     status: int
     body: Mapping[str, Any]
+    #: where it is a list
+    rows: Sequence[Any] = ()
 
     @property
     def message(self) -> str:
@@ -79,13 +81,21 @@ class Exchange:
         self._client: httpx2.Client | None = None
         self._threads = DaemonThreads(_MOST_THREADS, "registry")
 
-    def ask(self, path: str, until_s: float, body: Mapping[str, Any] | None = None) -> Answer:
+    def ask(
+        self,
+        path: str,
+        until_s: float,
+        body: Mapping[str, Any] | None = None,
+        *,
+        is_list: bool = False,
+    ) -> Answer:
         """What the first server says that decides anything.
 
         Args:
             path: below the registry's address.
             until_s: monotonic second at which it is given up.
             body: what to post; None: it is a look.
+            is_list: a list is expected, and not an object.
 
         Raises:
             RegistryAwayError: nobody answers; the message has no credentials.
@@ -99,14 +109,15 @@ class Exchange:
                 troubles.append((server.url, _NoAnswerError("no time was left to ask")))
                 break
             try:
-                return self._asked(server, path, time.monotonic() + left_s, body)
+                status, content = self._asked(server, path, time.monotonic() + left_s, body)
+                return _answer(status, content, is_list=is_list)
             except _NoAnswerError as error:
                 troubles.append((server.url, error))
         raise _trouble(troubles)
 
     def _asked(
         self, server: RegistryServer, path: str, until_s: float, body: Mapping[str, Any] | None
-    ) -> Answer:
+    ) -> tuple[int, bytes]:
         asked = self._threads.submit(self._read, server, path, until_s, body)
         try:
             status, content = asked.result(max(until_s - time.monotonic(), 0))
@@ -120,10 +131,7 @@ class Exchange:
             raise _NoAnswerError(_short(words_of(error))) from error
         if status not in (_DECIDED if body is None else _DECIDED_OF_SCHEMA):
             raise _refusal(status, content)
-        told = _object(content)
-        if told is None and status == 200:
-            raise _NoAnswerError("its answer is no JSON", f": {_begin(content)}")
-        return Answer(status, told or {})
+        return status, content
 
     def _read(
         self, server: RegistryServer, path: str, until_s: float, body: Mapping[str, Any] | None
@@ -181,6 +189,15 @@ class _NoAnswerError(Exception):
         self.told, self.answers = told, answers
 
 
+def _answer(status: int, content: bytes, *, is_list: bool) -> Answer:
+    told = _json(content)
+    if status == 200 and not isinstance(told, list if is_list else dict):
+        raise _NoAnswerError("its answer is no JSON", f": {_begin(content)}")
+    return Answer(
+        status, told if isinstance(told, dict) else {}, told if isinstance(told, list) else ()
+    )
+
+
 def _trouble(troubles: Sequence[tuple[str, _NoAnswerError]]) -> RegistryUnavailable:
     told = "; ".join(f"{url}: {error}" for url, error in troubles)
     if any(error.answers for _, error in troubles):
@@ -198,19 +215,19 @@ def _context(config: RegistryConfig) -> ssl.SSLContext:
 
 
 def _refusal(status: int, content: bytes) -> _NoAnswerError:
-    body = _object(content)
-    said = _short(str(body.get("message", ""))) if body else _begin(content)
+    body = _json(content)
+    is_told = isinstance(body, dict) and bool(body)
+    said = _short(str(body.get("message", ""))) if is_told else _begin(content)
     mend = _MEND.get(status, "name where it redirects to" if 300 <= status < 400 else "")
     told = f"HTTP {status}{f', {mend}' if mend else ''}"
     return _NoAnswerError(told, f" ({said})" if said else "", answers=status not in _FOR_ALL)
 
 
-def _object(content: bytes) -> dict[str, Any] | None:
+def _json(content: bytes) -> Any:
     try:
-        told = json.loads(content)
+        return json.loads(content)
     except (ValueError, RecursionError):
         return None
-    return told if isinstance(told, dict) else None
 
 
 def _begin(content: bytes) -> str:

@@ -21,7 +21,6 @@ was fetched when the time was over is kept for the next try, as far as there is 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ from uuid import UUID
 
 from headrace.connectors.schema_registry.config import RegistryConfig, registry_config
 from headrace.connectors.schema_registry.exchange import MOST_BYTES, Exchange
-from headrace.connectors.schema_registry.kept import Kept
 from headrace.connectors.schema_registry.lookups import Lookups
 from headrace.connectors.schema_registry.missed import Missed
 from headrace.connectors.schema_registry.pauses import Pauses, RegistryAwayError
@@ -43,8 +41,10 @@ from headrace.connectors.schema_registry.texts import (
     ReferencesError,
     Referred,
     in_order,
+    size_in_memory,
 )
 from headrace.errors import RegistryUnavailable
+from headrace.formats.kept import Kept
 from headrace.ports import (
     Connections,
     NoRegistry,
@@ -57,8 +57,6 @@ from headrace.ports import (
 
 #: of all schemas that one knows by their ids
 MOST_KNOWN_BYTES = 64 * 1024**2
-#: of each, besides its texts
-_EACH_BYTES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ class RegistrySchemas:
         self._shown = str(config)
         self._exchange = Exchange(config, most_bytes)
         self._lookups = Lookups(Pauses(clock))
-        self._known: Kept[SchemaId, WrittenSchema] = Kept(MOST_KNOWN_BYTES, _bytes_of)
+        self._known: Kept[SchemaId, WrittenSchema] = Kept(MOST_KNOWN_BYTES, size_in_memory)
         # Above what one schema may refer to.
         self._documents: Kept[Referred, Document] = Kept(
             2 * MOST_CHARACTERS, lambda document: len(document.text)
@@ -122,6 +120,10 @@ class RegistrySchemas:
     def version(self, subject: str, number: int | None) -> RegisteredSchema:
         """As it is now; see ``headrace.ports.NumberedSchemas``."""
         return self._subjects.version(subject, number)
+
+    def numbers(self, subject: str) -> list[int]:
+        """Those that are there; see ``headrace.ports.NumberedSchemas``."""
+        return self._subjects.numbers(subject)
 
     def _looked_up(self, id_: SchemaId, until_s: float) -> WrittenSchema:
         """In the thread of look-ups; what was found, and what was not, is kept."""
@@ -172,9 +174,3 @@ class RegistrySchemas:
             document = Document.of(self._found(f"{place}?deleted=true", until_s))
             self._documents.put(referred, document)
         return document
-
-
-def _bytes_of(schema: WrittenSchema) -> int:
-    """What a schema takes in memory."""
-    texts = [schema.text, *(text for pair in schema.references for text in pair)]
-    return _EACH_BYTES + sum(map(sys.getsizeof, texts))

@@ -18,8 +18,14 @@ from headrace.connectors.schema_registry.exchange import Answer
 from headrace.connectors.schema_registry.lookups import LOOKUP_S, Lookups
 from headrace.connectors.schema_registry.missed import Missed
 from headrace.connectors.schema_registry.pauses import RegistryAwayError
-from headrace.connectors.schema_registry.texts import Document, NotFoundError, ReferencesError
+from headrace.connectors.schema_registry.texts import (
+    Document,
+    NotFoundError,
+    ReferencesError,
+    size_in_memory,
+)
 from headrace.errors import RegistryUnavailable, TargetMissing
+from headrace.formats.kept import Kept
 from headrace.ports import RegisteredSchema, Registering, SchemaKind, WrittenSchema
 
 #: the newest of a subject may be this old
@@ -28,6 +34,10 @@ _LATEST_S = 60.0
 _REFUSED_S = 10.0
 
 
+#: of all that is known of subjects, or was refused: rows may name topics, each of which has one
+_MOST_BYTES = 32 * 1024**2
+#: of each refusal, besides its text: whose schema it is is there anyway
+_EACH_BYTES = 1_000
 #: versions have 32 bits
 _MOST_VERSION = 2**31 - 1
 _AS_DESCRIPTOR = "?format=serialized"
@@ -42,7 +52,14 @@ class _Key(NamedTuple):
 class Ask(Protocol):
     """Asks a registry."""
 
-    def __call__(self, path: str, until_s: float, body: Mapping[str, Any] | None = None) -> Answer:
+    def __call__(
+        self,
+        path: str,
+        until_s: float,
+        body: Mapping[str, Any] | None = None,
+        *,
+        is_list: bool = False,
+    ) -> Answer:
         """What it decided; raises ``RegistryUnavailable``."""
 
 
@@ -58,17 +75,21 @@ class Subjects:
     ) -> None:
         self._ask, self._fetch_all, self._lookups, self._clock = ask, fetch_all, lookups, clock
         #: and until when it holds
-        self._known: dict[_Key, tuple[RegisteredSchema, float]] = {}
-        self._refused: dict[_Key, tuple[str, float]] = {}
+        self._known: Kept[_Key, tuple[RegisteredSchema, float]] = Kept(
+            _MOST_BYTES, lambda known: size_in_memory(known[0].schema)
+        )
+        self._refused: Kept[_Key, tuple[str, float]] = Kept(
+            _MOST_BYTES, lambda refused: _EACH_BYTES + len(refused[0])
+        )
         self._missed: Missed[_Key] = Missed(clock)
 
     def registered(self, subject: str, schema: WrittenSchema, how: Registering) -> RegisteredSchema:
         """As ``headrace.ports.SchemaIds`` has it."""
         key = _Key(subject, schema, how)
-        found, good_until_s = self._known.get(key, (None, 0.0))
+        found, good_until_s = self._known.get(key) or (None, 0.0)
         if found is not None and self._clock() < good_until_s:
             return found
-        refused, again_s = self._refused.get(key, ("", 0.0))
+        refused, again_s = self._refused.get(key) or ("", 0.0)
         if self._clock() < again_s:
             raise TargetMissing(refused)
         try:
@@ -85,7 +106,7 @@ class Subjects:
         try:
             made = self._latest(key, until_s) if is_newest else self._own(key, until_s)
         except TargetMissing as error:
-            self._refused[key] = (str(error), self._clock() + _REFUSED_S)
+            self._refused.put(key, (str(error), self._clock() + _REFUSED_S))
             raise
         except RegistryAwayError:
             raise
@@ -94,7 +115,7 @@ class Subjects:
             raise self._missed.unanswered(key, told) from error
         self._missed.forget(key)
         lasts_s = _LATEST_S if is_newest else float("inf")
-        self._known[key] = (made, self._clock() + lasts_s)
+        self._known.put(key, (made, self._clock() + lasts_s))
         return made
 
     def _own(self, key: _Key, until_s: float) -> RegisteredSchema:
@@ -123,6 +144,16 @@ class Subjects:
         if answer.body.get("schemaType") == SchemaKind.PROTOBUF:
             answer = self._described(subject, number, answer, until_s)
         return self._whole(subject, number, answer, until_s)
+
+    def numbers(self, subject: str) -> list[int]:
+        """As ``headrace.ports.NumberedSchemas`` has it."""
+        place = f"subjects/{quote(subject, safe='')}/versions"
+        answer = self._ask(place, time.monotonic() + LOOKUP_S, is_list=True)
+        if answer.status != 200:
+            return []
+        if not all(isinstance(number, int) for number in answer.rows):
+            raise RegistryUnavailable("what answers for the schema registry tells no versions")
+        return sorted(answer.rows)
 
     def _described(
         self, subject: str, number: int | None, answer: Answer, until_s: float

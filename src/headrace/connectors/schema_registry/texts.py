@@ -7,16 +7,19 @@ else's. So both are refused, and so is one name for two texts: nobody could say 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headrace.errors import RegistryUnavailable
-from headrace.ports import SchemaKind
+from headrace.ports import SchemaKind, WrittenSchema
 
 _MOST_DEEP, _MOST_TEXTS = 32, 1_000
 #: of all that one schema refers to
 MOST_CHARACTERS = 32_000_000
+#: of a schema that is kept, besides its texts
+_EACH_BYTES = 500
 
 
 class NotFoundError(Exception):
@@ -103,3 +106,9 @@ def in_order(
     walk = _Walk(fetch)
     walk.visit(document, ())
     return tuple(walk.found.items())
+
+
+def size_in_memory(schema: WrittenSchema) -> int:
+    """What a schema takes in memory."""
+    texts = [schema.text, *(text for pair in schema.references for text in pair)]
+    return _EACH_BYTES + sum(map(sys.getsizeof, texts))

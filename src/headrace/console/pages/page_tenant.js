@@ -69,7 +69,8 @@ function Lanes({ lanes }) {
       <td class="is-num num">${exact(lagOf(each))}</td><td class="lane-cell"><${LaneBar} lane=${each} most=${most} />
           </td>
       <td>${each.failure ? html`<span class="state is-critical"><${Shape} of="critical" />failure ${each.failure}
-          </span>` : html`<span class="pale">–</span>`}</td>
+          </span>` : each.waits_for?.length ? html`waits for ${each.waits_for.join(", ")}`
+            : html`<span class="pale">–</span>`}</td>
     </tr>`)}</tbody></table></div>`;
 }
 

@@ -201,3 +201,15 @@ def within(step: Step) -> tuple[Step, ...]:
         case Items(item=item):
             return (item,)
     return ()
+
+
+def steps_in(step: Step) -> int:
+    """How many steps a plan has, each as often as it is done."""
+    counts: dict[int, int] = {}
+
+    def count(one: Step) -> int:
+        if id(one) not in counts:
+            counts[id(one)] = 1 + sum(map(count, within(one)))
+        return counts[id(one)]
+
+    return count(step)

@@ -6,19 +6,20 @@ compatibility is: a new version is backward compatible if it takes every value t
 took, whatever keywords say so. Where the library cannot tell, the answer is no, with a message
 that says so.
 
-Nothing is ever fetched from elsewhere. A schema without ``$schema`` is of draft 7, as with
-Confluent's registry. What ``default`` says changes no value, so a required member that is new is
-incompatible with one too.
+Nothing is ever fetched from elsewhere. By which draft a schema is read without ``$schema`` is told
+in ``payload/json_drafts``, for all who read one. What ``default`` says changes no value, so a
+required member that is new is incompatible with one too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import jsonschema_rs
 
+from headrace.payload.json_drafts import with_drafts
 from headrace.ports.schemas import WrittenSchema
 from headrace.schema_registry.rules.texts import BadSchema, Form, json_of, json_text, without_layout
 
@@ -45,16 +46,13 @@ def json_form(text: str, references: Sequence[tuple[str, str]] = ()) -> Form:
     Raises:
         BadSchema: it is none.
     """
-    tree = json_of(text)
     with suppress(NotComparedError):
-        canonical_schema(tree, references)
+        canonical_schema(*_trees(text, references))
     return Form(*without_layout(text))
 
 
-def canonical_schema(
-    tree: Any, references: Sequence[tuple[str, str]]
-) -> jsonschema_rs.CanonicalSchema:
-    """A schema as the library compares it.
+def canonical_schema(tree: Any, others: Mapping[str, Any]) -> jsonschema_rs.CanonicalSchema:
+    """A schema as the library compares it; it and what it refers to name their drafts.
 
     Raises:
         BadSchema: it is none, or refers to what is not there.
@@ -62,14 +60,13 @@ def canonical_schema(
     """
     if not isinstance(tree, dict | bool):
         raise BadSchema("a JSON Schema is an object, or true or false")
-    options = _options(tree)
-    others = [(name, json_of(other)) for name, other in references]
+    options: dict[str, Any] = {"draft": jsonschema_rs.Draft7} if isinstance(tree, bool) else {}
     try:
-        registry = jsonschema_rs.Registry(others)
-        _validator_of(tree)(tree, registry=registry, offline=True, validate_formats=False)
-        if any(map(_has_unevaluated, (tree, *(other for _, other in others)))):
+        registry = jsonschema_rs.Registry([*others.items()])
+        jsonschema_rs.validator_for(tree, registry=registry, offline=True, validate_formats=False)
+        if any(map(_has_unevaluated, (tree, *others.values()))):
             # What leads back to itself is left where it is.
-            whole = jsonschema_rs.dereference(tree, registry=registry, offline=True, **options)
+            whole = jsonschema_rs.dereference(tree, registry=registry, offline=True)
             if _refers(whole):
                 raise NotComparedError
         return jsonschema_rs.canonicalize(
@@ -106,15 +103,18 @@ def _whole_schema(written: WrittenSchema) -> jsonschema_rs.CanonicalSchema:
     Only where that changes nothing: not where a text leads back to itself, since a place in it
     would come to mean one in the whole, and not where a reference has something beside it.
     """
-    tree = json_of(written.text)
-    others = [(name, json_of(other)) for name, other in written.references]
-    if others and all(_is_replaceable(text) for text in (tree, *(other for _, other in others))):
-        canonical_schema(tree, written.references)
-        registry = jsonschema_rs.Registry(others)
-        whole = jsonschema_rs.dereference(tree, registry=registry, offline=True, **_options(tree))
+    tree, others = _trees(written.text, written.references)
+    if others and all(map(_is_replaceable, (tree, *others.values()))):
+        canonical_schema(tree, others)
+        registry = jsonschema_rs.Registry([*others.items()])
+        whole = jsonschema_rs.dereference(tree, registry=registry, offline=True)
         if not _refers(whole):
-            return canonical_schema(whole, ())
-    return canonical_schema(tree, written.references)
+            return canonical_schema(whole, {})
+    return canonical_schema(tree, others)
+
+
+def _trees(text: str, references: Sequence[tuple[str, str]]) -> tuple[Any, dict[str, Any]]:
+    return with_drafts(json_of(text), {name: json_of(other) for name, other in references})
 
 
 def _refers(tree: Any) -> bool:
@@ -135,7 +135,7 @@ def _is_replaceable(tree: Any) -> bool:
     """Whether each reference stands alone, and none is within a value that is only compared."""
     if isinstance(tree, dict):
         if "$ref" in tree:
-            return len(tree) == 1
+            return tree.keys() <= {"$ref", "$schema"}
         if any(_refers(tree.get(word)) for word in ("const", "enum")):
             return False
         return all(map(_is_replaceable, tree.values()))
@@ -149,15 +149,3 @@ def _lost(old: jsonschema_rs.CanonicalSchema, new: jsonschema_rs.CanonicalSchema
     except Exception:
         return ""
     return f": {lost[:_MOST_WORDS]}"
-
-
-def _options(tree: Any) -> dict[str, Any]:
-    return {} if _says_draft(tree) else {"draft": jsonschema_rs.Draft7}
-
-
-def _validator_of(tree: Any) -> Any:
-    return jsonschema_rs.validator_for if _says_draft(tree) else jsonschema_rs.Draft7Validator
-
-
-def _says_draft(tree: Any) -> bool:
-    return isinstance(tree, dict) and "$schema" in tree

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from secrets import token_bytes
@@ -16,8 +16,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from headrace.errors import UnknownName
 from headrace.model.credentials import CHANGES_KEPT, Change, Key
+from headrace.model.lineage import Lineage, depths, without
 from headrace.model.records import Answer, Deployment, Move, Peer
-from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant
+from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant, original
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.kept import KeptFailures
 from headrace.testing.memory_store.kept_schemas import KeptSchemas
@@ -34,6 +35,8 @@ class Data:
     tenants: dict[str, Tenant] = field(default_factory=dict)
     streams: dict[StreamId, Stream] = field(default_factory=dict)
     positions: dict[StreamId, dict[str, Position]] = field(default_factory=dict)
+    #: of lanes that follow nothing
+    depths: dict[StreamId, int] = field(default_factory=dict)
     drivers: dict[str, Peer] = field(default_factory=dict)
     #: by driver
     answers: dict[str, list[Answer]] = field(default_factory=dict)
@@ -69,11 +72,43 @@ class Data:
         """Change some of what is known of a stream."""
         self.streams[stream] = replace(self.streams[stream], **values)
 
-    def put(self, stream: StreamId, offsets: Mapping[str, int]) -> None:
-        """Let lanes of a stream stand there, under its epoch."""
+    def put(
+        self, stream: StreamId, offsets: Mapping[str, int], lineage: Lineage | None = None
+    ) -> None:
+        """Let lanes of a stream stand there, under its epoch; they follow what they did."""
         lanes, epoch = self.positions[stream], self.streams[stream].epoch
+        known = {name: position.depth for name, position in lanes.items()}
+        deep = depths(offsets, lineage or {}, known, self.depths.get(stream, 0))
+        live = self.positions.get(stream._replace(use_case=original(stream.use_case)), {})
         for name, offset in offsets.items():
-            lanes[name] = Position(LaneId(*stream, name), offset, epoch)
+            new = Position(LaneId(*stream, name), offset, epoch, (), deep[name])
+            if name not in lanes and name in live:
+                new = replace(new, depth=live[name].depth)
+            lanes[name] = replace(lanes.get(name, new), next_offset=offset, epoch=epoch)
+
+    def deepen(self, stream: StreamId) -> None:
+        """Let all lanes of a stream be deeper than any of it ever was."""
+        base, lanes = self.depths.get(stream, 0), self.positions.get(stream, {})
+        more = max([base, *(position.depth for position in lanes.values())]) - base + 1
+        self.depths[stream] = base + more
+        for name, position in lanes.items():
+            lanes[name] = replace(position, depth=position.depth + more)
+
+    def follow(self, stream: StreamId, lineage: Lineage) -> None:
+        """Let lanes of a stream follow these; nobody waits for a lane that is not there."""
+        lanes = self.positions[stream]
+        for name, followed in lineage.items():
+            if name in lanes:
+                gone = {parent.lane for parent in followed} - lanes.keys()
+                lanes[name] = replace(lanes[name], parents=without(followed, gone))
+
+    def forget(self, stream: StreamId, names: Collection[str]) -> None:
+        """Let lanes be no more, and nobody wait for them."""
+        lanes = self.positions.get(stream, {})
+        for name in names:
+            lanes.pop(name, None)
+        for name, position in lanes.items():
+            lanes[name] = replace(position, parents=without(position.parents, names))
 
     def matches(self, position: Position, move: Move) -> bool:
         """Whether a move may be made: the compare of the compare-and-set."""

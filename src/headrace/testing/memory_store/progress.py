@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from headrace.errors import stream_removed
+from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.records import Failure, LaneStart, Move
-from headrace.model.streams import Position, Slice, State, StreamId
+from headrace.model.streams import Position, Slice, State, StreamId, original
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.memory_store import recorded
@@ -46,13 +48,30 @@ class MemoryProgress:
                 continue
             self.data.set_stream(start.stream, topic_id=start.topic_id)
             lanes = self.data.positions[start.stream]
-            self.data.put(
-                start.stream, {p: at for p, at in start.offsets.items() if p not in lanes}
-            )
+            early = {name for name, of in start.parents.items() if is_undecided(of, lanes)}
+            new = {
+                name: at for name, at in start.offsets.items() if name not in lanes.keys() | early
+            }
+            self.data.put(start.stream, new, start.parents)
+            followed = {name: start.parents[name] for name in new if name in start.parents}
+            self.data.follow(start.stream, followed)
+
+    @alone
+    def forget_lanes(self, stream: StreamId, names: Collection[str], epoch: int) -> bool:
+        """Forget lanes that are done and that their log does not list any more."""
+        if self.data.stream(stream).epoch != epoch:
+            return False
+        self.data.forget(stream, names)
+        return True
 
     @alone
     def seek(
-        self, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None = None
+        self,
+        stream: StreamId,
+        offsets: Mapping[str, int],
+        topic_id: str | None = None,
+        parents: Lineage | None = None,
+        gone: Collection[str] = (),
     ) -> None:
         """Set positions, whatever they were, and the topic's id, or none."""
         known = self.data.stream(stream)
@@ -60,8 +79,10 @@ class MemoryProgress:
             raise stream_removed(stream.tenant, stream.use_case)
         self.data.changed()
         self._turn_to(stream, topic_id, known.epoch + 1)
-        self.data.failures.release(stream, set(offsets))
-        self.data.put(stream, offsets)
+        self.data.deepen(stream)
+        self.data.failures.release(stream, {*offsets, *gone})
+        self.data.put(stream, offsets, parents)
+        self._turned(stream, parents, gone)
 
     @alone
     def skip_lost(
@@ -70,6 +91,8 @@ class MemoryProgress:
         moves: Sequence[Move],
         failures: Sequence[Failure],
         topic_id: str,
+        parents: Lineage | None = None,
+        gone: Collection[str] = (),
     ) -> int | None:
         """Let lanes of a stream go on behind what the log no longer has: all of them or none."""
         known, lanes = self.data.stream(stream), self.data.positions.get(stream, {})
@@ -78,9 +101,13 @@ class MemoryProgress:
         if known.state is State.REMOVED or not there:
             return None
         self.data.changed()
+        back = any(move.to_offset < move.from_offset for move in moves)
+        if gone or back or known.topic_id not in (None, topic_id):
+            self.data.deepen(stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
         self.data.failures.release(stream, {move.lane.name for move in moves})
+        self._turned(stream, parents, gone)
         for failure in failures:
             self.data.failures.note(failure)
         return known.epoch + 1
@@ -118,6 +145,18 @@ class MemoryProgress:
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
         """Waves written down and not finished, of one driver or of all; oldest first."""
         return [wave for wave, of in self.data.intents.values() if driver in (None, of)]
+
+    def _turned(self, stream: StreamId, parents: Lineage | None, gone: Collection[str]) -> None:
+        """Let lanes be no more, and the others follow these, if it is said what they follow."""
+        self.data.forget(stream, gone)
+        if parents is not None:
+            lanes = self.data.positions.get(stream, {})
+            self.data.follow(stream, {name: parents.get(name, ()) for name in lanes})
+            if original(stream.use_case) != stream.use_case:
+                return  # as deep as what it reads again
+            deep = depths(lanes, parents, {}, self.data.depths.get(stream, 0))
+            for name, position in lanes.items():
+                lanes[name] = replace(position, depth=deep[name])
 
     def _turn_to(self, stream: StreamId, topic_id: str | None, epoch: int) -> None:
         """Let a stream be of this topic, and all its lanes under this epoch.

@@ -230,6 +230,8 @@ class MemoryRegistry:
 
     def _empty(self, stream: StreamId) -> None:
         """Let no position of a stream be, and nothing that was recorded of it."""
+        if stream in self.data.positions:
+            self.data.deepen(stream)
         self.data.positions[stream] = {}
         self.data.failures.release(stream)
         recorded.begin_anew(self.data, stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 from headrace.errors import SchemaIdTaken, SchemaReferred
@@ -102,33 +102,24 @@ class MemorySchemaSubjects:
     def set_for(
         self,
         subject: str | None,
-        setting: SubjectSetting,
-        value: str | None,
+        values: Mapping[SubjectSetting, str | None],
         *,
         only_if_empty: bool = False,
         rooms: Sequence[Room] = (),
     ) -> bool:
-        """Set, or take back with None, what holds for a subject; None: for all subjects."""
+        """Set, or take back with None, what holds for a subject, all at once; None: for all."""
         there = self._kept.versions.values()
         if only_if_empty and any(
             not found.deleted and subject in (None, found.subject) for found in there
         ):
             return False
-        if subject is not None and value is not None:
+        if subject is not None and any(value is not None for value in values.values()):
             self._refuse_settings(subject, rooms)
-        self._kept.settings.pop((subject, setting), None)
-        if value is not None:
-            self._kept.settings[subject, setting] = value
+        for setting, value in values.items():
+            self._kept.settings.pop((subject, setting), None)
+            if value is not None:
+                self._kept.settings[subject, setting] = value
         return True
-
-    @alone
-    def set_in(self, setting: SubjectSetting) -> dict[str, str]:
-        """What is set for subjects, by their names."""
-        return {
-            subject: value
-            for (subject, what), value in self._kept.settings.items()
-            if what is setting and subject is not None
-        }
 
     def schema(self, id_: int) -> KeptSchema | None:
         """The schema of an id."""
@@ -172,9 +163,12 @@ class MemorySchemaSubjects:
         return [version for version in self.versions("", topics) if version.id == id_]
 
     @alone
-    def referring(self, subject: str, version: int) -> list[int]:
-        """The ids of the schemas that refer to a version, in order."""
-        return self._referring(subject, version, None)
+    def referring(
+        self, subject: str, version: int, topics: Collection[str] | None = None
+    ) -> list[SubjectVersion]:
+        """The versions that have a schema which refers to a version, by name and version."""
+        ids = {*self._referring(subject, version, None)}
+        return [found for found in self.versions("", topics) if found.id in ids]
 
     def _refuse_full(self, subject: str, new: NewSchema, rooms: Sequence[Room]) -> None:
         for room in rooms:

@@ -2,7 +2,8 @@
 
 Retention, a topic that is deleted and made again, and added partitions come as Kafka has them, at
 once and whoever is reading; so does an unclean election, which cuts a log. A leader that was cut
-off tells an end of a while ago, until it hears that it is none any more.
+off tells an end of a while ago, until it hears that it is none any more. In some runs lanes become
+others, as Kafka's do not: one is split, two are merged, and what became others expires as a whole.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ from headrace.testing.simulation.world import World
 
 #: a leader that is cut off hears of it after so long at the latest
 STALE_S = 15.0
+#: lanes that a topic has in all, of which so many take records, and chance that two become one
+_MOST_LANES, _MOST_TAKING, _MERGES = 10, 4, 0.4
 
 
 def send(world: World) -> None:
-    """Some records."""
-    found = _partition(world)
+    """Some records; in some logs lanes become others meanwhile."""
+    if world.odds.splits:
+        _reshape(world)
+    found = _partition(world, taking=True)
     if found is not None:
         world.topics.send(*found, world.rng.randint(1, 8))
 
 
 def gap(world: World) -> None:
     """Offsets without records."""
-    found = _partition(world)
+    found = _partition(world, taking=True)
     if found is not None:
         world.topics.gap(*found, world.rng.randint(1, 3))
 
@@ -54,7 +59,7 @@ def expire(world: World) -> None:
 
 def cut(world: World) -> None:
     """An unclean election: a log loses its youngest records, and may grow again with others."""
-    found = _partition(world)
+    found = _partition(world, taking=True)
     if found is not None and world.rng.random() < world.odds.cuts:
         end = world.topics.cut(*found)
         world.say(f"{found[0]}[{found[1]}] is cut to {end}")
@@ -102,9 +107,44 @@ def widen(world: World) -> None:
         world.counts["partitions added"] += 1
 
 
-def _partition(world: World) -> tuple[str, int] | None:
+def _reshape(world: World) -> None:
+    """A lane becomes two, two become one, or one that became others is there no more."""
+    found = _partition(world, taking=True)
+    if found is None:
+        return
+    topic, number = found
+    taking = world.topics.taking(topic)
+    if world.rng.random() < world.odds.splits and world.topics.partitions[topic] < _MOST_LANES:
+        others = [other for other in taking if other != number]
+        if others and (len(taking) >= _MOST_TAKING or world.rng.random() < _MERGES):
+            other = world.rng.choice(others)
+            made = world.topics.merge(topic, number, other)
+            world.say(f"{topic}[{number}] and [{other}] become {made}")
+            world.counts["lanes merged"] += 1
+        else:
+            made = world.topics.split(topic, number)
+            world.say(f"{topic}[{number}] becomes {made}")
+            world.counts["lanes split"] += 1
+    if world.rng.random() < world.odds.drops:
+        _drop(world, topic)
+
+
+def _drop(world: World, topic: str) -> None:
+    """Retention takes a lane as a whole; the oldest go first."""
+    sealed = set(world.topics.there(topic)) - set(world.topics.taking(topic))
+    oldest = [number for number in sorted(sealed) if world.topics.is_oldest(topic, number)]
+    if oldest:
+        number = world.rng.choice(oldest)
+        world.topics.drop(topic, number)
+        world.say(f"{topic}[{number}] is not listed any more")
+        world.counts["lanes dropped"] += 1
+        world.decisions.dropped(topic)
+
+
+def _partition(world: World, *, taking: bool = False) -> tuple[str, int] | None:
     """A partition that is there; None if no topic is."""
     if not world.topics.partitions:
         return None
     topic = world.rng.choice(sorted(world.topics.partitions))
-    return topic, world.rng.randrange(world.topics.partitions[topic])
+    numbers = world.topics.taking(topic) if taking else world.topics.there(topic)
+    return topic, world.rng.choice(numbers)

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.errors import LaneExpired
 from headrace.model.lane_names import number_of
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, StreamId
@@ -29,6 +30,7 @@ from headrace.ports import Store
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.generations import Generation, Generations
+from headrace.testing.simulation.lineage import Gate
 from headrace.testing.simulation.topics import WorldTopics, lane_of, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
 
@@ -53,6 +55,11 @@ class Decisions:
     #: what a person passed over without knowing which record it was: use case and bare place
     skipped: set[tuple[str, Place]] = field(default_factory=set)
     found: list[str] = field(default_factory=list)
+    gate: Gate = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing is given up yet."""
+        self.gate = Gate(self.generations)
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
         """A driver made a decision; the store has it."""
@@ -63,6 +70,8 @@ class Decisions:
             self._skipped(*args)
         elif name == "keep":
             self._blamed(args[0])
+        elif name == "forget_lanes":
+            self._forgotten(*args)
         else:
             self._suspended(*args)
 
@@ -71,21 +80,86 @@ class Decisions:
     ) -> None:
         """A person sent a stream's lanes elsewhere; a rerun in the topic that its stream was of."""
         self.counts["seeks"] += 1
+        self.gate.sent_back(stream)
         self.stopped.pop(stream, None)
         topic = topic_of(stream)
-        log, there = self.topics.made[topic], self.topics.partitions[topic]
+        log = self.topics.made[topic]
         if topic_id is not None:
             log = self.topics.log_of_id(topic_id)
         to = {name: (offset, log) for name, offset in offsets.items()}
+        there = {lane_of(stream, number).name for number in self.topics.there(topic)}
+        if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
+            # Whoever seeks all of it decides about what is not there as well.
+            self.gate.give_up(stream, log, self.topics.lineage.dropped)
+        self._forget_what_has_no_place(stream)
         for lane in self._lanes(stream):
             now = self.generations.now(lane)
             if now is None or lane.name in to or now.log == log:
                 continue
-            if number_of(lane.name) < there:
+            if lane.name in there:
                 self.found.append(f"{lane} is left at {now.at} of topic {now.log}, now {log}")
             else:
                 to[lane.name] = (0, log)
         self._begin_all(stream, to)
+
+    def added_again(self, stream: StreamId) -> None:
+        """A stream begins afresh."""
+        self.generations.added_again(stream)
+        self.stopped.pop(stream, None)
+        self.gate.forget(stream)
+
+    def may_run(self, piece: Slice) -> None:
+        """Note whether a slice starts before what its lane follows is done."""
+        topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
+        if now is None or self.generations.is_late(piece):
+            return
+        if not self.topics.is_there(topic, now.log):
+            return
+        lineage = self.topics.lineage
+        waits_for = self.gate.waits_for(
+            piece.lane, now.log, lineage, lambda name: self._end_for(piece.lane, name)
+        )
+        if too_old := self.gate.too_old(piece, lineage):
+            self.found.append(f"{piece} has {too_old}")
+        if waits_for:
+            self.found.append(f"{piece} runs before {waits_for}")
+
+    def _end_for(self, lane: LaneId, parent: str) -> int:
+        """Where a parent ends for a stream; a rerun has its own end, or leaves it out."""
+        end = self.topics.end_of(topic_of(lane.stream), number_of(parent))
+        untils = [
+            known.until
+            for known in self.store.registry.deployments()
+            if known.use_case == lane.use_case and known.until is not None
+        ]
+        return min(end, untils[0].get(parent, 0)) if untils else end
+
+    def dropped(self, topic: str) -> None:
+        """A lane is not listed any more; that it was done may not be known to anybody."""
+        self.lossy |= {
+            stream.id for stream in self.store.registry.streams() if stream.topic == topic
+        }
+
+    def _forgotten(self, stream: StreamId, names: Collection[str], epoch: int) -> None:
+        """Parents that are done, and that nobody needs."""
+        del epoch
+        topic = topic_of(stream)
+        for name in names:
+            lane = LaneId(*stream, name)
+            now, dropped = self.generations.now(lane), self.topics.lineage.dropped
+            if now is None or not self.topics.is_there(topic, now.log):
+                continue
+            if name not in dropped or now.at < self._end_for(lane, name):
+                self.found.append(f"{lane} is forgotten at {now.at}")
+            self.counts["parents forgotten"] += 1
+            self.gate.give_up(stream, now.log, [name])
+        self._forget_what_has_no_place(stream)
+
+    def _forget_what_has_no_place(self, stream: StreamId) -> None:
+        there = {at.lane for at in self.store.progress.load_positions([stream])}
+        for lane in self._lanes(stream):
+            if lane not in there:
+                self.generations.forgotten(lane)
 
     def lost(self, topic: str) -> None:
         """Kafka took something of a topic: whoever has not read it has lost it."""
@@ -132,11 +206,16 @@ class Decisions:
                 self.found.append(
                     f"{lane} goes on at {now.at} in topic {log} as if it were {now.log}"
                 )
+        if not self.gate.knows(first.stream, log):
+            self.gate.give_up(first.stream, log, self.topics.lineage.dropped)
+        places = {at.lane for at in self.store.progress.load_positions([first.stream])}
         for name, offset in first.offsets.items():
             lane = LaneId(*first.stream, name)
+            if lane not in places:
+                continue  # what it follows was lost, and somebody has to decide first
             if self.generations.now(lane) is not None:
                 continue
-            if self.topics.is_there(topic, log):
+            if self.topics.is_there(topic, log) and self.topics.has(topic, number_of(name)):
                 start = self.topics.log.edges(topic, number_of(name)).start
                 if offset > start:
                     self.found.append(f"{lane} begins at {offset}, its log at {start}")
@@ -148,15 +227,44 @@ class Decisions:
         moves: Sequence[Move],
         failures: Sequence[Failure],
         topic_id: str,
+        *more: Any,
     ) -> None:
+        del more
         self.counts["losses passed over"] += 1
         self._allowed(stream, DataLossPolicy.SKIP)
         log = self.topics.log_of_id(topic_id)
-        for move, note in zip(moves, failures, strict=True):
+        if not self.gate.knows(stream, log):
+            self.gate.give_up(stream, log, self.topics.lineage.dropped)
+        notes = {note.slice.lane: note for note in failures}
+        for move in moves:
             now = self.generations.now(move.lane)
             assert now is not None, "its position was compared"
-            self._check_skip(move, note, now, log)
-        self._begin_all(stream, {move.lane.name: (move.to_offset, log) for move in moves})
+            note = notes[move.lane]
+            if note.error.code == LaneExpired.__name__:
+                self._check_expired(note, now)
+            else:
+                self._check_skip(move, note, now, log)
+        expired = [
+            lane.name for lane, note in notes.items() if note.error.code == LaneExpired.__name__
+        ]
+        self.counts["lanes given up"] += len(expired)
+        self.gate.give_up(stream, log, expired)
+        self._forget_what_has_no_place(stream)
+        there = {at.lane.name for at in self.store.progress.load_positions([stream])}
+        self._begin_all(
+            stream,
+            {move.lane.name: (move.to_offset, log) for move in moves if move.lane.name in there},
+        )
+
+    def _check_expired(self, note: Failure, now: Generation) -> None:
+        """Told by exact offsets, where its end can be known, and only of lanes that are gone."""
+        piece, topic = note.slice, topic_of(note.slice.lane.stream)
+        if not self.topics.is_there(topic, now.log):
+            return
+        end = self.topics.lineage.dropped.get(piece.lane.name)
+        told = piece.until_offset in (piece.from_offset, end)
+        if end is None or piece.from_offset != now.at or not told:
+            self.found.append(f"{piece.lane} is at {now.at} of {end}, and the note is of {piece}")
 
     def _check_skip(self, move: Move, note: Failure, now: Generation, log: int) -> None:
         """Told by exact offsets, and no record of the log that is there is passed over."""
@@ -249,7 +357,7 @@ class Decisions:
 
     def _has(self, lane: LaneId) -> bool:
         """Whether its partition is there."""
-        return number_of(lane.name) < self.topics.partitions.get(topic_of(lane.stream), 0)
+        return self.topics.has(topic_of(lane.stream), number_of(lane.name))
 
     def _lanes(self, stream: StreamId) -> list[LaneId]:
         return list(self.generations.lanes(lambda lane: lane.stream == stream))

@@ -90,7 +90,7 @@ class PartDoor(Door):
             for move, made in zip(moves, moved, strict=True):
                 if made:
                     self._stage.moved(move)
-        elif name in _DECISIONS or (name == "skip_lost" and answer):
+        elif name in _DECISIONS or (name in ("skip_lost", "forget_lanes") and answer):
             self._stage.decided(name, args)
         elif name == "join":
             self._stage.replaced(args[0], self._actor)

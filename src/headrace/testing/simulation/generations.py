@@ -144,6 +144,10 @@ class Generations:
         self.elsewhere(stream)
         self._bare |= {lane for lane in self._lanes if lane.stream == stream}
 
+    def forgotten(self, lane: LaneId) -> None:
+        """It has no position any more, and never will."""
+        self._bare.add(lane)
+
     def deleted(self, lanes: Iterable[LaneId]) -> None:
         """The topic that they read is gone."""
         for lane in lanes:

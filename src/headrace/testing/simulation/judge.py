@@ -33,7 +33,14 @@ from headrace.testing.simulation.reruns import unfinished
 from headrace.testing.simulation.settling import standing_still
 from headrace.testing.simulation.sinks import Done, done_in, table_of
 from headrace.testing.simulation.stream_order import StreamOrder
-from headrace.testing.simulation.topics import bare, lane_of, named, tenant_of, topic_of
+from headrace.testing.simulation.topics import (
+    bare,
+    lane_of,
+    log_of,
+    named,
+    tenant_of,
+    topic_of,
+)
 from headrace.testing.simulation.troubles import GOOD, trouble_of
 from headrace.testing.simulation.world import World
 from headrace.use_cases import UseCase
@@ -132,6 +139,7 @@ class _Books:
 
     def _read(self, done: list[Done]) -> None:
         newest: dict[tuple[LaneId, int, str], int] = {}
+        begun: set[tuple[int, int, LaneId]] = set()
         for effect in done:
             tenant, place = effect.found
             if tenant_of(place.topic) != tenant or place not in self.world.topics.ledger.sent:
@@ -143,14 +151,32 @@ class _Books:
             counts, way = self.counts.setdefault(of, Counter()), (*of, place.topic)
             counts[place] += 1
             latest = newest[way] = max(place.offset, newest.get(way, place.offset))
-            if counts[place] == 1 and place.offset < latest and self._in_order(place):
-                self.late.append(place)
+            if counts[place] == 1 and self._in_order(place):
+                late = self._is_after_what_follows(of, place, begun)
+                if late or place.offset < latest:
+                    self.late.append(place)
         mixed = original(self.use_case.name) in self.world.deployed.mixed
         if self.use_case.order.merges_lanes and not mixed:
             order = StreamOrder(self.world.topics, self.world.generations)
             self.unordered = order.late(
                 effect for effect in done if self._in_order(effect.found.place)
             )
+
+    def _is_after_what_follows(
+        self, of: tuple[LaneId, int], place: Place, begun: set[tuple[int, int, LaneId]]
+    ) -> bool:
+        """Whether something that follows its lane had an effect before, in the same way."""
+        lane, generation = of
+        ways = self.world.generations.of(lane)
+        if generation >= len(ways):
+            return False
+        way, log = ways[generation].way, log_of(place)
+        begun.add((way, log, lane))
+        lineage, topic = self.world.topics.lineage, topic_of(lane.stream)
+        return any(
+            (way, log, lane._replace(name=name)) in begun
+            for name in lineage.descendants(topic, log, lane.name)
+        )
 
     def _in_order(self, place: Place) -> bool:
         """Whether it has to be; a task that sleeps behind its claim makes its effect late."""
@@ -297,7 +323,7 @@ def _positions(world: World) -> list[str]:
         now, topic = world.generations.now(lane), topic_of(lane.stream)
         if at.get(lane) != (None if now is None else now.at):
             found.append(f"{lane} is at {at.get(lane)}, led to {None if now is None else now.at}")
-        there = number_of(lane.name) < world.topics.partitions[topic]
+        there = world.topics.has(topic, number_of(lane.name))
         if (
             now is not None
             and there

@@ -88,6 +88,10 @@ class Odds:
     expires: float = 0.0
     #: of a moment for it: a topic gets one more partition
     widens: float = 0.0
+    #: of records that are sent: first a lane becomes two, or two become one
+    splits: float = 0.0
+    #: of records that are sent: first retention takes a lane that became others, read or not
+    drops: float = 0.0
 
 
 _MOST = {
@@ -132,7 +136,7 @@ _MOST = {
     "widens": 1.0,
 }
 #: faults that came later: a seed in which they are not plays what it played before
-_MOST_LATER = {"read_again": 1.0}
+_MOST_LATER = {"read_again": 1.0, "splits": 0.6, "drops": 0.3}
 assert {*_MOST, *_MOST_LATER} == {field.name for field in fields(Odds)}
 
 

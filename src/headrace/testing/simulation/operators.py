@@ -109,8 +109,7 @@ def add_again(world: World) -> None:
         world.store.registry.add_stream(streams[0])
     world.say(f"added again: {', '.join(str(stream) for stream in streams)}")
     for stream in streams:
-        world.generations.added_again(stream)
-        world.decisions.stopped.pop(stream, None)
+        world.decisions.added_again(stream)
 
 
 def seek_somewhere(world: World) -> None:
@@ -217,7 +216,8 @@ def _target(world: World, topic: str) -> str:
     offset = world.rng.randint(0, 20)
     if kind == "all":
         return str(offset)
-    partition = world.rng.randrange(world.topics.partitions.get(topic, 1))
+    there = world.topics.there(topic) if topic in world.topics.partitions else [0]
+    partition = world.rng.choice(there)
     return json.dumps({topic: {str(partition): offset}})
 
 

@@ -40,8 +40,8 @@ def standing_still(world: World, name: str) -> list[str]:
     found = []
     for stream in world.store.registry.streams():
         waits = stream.state is State.REMOVED or stream.id in world.decisions.stopped
-        lanes = 0 if waits or stream.id.use_case != name else world.topics.partitions[stream.topic]
-        for partition in range(lanes):
+        lanes = [] if waits or stream.id.use_case != name else world.topics.there(stream.topic)
+        for partition in lanes:
             end = world.log.edges(stream.topic, partition).stop
             stands = at.get((stream.id.tenant, partition))
             if stands != end:
@@ -55,8 +55,8 @@ def _stop_faults(world: World) -> None:
     world.say("CALM: no more faults")
     while set(world.topics.made) - set(world.topics.partitions):
         make_again(world)
-    for topic, partitions in world.topics.partitions.items():
-        for partition in range(partitions):
+    for topic in world.topics.partitions:
+        for partition in world.topics.there(topic):
             world.log.set_leader(topic, partition, True)
     if world.topics.cuts:
         # Whoever first asked while there was no leader finds a cut when topics are looked at.
@@ -147,7 +147,7 @@ def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:
     """Whether a lane that is served stands behind the end of its log, as one that was cut."""
     now = world.generations.now(lane)
     stream = next(stream for stream in world.store.registry.streams() if stream.id == lane.stream)
-    there = number_of(lane.name) < world.topics.partitions[stream.topic]
+    there = world.topics.has(stream.topic, number_of(lane.name))
     served = stream.state is State.ACTIVE and lane.stream not in world.decisions.stopped
     if now is None or not there or not served or now.log != world.topics.made[stream.topic]:
         return False

@@ -21,6 +21,7 @@ from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
 from headrace.testing.log_fake import MemoryLog, Row
+from headrace.testing.simulation.lineage import TrueLineage
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import Trouble, drawn, trouble_of
 
@@ -69,8 +70,10 @@ class WorldTopics:
     isolation: Isolation
     log: MemoryLog = field(default_factory=MemoryLog)
     ledger: Ledger = field(default_factory=Ledger)
-    #: how many each topic has that is there
+    #: how many each topic has, or had, that is there
     partitions: dict[str, int] = field(default_factory=dict)
+    #: which lanes became others, and which their logs do not list any more
+    lineage: TrueLineage = field(default_factory=TrueLineage)
     #: how often a topic of this name was made, and when the last time
     made: dict[str, int] = field(default_factory=dict)
     made_at_s: dict[str, float] = field(default_factory=dict)
@@ -102,13 +105,14 @@ class WorldTopics:
         self.partitions[topic] = self.rng.randint(1, 2)
         self.log.create_topic(topic, self.partitions[topic])
         self._logs[self.log.id_of(topic)] = number
+        self.lineage.begins(topic)
         self._begins(topic, self.label(topic))
 
     def delete(self, topic: str) -> None:
         """Delete one with all of its records."""
-        del self.partitions[topic]
+        partitions = self.partitions.pop(topic)
         self.log.delete_topic(topic)
-        for partition in range(_PARTITIONS):
+        for partition in range(partitions):
             self.cuts.pop(lane_named(topic, partition), None)
             self.stale.pop(lane_named(topic, partition), None)
 
@@ -143,6 +147,55 @@ class WorldTopics:
         self.partitions[topic] += 1
         self.changed_s = self.clock.monotonic_s()
         return True
+
+    def has(self, topic: str, number: int) -> bool:
+        """Whether a lane is there."""
+        known = number < self.partitions.get(topic, 0)
+        return known and lane_named(topic, number) not in self.lineage.dropped
+
+    def there(self, topic: str) -> list[int]:
+        """The lanes of a topic that are there."""
+        return [number for number in range(self.partitions[topic]) if self.has(topic, number)]
+
+    def taking(self, topic: str) -> list[int]:
+        """Those that records are sent to."""
+        return [number for number in self.there(topic) if not self.log.is_sealed(topic, number)]
+
+    def is_oldest(self, topic: str, number: int) -> bool:
+        """Whether nothing is there that a lane follows."""
+        follows = self.lineage.parents.get(lane_named(topic, number), ())
+        return all(parent in self.lineage.dropped for parent in follows)
+
+    def end_of(self, topic: str, number: int) -> int:
+        """Where a lane ends, or ended."""
+        dropped = self.lineage.dropped.get(lane_named(topic, number))
+        return self.log.edges(topic, number).stop if dropped is None else dropped
+
+    def split(self, topic: str, number: int) -> tuple[int, ...]:
+        """Let two lanes follow one."""
+        return self._made_of(topic, (number,), self.log.split(topic, number))
+
+    def merge(self, topic: str, one: int, other: int) -> tuple[int, ...]:
+        """Let one lane follow two."""
+        return self._made_of(topic, (one, other), (self.log.merge(topic, one, other),))
+
+    def _made_of(
+        self, topic: str, parents: tuple[int, ...], made: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        self.partitions[topic] += len(made)
+        self.changed_s = self.clock.monotonic_s()
+        for number in made:
+            follows = [lane_named(topic, parent) for parent in parents]
+            self.lineage.follow(topic, self.made[topic], lane_named(topic, number), follows)
+        return made
+
+    def drop(self, topic: str, number: int) -> None:
+        """Let a log list a lane no more."""
+        end = self.log.edges(topic, number).stop
+        self.log.drop_lane(topic, number)
+        self.lineage.drop(lane_named(topic, number), end)
+        self.stale.pop(lane_named(topic, number), None)
+        self.changed_s = self.clock.monotonic_s()
 
     def expire(self, topic: str, partition: int) -> int:
         """Let retention take some of its oldest records; return the new start."""

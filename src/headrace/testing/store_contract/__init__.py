@@ -24,6 +24,7 @@ from headrace.testing.store_contract.generations import TestGenerations
 from headrace.testing.store_contract.intents import TestIntents
 from headrace.testing.store_contract.keys import TestAudit, TestKeys
 from headrace.testing.store_contract.membership import TestMembership
+from headrace.testing.store_contract.parents import TestDepths, TestParents
 from headrace.testing.store_contract.positions import TestPositions
 from headrace.testing.store_contract.progress import TestProgress
 from headrace.testing.store_contract.schema_subjects import TestSchemaSubjects
@@ -35,11 +36,13 @@ from headrace.testing.store_contract.tenants import TestTenants
 __all__ = [
     "TestAudit",
     "TestDecisions",
+    "TestDepths",
     "TestFailures",
     "TestGenerations",
     "TestIntents",
     "TestKeys",
     "TestMembership",
+    "TestParents",
     "TestPositions",
     "TestProgress",
     "TestSchemaSubjects",

@@ -52,10 +52,10 @@ class TestProgress:
         epoch = started(store, 7) + 1  # a seek raises it
         store.progress.seek(ACME, by_lane({0: 2}), "id-2")
         store.progress.start_lanes([LaneStart(ACME, "id-1", by_lane({0: 0, 1: 4}))])
-        assert store.progress.load_positions() == [Position(lane(0), 2, epoch)]
+        assert store.progress.load_positions() == [Position(lane(0), 2, epoch, depth=1)]
         assert store.registry.streams()[0].topic_id == "id-2"
         store.progress.start_lanes([LaneStart(ACME, "id-3", by_lane({1: 4}), known_id="id-2")])
-        assert store.progress.load_positions()[1:] == [Position(lane(1), 4, epoch)]
+        assert store.progress.load_positions()[1:] == [Position(lane(1), 4, epoch, depth=1)]
         assert store.registry.streams()[0].topic_id == "id-3"
 
     def test_a_seek_sets_any_lane_under_a_new_epoch(self, store: Store) -> None:
@@ -64,8 +64,8 @@ class TestProgress:
         raised = store.registry.streams()[0].epoch
         assert raised > epoch
         assert store.progress.load_positions() == [
-            Position(lane(0), 2, raised),
-            Position(lane(3), 11, raised),
+            Position(lane(0), 2, raised, depth=1),
+            Position(lane(3), 11, raised, depth=1),
         ]
 
     @pytest.mark.parametrize("to", [2, 7])

@@ -31,6 +31,7 @@ from headrace.ports import (
 )
 
 MODE, COMPATIBILITY = SubjectSetting.MODE, SubjectSetting.COMPATIBILITY
+NORMALIZE = SubjectSetting.NORMALIZE
 
 
 def new(text: str, references: Sequence[SchemaReference] = ()) -> NewSchema:
@@ -91,10 +92,10 @@ class TestSchemaSubjects:
         put(ours, "a", new("one"))
         assert ours.register(before, new("two")) is None
         seen = ours.seen("a")
-        ours.set_for("a", COMPATIBILITY, "FULL")
+        ours.set_for("a", {COMPATIBILITY: "FULL"})
         assert ours.register(seen, new("two")) is None
         seen = ours.seen("a")
-        ours.set_for(None, MODE, "READONLY")
+        ours.set_for(None, {MODE: "READONLY"})
         assert not ours.delete(seen, [1])
         assert ours.versions() == [("a", 1, 1, False)]
         assert ours.ids_of([new("two").digest]) == set()
@@ -174,10 +175,10 @@ class TestSchemaSubjects:
         ours = store.schema_subjects
         put(ours, "a", new("one"))
         for subject in ("a", None):
-            assert not ours.set_for(subject, MODE, "IMPORT", only_if_empty=True)
-        assert ours.set_for("b", MODE, "IMPORT", only_if_empty=True)
+            assert not ours.set_for(subject, {MODE: "IMPORT"}, only_if_empty=True)
+        assert ours.set_for("b", {MODE: "IMPORT"}, only_if_empty=True)
         ours.delete(ours.seen("a"), [1])
-        assert ours.set_for(None, MODE, "IMPORT", only_if_empty=True)
+        assert ours.set_for(None, {MODE: "IMPORT"}, only_if_empty=True)
         assert (ours.seen("b").mode, ours.seen("a").global_mode) == ("IMPORT", "IMPORT")
 
     def test_a_schema_that_another_subject_has_stays(self, store: Store) -> None:
@@ -204,12 +205,18 @@ class TestSchemaSubjects:
         kept = ours.schema(2)
         assert kept is not None
         assert kept.references == (("Part", "part", 1),)
-        assert ours.referring("part", 1) == [2]
+        put(ours, "a-value", new("whole", [SchemaReference("Part", "part", 1)]))
+        ours.delete(ours.seen("a-value"), [1])
+        own, gone = ("whole", 1, 2, False), ("a-value", 1, 2, True)
+        assert ours.referring("part", 1) == [gone, own]
+        assert ours.referring("part", 1, ["a", *map(str, range(500))]) == [gone]
+        assert ours.referring("part", 1, []) == ours.referring("part", 2) == []
         for permanent in (False, True):
             with pytest.raises(SchemaReferred):
                 ours.delete(ours.seen("part"), [1], permanent=permanent)
         assert ours.seen("part").alive
         ours.delete(ours.seen("whole"), [1])
+        assert ours.referring("part", 1) == []
         assert ours.delete(ours.seen("part"), [1])
 
     def test_what_a_softly_deleted_schema_refers_to_goes_for_good_only_with_it_or_after_it(
@@ -240,22 +247,24 @@ class TestSchemaSubjects:
 
     def test_settings_hold_for_one_or_for_all_until_they_are_taken_back(self, store: Store) -> None:
         ours = store.schema_subjects
-        ours.set_for(None, COMPATIBILITY, "NONE")
-        ours.set_for("a", COMPATIBILITY, "FULL")
-        ours.set_for("a", COMPATIBILITY, "FORWARD")
-        ours.set_for("b", MODE, "READONLY")
+        ours.set_for(None, {COMPATIBILITY: "NONE"})
+        ours.set_for("a", {COMPATIBILITY: "FULL"})
+        ours.set_for("a", {COMPATIBILITY: "FORWARD"})
+        ours.set_for("b", {MODE: "READONLY"})
         seen = ours.seen("a")
         assert (seen.compatibility, seen.global_compatibility) == ("FORWARD", "NONE")
         assert (seen.mode, seen.global_mode) == (None, None)
-        assert ours.set_in(COMPATIBILITY) == {"a": "FORWARD"}
-        ours.set_for("a", COMPATIBILITY, None)
+        ours.set_for("b", {MODE: None, COMPATIBILITY: "FULL", NORMALIZE: "true"})
+        seen = ours.seen("b")
+        assert (seen.mode, seen.compatibility, seen.normalize) == (None, "FULL", "true")
+        ours.set_for("a", {COMPATIBILITY: None})
         assert ours.seen("a").compatibility is None
 
     def test_with_the_last_version_that_is_there_its_settings_go(self, store: Store) -> None:
         ours = store.schema_subjects
         for text in ("one", "two"):
             put(ours, "a", new(text))
-        ours.set_for("a", MODE, "READWRITE")
+        ours.set_for("a", {MODE: "READWRITE"})
         ours.delete(ours.seen("a"), [1, 2])
         ours.delete(ours.seen("a"), [1], permanent=True)
         assert ours.seen("a").mode == "READWRITE"
@@ -335,20 +344,20 @@ class TestSchemaSubjects:
     def test_of_so_many_subjects_anything_is_set_as_a_room_has_versions(self, store: Store) -> None:
         ours = store.schema_subjects
         rooms = [Room("tenant", "acme", 9, 2, frozenset({"acme.a", "acme.b"}))]
-        ours.set_for(None, COMPATIBILITY, "NONE")
-        ours.set_for("bolt.a-value", COMPATIBILITY, "NONE")
-        ours.set_for("acme.a-b-value", COMPATIBILITY, "NONE")
+        ours.set_for(None, {COMPATIBILITY: "NONE"})
+        ours.set_for("bolt.a-value", {COMPATIBILITY: "NONE"})
+        ours.set_for("acme.a-b-value", {COMPATIBILITY: "NONE"})
         for subject in ("acme.a-value", "acme.b-key"):
             for setting in (COMPATIBILITY, MODE):
-                assert ours.set_for(subject, setting, "FULL", rooms=rooms)
+                assert ours.set_for(subject, {setting: "FULL"}, rooms=rooms)
         with pytest.raises(SchemasFull, match="settings of 2 subjects"):
-            ours.set_for("acme.a-key", COMPATIBILITY, "FULL", rooms=rooms)
+            ours.set_for("acme.a-key", {COMPATIBILITY: "FULL"}, rooms=rooms)
         assert ours.seen("acme.a-key").compatibility is None
-        assert ours.set_for("acme.a-key", COMPATIBILITY, None, rooms=rooms)
-        assert ours.set_for("acme.a-value", COMPATIBILITY, "NONE", rooms=rooms)
+        assert ours.set_for("acme.a-key", {COMPATIBILITY: None}, rooms=rooms)
+        assert ours.set_for("acme.a-value", {COMPATIBILITY: "NONE"}, rooms=rooms)
         for setting in (COMPATIBILITY, MODE):
-            assert ours.set_for("acme.b-key", setting, None, rooms=rooms)
-        assert ours.set_for("acme.a-key", COMPATIBILITY, "FULL", rooms=rooms)
+            assert ours.set_for("acme.b-key", {setting: None}, rooms=rooms)
+        assert ours.set_for("acme.a-key", {COMPATIBILITY: "FULL"}, rooms=rooms)
 
     def test_of_two_who_take_the_last_room_at_once_one_has_it(
         self, store: Store, open_again: Callable[[], Store]

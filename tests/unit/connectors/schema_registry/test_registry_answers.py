@@ -4,6 +4,7 @@ import json
 import ssl
 import time
 import uuid
+from contextlib import suppress
 
 import pytest
 import trustme
@@ -18,7 +19,13 @@ from replaying import (
     hangs,
 )
 
-from headrace.connectors.schema_registry import RegistrySchemas, lookups, registry_config, schemas
+from headrace.connectors.schema_registry import (
+    RegistrySchemas,
+    lookups,
+    registry_config,
+    schemas,
+    subjects,
+)
 from headrace.errors import RegistryUnavailable, SchemaUnknown, TargetMissing
 from headrace.ports import RegisteredSchema, Registering, SchemaKind, WrittenSchema
 
@@ -265,6 +272,22 @@ def test_a_schema_that_is_refused_is_told_by_its_subject_and_not_sent_for_each_e
             registry.client.registered("v-value", AVRO_INT, Registering())
         registry.now_s += 1
     assert len(server.heard) == 5
+
+
+@pytest.mark.parametrize("says", [{"id": 3}, (409, {"error_code": 409, "message": "x" * 200})])
+def test_of_many_subjects_those_asked_for_last_are_known_up_to_a_size(server, monkeypatch, says):
+    monkeypatch.setattr(subjects, "_MOST_BYTES", 5_000)
+    registry = Registry(server.url)
+
+    def register(number):
+        server.says[f"/subjects/v{number}-value/versions"] = says
+        before = len(server.heard)
+        with suppress(TargetMissing):
+            registry.client.registered(f"v{number}-value", AVRO_INT, Registering())
+        return len(server.heard) - before
+
+    assert sum(map(register, range(20))) == 20
+    assert (register(19), register(0)) == (0, 1)
 
 
 def test_the_newest_there_was_serves_while_nobody_answers(server):

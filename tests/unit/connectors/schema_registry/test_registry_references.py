@@ -3,13 +3,13 @@
 import pytest
 
 from headrace.connectors.schema_registry import texts
-from headrace.connectors.schema_registry.kept import Kept
 from headrace.connectors.schema_registry.texts import (
     Document,
     ReferencesError,
     Referred,
     in_order,
 )
+from headrace.formats.kept import Kept
 from headrace.ports import SchemaKind
 
 

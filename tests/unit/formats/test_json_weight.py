@@ -1,10 +1,13 @@
 """How much a schema asks, and that nobody waits for the answer."""
 
+import json
 import time
 
 import pytest
 
-from headrace.gateway.json_weight import weight_of
+from headrace.formats.json_judge import exactly, judge_by
+from headrace.formats.json_weight import weight_of
+from headrace.ports import SchemaKind, WrittenSchema
 
 MOST = 10_000
 
@@ -32,9 +35,11 @@ def chain(length):
         ({}, 1),
         ({"type": "string"}, 1),
         ({"properties": {"a": {}, "$ref": {}, "$defs": {"items": {}}}}, 5),
-        ({"items": {"allOf": [{}, {"minimum": 1}]}}, 4),
+        ({"items": {"allOf": [{}, {"minimum": 1}]}}, 4 + 10),
+        ({"maximum": 0.5, "exclusiveMaximum": True, "const": True}, 51),
         ({"uniqueItems": True}, 51),
-        ({"enum": [1, "a"] * 500}, 1),
+        ({"enum": [True, "a"] * 500}, 1),
+        ({"enum": [1, "a"] * 500}, 51),
         ({"enum": [[1, 2], {"a": [3]}], "const": [4]}, 1 + 3 + 2 + 2 + 2 + 1),
         ({"patternProperties": {"a": True, "b": {}}}, 1 + 20 + 1),
         ({"$id": "http://a/b", "$ref": "#/$defs/a", "$defs": {"a": {}}}, 2),
@@ -78,3 +83,32 @@ def test_what_has_no_end_or_too_much_has_no_weight_and_that_is_known_soon(schema
     began_s = time.process_time()
     assert weight_of(schema, {}, MOST) is None
     assert time.process_time() - began_s < 1
+
+
+@pytest.mark.parametrize("number", ["1", "12345678901", "1.25"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        {"type": "integer"},
+        {"minimum": 0},
+        {"maximum": 0.5},
+        {"const": 2},
+        {"const": 2.5},
+        {"enum": [2, 3]},
+        {"multipleOf": 2},
+        {"not": {"exclusiveMinimum": 5.5}},
+    ],
+)
+def test_what_is_not_refused_is_soon_judged(word, number):
+    values = 2_000
+    text = f'{{"a": [{", ".join([number] * values)}]}}'.encode()
+    each = weight_of(word, {}, MOST).parts
+    # As many words as a text of so many values may be held against.
+    many = [{"anyOf": [word, {}]}] * (2_000_000 // values // (each + 2) - 4)
+    schema = json.dumps({"properties": {"a": {"items": {"allOf": many}}}})
+    judge = judge_by(WrittenSchema(SchemaKind.JSON, schema))
+    assert judge.weight.refusal(text) == ""
+    value = exactly(text)
+    began_s = time.process_time()
+    assert judge.validator.is_valid(value)
+    assert time.process_time() - began_s < 0.4

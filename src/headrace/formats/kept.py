@@ -1,7 +1,7 @@
-"""What a registry told, kept for the next time it is asked for, up to a size.
+"""What a registry told, and what was made of it, kept for the next time, up to a size.
 
-A worker lives for days, and whoever writes records says which schemas are fetched. So of all that
-was fetched what was asked for last is kept, and the rest is fetched again.
+A worker lives for days, and whoever writes records says which schemas it meets, and how large they
+are. So of all that was fetched or made what was asked for last is kept, and the rest is had again.
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ class Kept(Generic[Key, Value]):
                 return None
             self._kept.move_to_end(key)
             return found[0]
+
+    def had(self, key: Key, make: Callable[[], Value]) -> Value:
+        """What is kept; if it is not, it is made, and kept."""
+        found = self.get(key)
+        if found is None:
+            found = make()
+            self.put(key, found)
+        return found
 
     def put(self, key: Key, value: Value) -> None:
         """Keep it, in place of what was not asked for longest."""

@@ -1,11 +1,13 @@
-"""How much a JSON Schema asks of an event, where somebody else may write it.
+"""How much a JSON Schema asks of a value, where somebody else may write it.
 
 References that lead to two others each, twenty times over, are a text of one kilobyte that is asked
 a million times; and one that leads back to itself twice is asked twice as often at each level of a
 value. Nothing interrupts a validator, so a schema of others is weighed before it is used: by the
 objects in it, were each reference replaced by what it leads to, and by its patterns, which are
-asked of each character. What our own words cost (``formats/json_keywords``), and values that are
-compared as a whole, is more.
+asked of each character. What our own words cost (``formats/json_keywords``), numbers that are
+compared by all of their digits, and values that are compared as a whole, is more.
+
+What it weighs times what a value holds is how long that takes, and too much is refused as well.
 
 A schema that leads back to itself has no weight, nor has one with a reference that is no pointer
 into a document that we know, or with a name of its own (``$id``) for a part: what its references
@@ -16,9 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from headrace.errors import ConfigError
 from headrace.formats.json_keywords import KEYWORDS
 from headrace.payload.json_pointers import pointed
 
@@ -32,7 +36,16 @@ _KEPT = ("$defs", "definitions")
 _BY_NAME = ("properties", "patternProperties", "dependentSchemas", "dependencies")
 #: objects without them that take as long
 _DEAR = dict.fromkeys(KEYWORDS, 50)
+#: words that compare a number, and objects that take as long: an integer, and another number
+_COMPARED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "const")
+_INTEGER, _OTHER = 10, 50
 _PATTERN = 10
+#: of a schema of somebody who may want to keep others waiting
+_MOST_PARTS = 10_000
+#: its parts times the values of a text: less than half a second
+_MOST_WORK = 2_000_000
+#: its patterns times the bytes of a text: the slowest take five microseconds each
+_MOST_MATCHED = 200_000
 
 
 class Weight(NamedTuple):
@@ -42,6 +55,32 @@ class Weight(NamedTuple):
     parts: int
     #: of these, patterns
     patterns: int
+
+    def refusal(self, text: bytes) -> str:
+        """Why a JSON text is not held against the schema; empty: it is."""
+        values = 1 + text.count(b",") + text.count(b":")
+        if self.parts * values <= _MOST_WORK and self.patterns * len(text) <= _MOST_MATCHED:
+            return ""
+        return (
+            f"it has {values} commas and colons and {len(text)} bytes, which is too much for "
+            f"a schema of {self.parts} parts and {self.patterns} patterns"
+        )
+
+
+def weighed(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Weight:
+    """The weight of a schema that is used; what it refers to is told by name.
+
+    Raises:
+        ConfigError: it has none, or too much.
+    """
+    weight = weight_of(schema, others, _MOST_PARTS)
+    if weight is None:
+        raise ConfigError(
+            f"a JSON Schema may have {_MOST_PARTS} parts, each as often as it is referred to; none "
+            "may lead back to itself or have a $id of its own, and references are pointers "
+            "(#/$defs/lead)"
+        )
+    return weight
 
 
 class _Place(NamedTuple):
@@ -115,7 +154,17 @@ def _parts(documents: Mapping[str, Any], most: int) -> dict[_Place, _Part] | Non
 def _dear(node: Mapping[str, Any]) -> int:
     """What the words of an object cost that are no schemas."""
     words = sum(_DEAR[name] for name in node.keys() & _DEAR.keys())
+    words += sum(_compared(node[name]) for name in _COMPARED if name in node)
+    listed = node.get("enum")
+    words += _OTHER if isinstance(listed, list) and any(map(_compared, listed)) else 0
     return words + _members([node.get("enum"), [node.get("const")]])
+
+
+def _compared(said: object) -> int:
+    """What it costs to compare values with this, where it is a number."""
+    if isinstance(said, bool) or not isinstance(said, int | float | Decimal):
+        return 0
+    return _INTEGER if isinstance(said, int) else _OTHER
 
 
 def _members(lists: list[object]) -> int:

@@ -1,0 +1,67 @@
+"""Lanes that follow others, as topics are looked at: which begin, and which are forgotten.
+
+A log tells of a new lane and of its parents at once, and the store is told so at once too: whatever
+happens next, the lane is never there without what it waits for. A parent's row stays as long as it
+can matter: until its log does not list it any more, and each of its children was committed once.
+What a log lost of parents is `losses.py`'s matter, and is decided about before anything here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from headrace.board import HeldStream
+from headrace.model.lineage import Lineage, Parent, begun, closed, ends_in
+from headrace.ports import TopicInfo
+
+
+def has_begun(held: HeldStream, info: TopicInfo) -> bool:
+    """Whether a stream ever had lanes of its topic: all that it had may be lost and given up."""
+    return bool(held.lanes) or (bool(info.parents) and held.stream.topic_id is not None)
+
+
+def startable(
+    held: HeldStream, info: TopicInfo, first: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, tuple[Parent, ...]]]:
+    """New lanes that can get their first places now, with what they follow.
+
+    One whose parent has none waits until that has: a lane in the store that does not say what it
+    follows would be read at once. A rerun reads nothing of lanes that are new to it.
+    """
+    if held.deployment.until is not None:
+        return dict(first), {}
+    found, ends = dict(first), ends_in(held.lineage)
+    while True:
+        known = held.lanes.keys() | found.keys()
+        followed = {
+            name: begun(info.parents[name], info.lanes, known, ends)
+            for name in found
+            if name in info.parents
+        }
+        early = [name for name, parents in followed.items() if parents is None]
+        if not early:
+            return found, {name: parents for name, parents in followed.items() if parents}
+        for name in early:
+            del found[name]
+
+
+def is_over(
+    listed: Collection[str], kept: Lineage, places: Mapping[str, int], starts: Mapping[str, int]
+) -> list[str]:
+    """Parents that nobody needs any more.
+
+    Args:
+        listed: lanes that the log has.
+        kept: parents of the stream's lanes.
+        places: where its lanes are committed.
+        starts: where lanes of the log begin; one behind that was committed at least once.
+    """
+    waiting: dict[str, bool] = {}
+    shut = closed(kept, places)
+    for child, parents in kept.items():
+        moved = child not in listed or places[child] > starts.get(child, places[child])
+        for lane, until in parents:
+            if until is not None and lane in places and lane not in listed:
+                done = moved and places[lane] >= until and lane not in shut
+                waiting[lane] = waiting.get(lane, False) or not done
+    return [lane for lane, waits in waiting.items() if not waits]

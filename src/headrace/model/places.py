@@ -1,0 +1,78 @@
+"""Where in a lane something is: ordered, exact, as wide as its log needs, and opaque.
+
+Kafka numbers the records of a partition one after the other, Kinesis gives them numbers of 56
+digits with gaps of any size between them. Whoever subtracts one from another says something of the
+first that is nonsense of the second. So a place can be compared, kept, written and read, and
+nothing else: its log alone makes places and takes them apart, and says what others need to know of
+two of them (`Places`). A place is always the *next* one to read.
+
+At run time a place is a Python ``int``: exact, of any width, quick, and it travels anywhere. To the
+type checker it is a class without arithmetic, so that a ``+`` outside of a log's room is an error
+there. `tests/unit/model/test_places.py` holds who may make one.
+
+What is no place in any lane stands here as well: `UNKNOWN` is before them all, `OPEN` behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+
+    class Place:
+        """A place in a lane; see the module."""
+
+        def __eq__(self, other: object) -> bool: ...
+        def __hash__(self) -> int: ...
+        def __lt__(self, other: Place) -> bool: ...
+        def __le__(self, other: Place) -> bool: ...
+        def __gt__(self, other: Place) -> bool: ...
+        def __ge__(self, other: Place) -> bool: ...
+
+else:
+    Place = int
+
+
+def place_at(number: int) -> Place:
+    """The place that a log numbers so; for the rooms of logs alone."""
+    return cast("Place", number)
+
+
+def number_at(place: Place) -> int:
+    """The number that a log gave a place; for the rooms of logs alone."""
+    return cast("int", place)
+
+
+#: nobody knows the place, or asked yet; before all places
+UNKNOWN: Final = place_at(-1)
+#: no place at all: as far as there is anything; behind all places
+OPEN: Final = place_at(10**76)
+
+
+def text_of(place: Place) -> str:
+    """A place as text, as it stands in a store, in JSON, and before people."""
+    return str(place)
+
+
+def read_place(text: str) -> Place:
+    """The place that ``text_of`` wrote so.
+
+    Raises:
+        ValueError: it is the text of no place.
+    """
+    if not (text.isascii() and text.isdigit()) or (text[0] == "0" and text != "0"):
+        raise ValueError(f"{text!r} is no place in a lane: digits alone, as they are shown")
+    return place_at(int(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What a log says of its places. Its functions are called for each lane in each turn."""
+
+    #: the place so many records after another one, or `OPEN` where nobody knows without reading;
+    #: never past the end if they were counted to be there
+    after: Callable[[Place, int], Place]
+    #: at least as many records as are from the second place up to the first, the later one
+    between: Callable[[Place, Place], int]

@@ -1,0 +1,112 @@
+"""Which lanes really became others, whatever drivers know of it, and what may run before what.
+
+A lane may be read when what it follows was committed to its end, since its stream was last sent
+elsewhere; or when what was left of that was decided about, by a person's seek or by a skip that is
+told; or when it was gone before the stream began. Whether that is so is looked at whenever a slice
+starts, against the book of where lanes stand (``generations.py``), and never by what the driver
+has on its board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.testing.simulation.generations import Generations
+
+#: where a lane ends, for who asks
+Ends = Callable[[str], int]
+
+
+@dataclass(slots=True)
+class TrueLineage:
+    """What lanes of topics that are there follow."""
+
+    #: by lane
+    parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: lanes that are not listed any more, with their ends
+    dropped: dict[str, int] = field(default_factory=dict)
+    #: which lane follows which, by the how-manieth topic of a name, also of those that are gone
+    _followers: dict[tuple[str, int], dict[str, list[str]]] = field(default_factory=dict)
+
+    def begins(self, topic: str) -> None:
+        """Another topic of this name begins; nothing follows anything."""
+        for kept in (self.parents, self.dropped):
+            for name in [name for name in kept if name.startswith(f"{topic}[")]:
+                del kept[name]
+
+    def follow(self, topic: str, log: int, name: str, parents: Sequence[str]) -> None:
+        """A lane takes the records of others from now on."""
+        self.parents[name] = tuple(parents)
+        for parent in parents:
+            self._followers.setdefault((topic, log), {}).setdefault(parent, []).append(name)
+
+    def drop(self, name: str, end: int) -> None:
+        """A lane is not listed any more."""
+        self.dropped[name] = end
+
+    def descendants(self, topic: str, log: int, name: str) -> Iterator[str]:
+        """All lanes that follow one, directly or not."""
+        for follower in self._followers.get((topic, log), {}).get(name, ()):
+            yield follower
+            yield from self.descendants(topic, log, follower)
+
+
+@dataclass(eq=False, slots=True)
+class Gate:
+    """What was decided about lanes that are not waited for."""
+
+    generations: Generations
+    #: by stream and the how-manieth topic: lanes that were gone when it began, or were given up
+    _given_up: dict[tuple[StreamId, int], set[str]] = field(default_factory=dict)
+    #: how deep slices of lanes were since their streams were last sent back
+    _depths: dict[StreamId, dict[str, int]] = field(default_factory=dict)
+    #: how deep slices have to be at least, as something of their streams was read before
+    _least: dict[StreamId, int] = field(default_factory=dict)
+
+    def give_up(self, stream: StreamId, log: int, names: Collection[str]) -> None:
+        """Nobody has to wait for these any more."""
+        self._given_up.setdefault((stream, log), set()).update(names)
+
+    def knows(self, stream: StreamId, log: int) -> bool:
+        """Whether a stream has begun in this topic."""
+        return (stream, log) in self._given_up
+
+    def sent_back(self, stream: StreamId) -> None:
+        """What is read of a stream from now on is newer than all that was."""
+        before = self._depths.pop(stream, {})
+        self._least[stream] = max([self._least.get(stream, 0) - 1, *before.values()]) + 1
+
+    def too_old(self, piece: Slice, lineage: TrueLineage) -> str:
+        """Why what is in a slice would not be newer than it has to be; empty: it is."""
+        stream, name = piece.lane.stream, piece.lane.name
+        if piece.depth < self._least.get(stream, 0):
+            return f"depth {piece.depth}, below {self._least[stream]}"
+        depths = self._depths.setdefault(stream, {})
+        depths[name] = piece.depth
+        for parent in lineage.parents.get(name, ()):
+            if depths.get(parent, -1) >= piece.depth:
+                return f"depth {piece.depth}, and {parent} has {depths[parent]}"
+        return ""
+
+    def forget(self, stream: StreamId) -> None:
+        """It begins anew."""
+        self.sent_back(stream)
+        for of in [of for of in self._given_up if of[0] == stream]:
+            del self._given_up[of]
+
+    def waits_for(self, lane: LaneId, log: int, lineage: TrueLineage, ends: Ends) -> str:
+        """What a lane would have had to wait for; empty: it may run."""
+        given_up = self._given_up.get((lane.stream, log), set())
+        for parent in lineage.parents.get(lane.name, ()):
+            if parent in given_up:
+                continue
+            now = self.generations.now(lane._replace(name=parent))
+            if now is None:
+                return f"{parent}, which has no place"
+            if now.at < ends(parent):
+                return f"{parent}, which is at {now.at} of {ends(parent)}"
+            if before := self.waits_for(lane._replace(name=parent), log, lineage, ends):
+                return before
+        return ""

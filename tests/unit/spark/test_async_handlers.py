@@ -1,0 +1,351 @@
+"""Handlers that are coroutine functions: order, bounds, limits, and who is to blame."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headrace import SliceContext, use_case
+from headrace.errors import BrokerUnavailable, ConfigError, WrongSchema
+from headrace.formats import Json
+from headrace.sinks import ParquetFiles
+from headrace.spark.calling import CallRules
+from headrace.spark.handling import Handled, handle
+from headrace.testing.handlers import handled
+from headrace.testing.records import records
+from headrace.use_cases import UseCase
+
+Answer = Callable[[dict[str, Any], SliceContext], Awaitable[Any]]
+SET_ASIDE = CallRules(set_aside=frozenset({"BadRecord"}))
+CONTEXT = SliceContext("waits", "acme", ())
+
+
+def of(answer: Answer, **said: Any) -> UseCase:
+    output = said.pop("output", pa.schema([pa.field("n", pa.int64())]))
+    called = use_case(
+        topic="{tenant}.v", sink=ParquetFiles("x"), name="waits", output=output, **said
+    )
+    return called(answer)
+
+
+def numbers(count: int, keys: list[bytes | None] | None = None) -> pa.Table:
+    return records([str(n).encode() for n in range(count)], keys=keys)
+
+
+def made(found: Handled) -> list[int]:
+    assert found.output is not None
+    told: list[int] = found.output["n"].to_pylist()
+    return told
+
+
+async def number(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+    return {"n": int(record["value"])}
+
+
+def test_rows_come_in_the_order_of_their_records_whichever_answers_first() -> None:
+    async def slow_first(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        await asyncio.sleep(0.02 if int(record["value"]) % 3 == 0 else 0)
+        return {"n": int(record["value"])}
+
+    assert made(handle(of(slow_first), numbers(100), CONTEXT)) == list(range(100))
+
+
+def test_so_many_calls_are_in_flight_and_no_more() -> None:
+    now = most = 0
+
+    async def counts(record: dict[str, Any], _: SliceContext) -> list[Any]:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.002)
+        now -= 1
+        return []
+
+    found = handle(of(counts, concurrency=7), numbers(60), CONTEXT)
+    assert (most, found.rows, found.error) == (7, 60, None)
+
+
+@pytest.mark.parametrize("order", ["lane", "stream"])
+def test_calls_of_one_key_come_one_after_the_other_and_hold_up_no_other_key(order: str) -> None:
+    running: Counter[bytes] = Counter()
+    seen: list[int] = []
+
+    async def counts(record: dict[str, Any], _: SliceContext) -> list[Any]:
+        running[record["key"]] += 1
+        assert running[record["key"]] == 1
+        await asyncio.sleep(0.001)
+        running[record["key"]] -= 1
+        seen.append(int(record["value"]))
+        return []
+
+    keys: list[bytes | None] = [b"hot"] * 30 + [b"%d" % n for n in range(10)]
+    found = handle(of(counts, order=order, concurrency=3), numbers(40, keys), CONTEXT)
+    assert found.error is None
+    assert [n for n in seen if n < 30] == list(range(30))
+    assert seen.index(39) < 20, "the other keys waited for the hot one"
+
+
+def test_without_an_order_nothing_waits_for_its_key() -> None:
+    now = most = 0
+
+    async def counts(record: dict[str, Any], _: SliceContext) -> list[Any]:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.002)
+        now -= 1
+        return []
+
+    handle(of(counts, order="none"), numbers(40, [b"hot"] * 40), CONTEXT)
+    assert most == 40
+
+
+def test_a_record_may_give_several_rows_or_none() -> None:
+    async def some(record: dict[str, Any], _: SliceContext) -> list[dict[str, int]]:
+        return [{"n": int(record["value"])}] * int(record["value"])
+
+    assert made(handle(of(some), numbers(4), CONTEXT)) == [1, 2, 2, 3, 3, 3]
+
+
+def test_a_bad_record_is_set_aside_and_nothing_is_called_again() -> None:
+    calls: Counter[int] = Counter()
+
+    async def picky(record: dict[str, Any], context: SliceContext) -> dict[str, int]:
+        calls[int(record["value"])] += 1
+        if int(record["value"]) % 10 == 3:
+            raise context.bad_record(0, "a three")
+        return {"n": int(record["value"])}
+
+    found = handle(of(picky), numbers(30), CONTEXT, SET_ASIDE)
+    assert found.error is None
+    assert found.rows == 30
+    assert [row for row, _ in found.aside] == [3, 13, 23]
+    assert "offset 13 of" in found.aside[1][1].message
+    assert "a three" in found.aside[1][1].message
+    assert found.aside[1][1].raw_value == b"13"
+    assert made(found) == [n for n in range(30) if n % 10 != 3]
+    assert set(calls.values()) == {1}
+
+
+def test_what_raises_stops_at_its_record_and_keeps_what_came_before() -> None:
+    calls: Counter[int] = Counter()
+
+    async def raises(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        calls[int(record["value"])] += 1
+        await asyncio.sleep(0)
+        return {"n": 100 // (int(record["value"]) - 20)}
+
+    found = handle(of(raises, concurrency=5), numbers(1000), CONTEXT)
+    assert found.error is not None
+    assert found.error.code == "HandlerError"
+    assert (found.rows, found.blamed, found.error.offset) == (20, 20, 20)
+    assert len(made(found)) == 20
+    assert set(calls.values()) == {1}
+    assert max(calls) < 30, "calls went on behind the record"
+
+
+def test_a_server_that_is_away_is_no_records_fault() -> None:
+    async def away(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        if int(record["value"]) == 4:
+            raise BrokerUnavailable("away")
+        return {"n": int(record["value"])}
+
+    found = handle(of(away), numbers(9), CONTEXT)
+    assert found.error is not None
+    assert found.error.temporary
+    assert found.error.offset is None
+    assert made(found) == [0, 1, 2, 3]
+    assert found.rows == 4
+
+
+def test_one_call_that_takes_too_long_is_ended_and_named() -> None:
+    calls: Counter[int] = Counter()
+
+    async def hangs(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        calls[int(record["value"])] += 1
+        await asyncio.sleep(60 if int(record["value"]) == 6 else 0)
+        return {"n": int(record["value"])}
+
+    found = handle(of(hangs, call_timeout_s=0.05), numbers(9), CONTEXT, CallRules(patience_s=20))
+    assert found.error is not None
+    assert found.error.code == "HandlerHung"
+    assert "call_timeout_s" in found.error.message
+    assert (found.rows, found.error.offset, found.error.raw_value) == (6, 6, b"6")
+    assert set(calls.values()) == {1}
+
+
+def test_a_call_that_blocks_the_loop_is_named() -> None:
+    async def blocks(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        if int(record["value"]) == 6:
+            time.sleep(30)
+        return {"n": int(record["value"])}
+
+    began_s = time.monotonic()
+    found = handle(of(blocks, concurrency=2), numbers(9), CONTEXT, CallRules(patience_s=0.3))
+    assert found.error is not None
+    assert found.error.code == "HandlerHung"
+    assert (found.rows, found.blamed, found.error.offset) == (6, 6, 6)
+    assert time.monotonic() - began_s < 5
+
+
+def test_a_call_that_catches_its_cancellation_is_named() -> None:
+    async def stubborn(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        while int(record["value"]) == 2 and not over:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(30)
+        return {"n": int(record["value"])}
+
+    over: list[bool] = []
+    waits = of(stubborn, call_timeout_s=0.05)
+    found = handle(waits, numbers(4), CONTEXT, CallRules(patience_s=0.3))
+    over.append(True)
+    assert found.error is not None
+    assert found.error.code == "HandlerHung"
+    assert (found.rows, found.error.offset) == (2, 2)
+    assert made(handle(waits, numbers(4), CONTEXT)) == [0, 1, 2, 3], "the loop goes on"
+
+
+def test_in_company_all_calls_together_that_take_too_long_blame_nobody() -> None:
+    async def slow(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        await asyncio.sleep(0.05)
+        return {"n": 1}
+
+    rules = CallRules(patience_s=0.2, shared=True)
+    found = handle(of(slow, concurrency=1), numbers(40), CONTEXT, rules)
+    assert found.error is not None
+    assert found.error.code == "HandlerSlow"
+    assert found.error.offset is None
+    assert found.rows == 0
+
+
+def test_an_exit_is_an_error_of_its_record() -> None:
+    async def exits(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        if int(record["value"]) == 1:
+            raise SystemExit(3)
+        if int(record["value"]) == 2:
+            raise asyncio.CancelledError
+        return {"n": int(record["value"])}
+
+    found = handle(of(exits), numbers(2), CONTEXT)
+    assert found.error is not None
+    assert found.error.offset == 1
+    assert made(found) == [0]
+    last = handle(of(exits), numbers(3).slice(2), CONTEXT)
+    assert last.error is not None
+    assert last.error.offset == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "None, as without a return"),
+        (7, "returned int"),
+        ({"m": 1}, "no column 'n'"),
+        ({"n": "one"}, "'n'"),
+        ({"n": 1.5}, "'n'"),
+    ],
+)
+def test_a_wrong_answer_is_told_with_its_record(answer: object, told: str) -> None:
+    async def wrong(record: dict[str, Any], _: SliceContext) -> object:
+        return answer if int(record["value"]) == 2 else {"n": 1}
+
+    found = handle(of(wrong), numbers(5), CONTEXT)
+    assert found.error is not None
+    assert found.error.code == "WrongSchema"
+    assert told in found.error.message
+    assert found.error.offset == 2
+    assert made(found) == [1, 1]
+
+
+def test_nested_columns_are_what_is_declared() -> None:
+    output = pa.schema(
+        [
+            pa.field("of", pa.struct([("a", pa.int64()), ("b", pa.string())])),
+            pa.field("tags", pa.map_(pa.string(), pa.string())),
+        ]
+    )
+
+    async def nested(record: dict[str, Any], _: SliceContext) -> dict[str, Any]:
+        return {"of": {"a": 1}, "tags": [("x", "y")]}
+
+    found = handle(of(nested, output=output), numbers(1), CONTEXT)
+    assert found.output is not None
+    assert found.output.to_pylist() == [{"of": {"a": 1, "b": None}, "tags": [("x", "y")]}]
+
+
+def test_decoded_columns_are_the_records_and_what_does_not_decode_is_not_called() -> None:
+    async def page(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        return {"n": record["page"]}
+
+    waits = of(page, decode=Json(pa.schema([pa.field("page", pa.int64(), nullable=False)])))
+    given = records([b'{"page": 1}', b"{}", b'{"page": 3}'])
+    found = handle(waits, given, CONTEXT, SET_ASIDE)
+    assert made(found) == [1, 3]
+    assert [row for row, _ in found.aside] == [1]
+    assert handled(waits, [{"page": 8}])["n"].to_pylist() == [8]
+
+
+def test_what_waits_on_the_loop_is_there_in_the_next_call() -> None:
+    loops = set()
+
+    async def remembers(record: dict[str, Any], _: SliceContext) -> list[Any]:
+        loops.add(id(asyncio.get_running_loop()))
+        return []
+
+    for _ in range(3):
+        handle(of(remembers), numbers(2), CONTEXT)
+    assert len(loops) == 1
+
+
+def test_a_day_that_python_does_not_know_is_a_bad_record() -> None:
+    given = numbers(3)
+    far = pa.array([0, 400_000_000_000_000, 0], given.schema.field("timestamp").type)
+    given = given.set_column(given.schema.get_field_index("timestamp"), "timestamp", far)
+    found = handle(of(number), given, CONTEXT)
+    assert found.error is not None
+    assert found.error.code == "BadRecord"
+    assert made(found) == [0]
+    assert found.blamed == 1
+
+
+def test_a_test_sees_what_the_first_record_raised() -> None:
+    async def wrong(record: dict[str, Any], _: SliceContext) -> None:
+        return None
+
+    with pytest.raises(WrongSchema, match="None, as without a return"):
+        handled(of(wrong), [b"1"])
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"output": None}, "says the columns of its rows"),
+        ({"concurrency": 0}, "concurrency is 1 to 1000"),
+        ({"concurrency": True}, "concurrency is 1 to 1000"),
+        ({"call_timeout_s": 0}, "call_timeout_s is a number of seconds"),
+        ({"call_timeout_s": "10"}, "call_timeout_s is a number of seconds"),
+        ({"form": "wave", "sink": None}, "no async def"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(said: dict[str, Any], told: str) -> None:
+    given: dict[str, Any] = {
+        "topic": "{tenant}.v",
+        "sink": ParquetFiles("x"),
+        "output": pa.schema([("n", pa.int64())]),
+    }
+    with pytest.raises(ConfigError, match=told):
+        use_case(**(given | said))(number)
+
+
+def test_bounds_of_calls_are_for_handlers_that_wait() -> None:
+    with pytest.raises(ConfigError, match="async def"):
+        use_case(topic="{tenant}.v", sink=ParquetFiles("x"), concurrency=3)(
+            lambda visits, context: visits
+        )
