@@ -2,7 +2,8 @@
 
 Both append the same rows, a commit for each bin, to tables of their own, in turn, in one process;
 the sink from the effects of a hundred slices, of a recorded wave, with the marks of their lanes,
-every file synced to the disk; the other from one table that is made before, and synced by nobody.
+every file synced to the disk, and once more with no file synced; the other from one table that is
+made before, and synced by nobody.
 Once undivided, and once by tenant and day. The rows that are read back are counted and summed.
 """
 
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import deltalake
 import pyarrow as pa
@@ -60,6 +62,7 @@ def main(args: list[str]) -> None:
     }
     for name, figures in found.items():
         print(f"{name}: {figures['rows_per_s']} rows/s; ratio {figures['ratio']} (target {TARGET})")
+        print(f"  with no file synced: {figures['unsynced_ratio']}")
     if not quick:
         harness.write("delta", {"bins": bins, "lanes": LANES, "rows_a_bin": LANES * EACH, **found})
 
@@ -84,14 +87,15 @@ def _effects(number: int) -> list[Effect]:
 
 
 def _measured(waves: list[list[Effect]], by: tuple[str, ...], rounds: int) -> dict[str, Any]:
-    took: dict[str, list[float]] = {"sink": [], "write_deltalake": []}
+    took: dict[str, list[float]] = {"sink": [], "unsynced": [], "write_deltalake": []}
     whole = [pa.concat_tables([effect.output for effect in wave]) for wave in waves]
     due = (sum(t.num_rows for t in whole), sum(pc.sum(t["bytes"]).as_py() for t in whole))
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         for number in range(rounds + 1):
             root = Path(folder) / str(number)
             contenders: dict[str, Callable[[], None]] = {
-                "sink": lambda root=root: _by_sink(root, waves, by),
+                "sink": lambda root=root: _by_sink(root, "sink", waves, by),
+                "unsynced": lambda root=root: _unsynced(root, waves, by),
                 "write_deltalake": lambda root=root: _by_library(root, whole, by),
             }
             for name in contenders if number % 2 else reversed(contenders):
@@ -104,11 +108,20 @@ def _measured(waves: list[list[Effect]], by: tuple[str, ...], rounds: int) -> di
         "seconds": took,
         "rows_per_s": {name: round(due[0] / statistics.median(took[name])) for name in took},
         "ratio": harness.ratio(took["write_deltalake"], took["sink"]),
+        "unsynced_ratio": harness.ratio(took["write_deltalake"], took["unsynced"]),
     }
 
 
-def _by_sink(root: Path, waves: list[list[Effect]], by: tuple[str, ...]) -> None:
-    sink = DeltaTable("sink", SCHEMA, by)
+def _unsynced(root: Path, waves: list[list[Effect]], by: tuple[str, ...]) -> None:
+    with (
+        mock.patch("headrace.connectors.delta.data_files.sync_all"),
+        mock.patch("headrace.connectors.delta.client.sync_all"),
+    ):
+        _by_sink(root, "unsynced", waves, by)
+
+
+def _by_sink(root: Path, name: str, waves: list[list[Effect]], by: tuple[str, ...]) -> None:
+    sink = DeltaTable(name, SCHEMA, by)
     connections = Connections({}, "", warehouse=str(root), seal_key=b"bench")
     sink.prepare(Site(connections, _Positions()))
     for number, effects in enumerate(waves):

@@ -28,6 +28,8 @@ _TEMPORARY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, e
 _TEMPORARY |= {errno.ENOENT}
 
 
+#: files that are synced one by one, since threads cost more
+_FEW = 4
 _AT_ONCE = 16
 
 
@@ -75,9 +77,19 @@ def sync_all(files: Collection[Path], root: Path) -> None:
     At once, since a disk that flushes for one does so for all that wait.
     """
     folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root)}
-    with ThreadPoolExecutor(min(_AT_ONCE, len(files) or 1)) as threads:
+    if len(files) < _FEW:
+        _sync_each(files, folders)
+        return
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
         list(threads.map(_sync, files))
-        list(threads.map(sync_folder, folders | {root}))
+        list(threads.map(sync_folder, folders))
+
+
+def _sync_each(files: Collection[Path], folders: Collection[Path]) -> None:
+    for file in files:
+        _sync(file)
+    for folder in folders:
+        sync_folder(folder)
 
 
 def _sync(path: Path, kind: int = 0) -> None:

@@ -56,6 +56,7 @@ class TableClient:
             self._table: deltalake.DeltaTable = library().DeltaTable(str(root))
             self._demand_plain()
         self._ids = IdLog(root / LOG)
+        self._synced = -1
 
     @property
     def version(self) -> int:
@@ -147,10 +148,12 @@ class TableClient:
 
     def _sync(self, place: Path) -> None:
         """Make a commit durable, and those before it, whose writers may not have come so far."""
-        first = max(0, self.version - _SYNCED_BEFORE)
-        commits = [commit_file(place.parent, number) for number in range(first, self.version + 1)]
+        version = self.version + 1
+        first = max(0, version - _SYNCED_BEFORE, self._synced + 1)
+        commits = [commit_file(place.parent, number) for number in range(first, version + 1)]
         after = [place.with_suffix(".checkpoint.parquet"), place.with_name("_last_checkpoint")]
-        sync_all([path for path in [*commits, place, *after] if path.exists()], place.parent)
+        sync_all([path for path in [*commits, *after] if path.exists()], place.parent)
+        self._synced = version
 
     def _demand_plain(self) -> None:
         protocol = self._table.protocol()

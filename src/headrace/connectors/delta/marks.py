@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -41,6 +42,7 @@ class LaneMark(NamedTuple):
     wave_id: str
 
 
+@lru_cache(maxsize=64)
 def wave_number(wave_id: str) -> int:
     """A number that the parts of a planned wave share, and no other wave has."""
     digest = hashlib.sha256(planned_id(wave_id).encode()).digest()
@@ -53,13 +55,6 @@ class MarkIds(NamedTuple):
     reached: str
     wave: str
 
-    @classmethod
-    def of(cls, installation: str, lane: LaneId) -> MarkIds:
-        """Those of a lane of one store's drivers."""
-        parts = (installation, lane.use_case, lane.tenant, str(lane.name))
-        base = _PREFIX + "/".join(quote(part, safe="") for part in parts)
-        return cls(f"{base}/reached", f"{base}/wave")
-
     def mark(self, ids: Mapping[str, int], wave_id: str) -> LaneMark | None:
         """The lane's mark, under this wave's own id if it is of the same planned one."""
         if self.reached not in ids or self.wave not in ids:
@@ -67,6 +62,14 @@ class MarkIds(NamedTuple):
         same = ids[self.wave] == wave_number(wave_id)
         # Delta keeps it as a number of 64 bits, which are the digits of a place.
         return LaneMark(read_place(str(ids[self.reached])), wave_id if same else "another")
+
+
+@lru_cache(maxsize=20_000)
+def mark_ids(installation: str, lane: LaneId) -> MarkIds:
+    """The ids of a lane of one store's drivers."""
+    parts = (installation, lane.use_case, lane.tenant, str(lane.name))
+    base = _PREFIX + "/".join(quote(part, safe="") for part in parts)
+    return MarkIds(f"{base}/reached", f"{base}/wave")
 
 
 def commit_file(log: Path, version: int) -> Path:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ from headrace.connectors.delta.client import TableClient
 from headrace.connectors.delta.data_files import DataFile, removed, written
 from headrace.connectors.delta.kinds import demand_value
 from headrace.connectors.delta.library import BeatenError, told
-from headrace.connectors.delta.marks import MarkIds, wave_number
+from headrace.connectors.delta.marks import MarkIds, mark_ids, wave_number
 from headrace.connectors.outcomes import failed
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, TargetMissing
@@ -154,21 +154,24 @@ class DeltaWriter:
             return batch
         target = self._target
         removed(target.root, batch.files)
-        tables = self._ready(left, outcomes)
+        indexes, rows = self._ready(left, outcomes)
         with told(target.where):
-            rows = pa.concat_tables([target.schema.empty_table(), *tables.values()])
             files = written(rows, target.root, target.partition_by) if rows.num_rows else []
-        return _Batch({index: left[index] for index in tables}, files)
+        return _Batch({index: left[index] for index in indexes}, files)
 
-    def _ready(self, effects: Effects, outcomes: Outcomes) -> dict[int, pa.Table]:
-        """The rows of effects as the table has them; what is refused stands in ``outcomes``."""
-        tables: dict[int, pa.Table] = {}
-        for index, effect in sorted(effects.items()):
+    def _ready(self, effects: Effects, outcomes: Outcomes) -> tuple[list[int], pa.Table]:
+        """Which effects fit, and all of their rows; what is refused stands in ``outcomes``."""
+        indexes = sorted(effects)
+        try:
+            return indexes, self._fitting(_joined(effects[index].output for index in indexes))
+        except Exception:  # Arrow has many kinds; whose it is shows when each is alone
+            tables: dict[int, pa.Table] = {}
+        for index in indexes:
             try:
-                tables[index] = self._fitting(effect.output)
-            except Exception as error:  # Arrow has many kinds, and the table is one tenant's
+                tables[index] = self._fitting(effects[index].output)
+            except Exception as error:
                 outcomes[index] = failed(error, self._target.where)
-        return tables
+        return list(tables), _joined([self._target.schema.empty_table(), *tables.values()])
 
     def _fitting(self, output: pa.Table) -> pa.Table:
         target = self._target
@@ -213,18 +216,26 @@ class DeltaWriter:
 
     def _ids(self, effects: Effects) -> dict[str, int]:
         ids: dict[str, int] = {}
+        wave = wave_number(self._wave_id)
         for effect in effects.values() if self._once else ():
             for piece, offset in zip(effect.slices, effect.reached, strict=True):
                 of_lane = self._mark_ids(piece)
-                reached_at = int(text_of(offset))
-                ids |= {of_lane.reached: reached_at, of_lane.wave: wave_number(self._wave_id)}
+                ids |= {of_lane.reached: int(text_of(offset)), of_lane.wave: wave}
         return ids
 
     def _mark_ids(self, piece: Slice) -> MarkIds:
-        return MarkIds.of(self._installation, piece.lane)
+        return mark_ids(self._installation, piece.lane)
 
     def _leaves_a_mark(self, effect: Effect) -> bool:
         return self._once and leaves_a_mark(effect)
+
+
+def _joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """One table of all that have columns or rows, each column in one piece."""
+    given = [table for table in tables if table.num_columns or table.num_rows]
+    if not all(table.num_columns for table in given):
+        raise ValueError("Arrow forgets rows without columns where it joins them")
+    return pa.concat_tables(given).combine_chunks() if given else pa.table({})
 
 
 def _pauses() -> Iterator[float]:

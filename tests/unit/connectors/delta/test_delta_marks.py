@@ -7,7 +7,7 @@ from delta_cases import SCHEMA, effect, site, write
 from deltalake import DeltaTable as Library
 
 from headrace.connectors.delta import marks
-from headrace.connectors.delta.marks import IdLog, LaneMark, MarkIds, wave_number
+from headrace.connectors.delta.marks import IdLog, LaneMark, mark_ids, wave_number
 from headrace.model.streams import LaneId
 from headrace.sinks import DeltaTable
 
@@ -67,7 +67,7 @@ def test_a_log_with_a_gap_is_no_log(log):
 
 
 def test_a_log_as_of_an_earlier_commit_knows_nothing_of_later_ones(log):
-    ids = MarkIds.of(site(log).connections.installation, LaneId("copy", "t0", "t0.visits[0]"))
+    ids = mark_ids(site(log).connections.installation, LaneId("copy", "t0", "t0.visits[0]"))
     assert ids.mark(IdLog(log).at(5), "w4") == LaneMark(13, "w4")
     assert ids.mark(IdLog(log).at(5), "w8").wave_id == "another"
     assert ids.mark(IdLog(log).at(9), "w8.3") == LaneMark(17, "w8.3")
@@ -91,6 +91,6 @@ def test_the_newest_whole_checkpoint_is_taken():
 
 def test_lanes_whose_names_look_alike_have_ids_of_their_own():
     lanes = [LaneId("a/b", "c", "d[0]"), LaneId("a", "b/c", "d[0]"), LaneId("a", "b", "c/d[0]")]
-    assert len({MarkIds.of("i", lane) for lane in lanes}) == 3
+    assert len({mark_ids("i", lane) for lane in lanes}) == 3
     assert len({wave_number(wave) for wave in ("a", "b", "a1", "1a")}) == 4
     assert 0 <= wave_number("w") < 2**63
