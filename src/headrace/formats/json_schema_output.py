@@ -27,6 +27,12 @@ from headrace.formats.registered import HowRegistered, to_register
 from headrace.formats.schema_file import schema_text
 from headrace.ports import Encoded, SchemaKind, SchemaToRegister, Unencoded, WrittenSchema
 
+#: words whose fault holds those of all that they lead to
+_ALTERNATIVES = ("anyOf", "oneOf")
+#: faults that are made in one go, were there one for each value and each part of the schema: a
+#: fifth of a second
+_MOST_TOGETHER = 20_000
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class JsonSchemaOutput:
@@ -119,17 +125,45 @@ def _refusal(judge: JsonJudge, payload: bytes, columns: Mapping[str, str]) -> st
     if told := judge.weight.refusal(payload):
         return told
     found = exactly(payload)
-    try:
-        if judge.validator.is_valid(found):
-            return ""
-        error = next(iter(judge.validator.iter_errors(found)))
-        word, place = _word(error), [*error.instance_path]
-    except ValueError:  # more than 255 levels are judged, and not told
+    if judge.validator.is_valid(found):
+        return ""
+    values = 1 + payload.count(b",") + payload.count(b":")
+    error = _first_error(judge, found, values)
+    if error is None:
         return "it does not fit the schema"
-    if not place:
-        return f"it does not fit the schema's {word}"
-    name = str(place[0])
-    return f"column {columns.get(name, name)}: it does not fit the schema's {word}"
+    if not error.instance_path:
+        return f"it does not fit the schema's {_word(error)}"
+    name = str(error.instance_path[0])
+    return f"column {columns.get(name, name)}: it does not fit the schema's {_word(error)}"
+
+
+def _first_error(
+    judge: JsonJudge, found: object, values: int
+) -> jsonschema_rs.ValidationError | None:
+    """What the schema has against a value that does not fit; None: to tell that takes too long."""
+    if judge.weight.parts * values > _MOST_TOGETHER and _has_alternatives(judge):
+        return None
+    try:
+        judge.validator.validate(found)
+    except jsonschema_rs.ValidationError as error:
+        return error
+    except ValueError:  # more than 255 levels are judged, and not told
+        pass
+    return None
+
+
+def _has_alternatives(judge: JsonJudge) -> bool:
+    """Whether what it has against a value may hold all that each of several has against it."""
+    todo = [judge.tree, *judge.others.values()]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, list):
+            todo += part
+        elif isinstance(part, Mapping):
+            if not part.keys().isdisjoint(_ALTERNATIVES):
+                return True
+            todo += part.values()
+    return False
 
 
 def _word(error: jsonschema_rs.ValidationError) -> str:

@@ -38,15 +38,16 @@ UNTOLD = (("", "it does not fit the schema of its type"),)
 
 @dataclass(frozen=True)
 class EventSchema:
-    """A schema, and whether it can be told what it has against an event."""
+    """A schema, and how much it may have against an event."""
 
     validator: jsonschema_rs.Validator
-    #: False where it may refer to itself: twice at a level, and each is told within each below it
-    tells: bool = True
+    #: faults that each value may have; 0: none is told, since it may refer to itself: twice at a
+    #: level, and each is told within each below it
+    parts: int
 
     def errors(self, value: Any) -> tuple[tuple[str, str], ...]:
         """The first few faults of a value that is not valid: place and reason."""
-        if not self.tells:
+        if not self.parts:
             return UNTOLD
         try:
             return tuple(map(_told, islice(self.validator.iter_errors(value), _MOST_ERRORS)))
@@ -59,7 +60,7 @@ class EventSchema:
         Args:
             value: the event, parsed.
             at_length: tell the first few faults, with their places. To tell some all are made, at
-                five microseconds each, and a value may have very many.
+                five microseconds each, and a value may have as many as there are parts.
         """
         if self.validator.is_valid(value):
             return None
@@ -92,7 +93,8 @@ def compiled(schema: object, source: str) -> EventSchema:
         )
     except jsonschema_rs.ValidationError as error:
         raise ConfigError(f"{source} {_refused(error)}") from error
-    return EventSchema(validator, tells=weight_of(schema, {}, _MOST_PARTS) is not None)
+    weight = weight_of(schema, {}, _MOST_PARTS)
+    return EventSchema(validator, 0 if weight is None else weight.parts)
 
 
 def _refused(error: jsonschema_rs.ValidationError) -> str:

@@ -49,6 +49,11 @@ class EventType:
         """Whether an event's value is needed, beyond that it is JSON."""
         return any(given is not None for given in (self.key, self.schema, self.subject))
 
+    @property
+    def faults(self) -> int:
+        """How many its own schema may make of each value of an event."""
+        return 1 if self.schema is None else self.schema.parts
+
     def fault_of(self, value: Any, *, at_length: bool) -> EventFault | None:
         """What the schema of the type has against an event; see ``EventSchema``."""
         return None if self.schema is None else self.schema.fault_of(value, at_length=at_length)

@@ -61,6 +61,9 @@ _TOLD_BYTES = 32_768
 #: and of so many values in one event, by its marks: all their faults are made at once, and no
 #: thread interrupts that
 _TOLD_VALUES = 200
+#: and of so many faults of one request, were there one for each value and each part of the schema:
+#: a fifth of a second
+_TOLD_FAULTS = 20_000
 
 
 def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
@@ -111,7 +114,8 @@ class _Reader:
         self._is_plain = not kind.looks_inside
         #: one for all of a request, whatever is found meanwhile
         self._subject = None if kind.subject is None else SubjectEvents(kind.subject, limits)
-        self._told_bytes = _TOLD_BYTES
+        self._faults = kind.faults if self._subject is None else self._subject.faults
+        self._told_bytes, self._told_faults = _TOLD_BYTES, _TOLD_FAULTS
         #: a line that is not longer is parsed without a look at it
         self._quick_bytes = min(limits.item_bytes, limits.parts)
 
@@ -234,10 +238,15 @@ class _Reader:
     def _looked_at(self, text: bytes, value: Any, envelope: Envelope | EventFault | None) -> Item:
         if isinstance(envelope, EventFault):
             return envelope
-        at_length = len(text) <= self._told_bytes and values_in(text) <= _TOLD_VALUES
+        values = values_in(text)
+        faults = values * self._faults
+        has_room = len(text) <= self._told_bytes and faults <= self._told_faults
+        at_length = has_room and values <= _TOLD_VALUES
         content = self._content(text, value, at_length)
         if isinstance(content, EventFault):
-            self._told_bytes -= len(text) if at_length else 0
+            if at_length:
+                self._told_bytes -= len(text)
+                self._told_faults -= faults
             return content
         key = self._key_of(value, envelope)
         if isinstance(key, EventFault):

@@ -21,6 +21,8 @@ class SubjectEvents:
         self._by, self._most_bytes = subject.known, limits.item_bytes
         #: what records hold, where they say what they hold
         self.media = self._by.writer.media
+        #: how many may be made of each value of an event
+        self.faults = self._by.writer.faults
 
     def written(self, text: bytes, value: Any, *, at_length: bool = True) -> bytes | EventFault:
         """One event; ``value`` is its text, parsed. ``at_length``: tell the first few faults."""

@@ -43,6 +43,10 @@ class EventWriter(Protocol):
     def message(self) -> str:
         """Which of a schema's messages is written; empty where there is but one."""
 
+    @property
+    def faults(self) -> int:
+        """How many may be made of each value of an event, to tell the first few."""
+
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """One event; ``value`` is its text, parsed. ``at_length``: tell the first few faults."""
 
@@ -55,6 +59,7 @@ class AvroEvents:
     told: ClassVar[str] = "Avro"
     media: ClassVar[str] = "application/avro"
     message: ClassVar[str] = ""
+    faults: ClassVar[int] = 1
 
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The first misfit alone is told."""
@@ -76,6 +81,11 @@ class JsonEvents:
     media: ClassVar[str] = "application/json"
     message: ClassVar[str] = ""
 
+    @property
+    def faults(self) -> int:
+        """One for each part of the schema."""
+        return self.schema.parts
+
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The text, if the schema takes it."""
         del value
@@ -91,6 +101,7 @@ class ProtobufEvents:
     writer: MessageWriter
     told: ClassVar[str] = "Protobuf"
     media: ClassVar[str] = "application/protobuf"
+    faults: ClassVar[int] = 1
 
     @property
     def message(self) -> str:
@@ -119,7 +130,7 @@ def writer_of(schema: WrittenSchema) -> EventWriter:
             return AvroEvents(json_writer(schema.text, schema.references))
         case SchemaKind.JSON:
             judge = judge_by(schema)
-            return JsonEvents(EventSchema(judge.validator), judge.weight)
+            return JsonEvents(EventSchema(judge.validator, judge.weight.parts), judge.weight)
         case SchemaKind.PROTOBUF:
             return _protobuf(schema)
 

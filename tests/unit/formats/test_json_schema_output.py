@@ -121,3 +121,22 @@ def test_a_row_that_would_take_long_by_its_schema_is_refused_alone():
     assert [one.row for one in found.unencoded] == [0]
     assert "too much for a schema" in found.unencoded[0].reason
     assert time.process_time() - began_s < 1
+
+
+@pytest.mark.parametrize(
+    ("around", "said"),
+    [
+        (lambda wide: wide, "column a: it does not fit the schema's type"),
+        (lambda wide: {"anyOf": [wide, False]}, "it does not fit the schema"),
+    ],
+    ids=["the first fault", "faults of alternatives are made together"],
+)
+def test_what_a_row_has_against_it_is_told_without_making_all_its_faults(around, said):
+    wide = {"items": {"allOf": [{"type": "string"}] * 900}}
+    newest = WrittenSchema(SchemaKind.JSON, json.dumps({"properties": {"a": around(wide)}}))
+    columns = pa.schema([("a", pa.list_(pa.int64()))])
+    rows = pa.table({"a": [[1] * 199]}, columns)
+    began_s = time.process_time()
+    found = JsonSchemaOutput(columns, {}).encode(rows, newest)
+    assert [one.reason for one in found.unencoded] == [said]
+    assert time.process_time() - began_s < 0.5

@@ -109,13 +109,13 @@ def test_of_what_refers_to_itself_not_all_ways_are_told(tree):
 def test_a_schema_refers_to_itself_by_a_name_as_well():
     ways = [{"properties": {"c": {"$ref": "#tree"}}, "required": [name]} for name in "yz"]
     named = {"$ref": "#tree", "$defs": {"tree": {"$anchor": "tree", "anyOf": ways}}}
-    assert not compiled(named, "t.json").tells
+    assert not compiled(named, "t.json").parts
 
 
 def test_a_pointer_within_a_part_of_its_own_name_leads_there():
     ways = [{"properties": {"c": {"$ref": "#/$defs/x"}}, "required": [name]} for name in "yz"]
     part = {"$id": "http://a/part", "$ref": "#/$defs/x", "$defs": {"x": {"anyOf": ways}}}
-    assert not compiled({"properties": {"c": part}, "$defs": {"x": {}}}, "t.json").tells
+    assert not compiled({"properties": {"c": part}, "$defs": {"x": {}}}, "t.json").parts
 
 
 def test_alternatives_that_refer_to_others_are_told():

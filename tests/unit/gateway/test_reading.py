@@ -306,6 +306,15 @@ def test_faults_are_told_at_length_of_so_many_bytes_of_a_request():
     assert found[2].detail == "the event: it does not fit the schema of its type"
 
 
+def test_faults_are_told_at_length_of_so_many_parts_of_a_schema_in_a_request():
+    # Each value breaks each of them, and all of these faults are made to tell the first.
+    wide = {"items": {"allOf": [{"type": "string"}] * 900}}
+    kind = EventType("t", "t", schema=compiled(wide, "t.json"))
+    found = items(b"[1" + b",1" * 198 + b"]\n" + b"[1]\n" * 40, "application/x-ndjson", kind)
+    assert [len(fault.errors) for fault in found[:3]] == [1, 10, 10]
+    assert {len(fault.errors) for fault in found[-10:]} == {1}
+
+
 @pytest.mark.parametrize(
     "value", [["x"] * 1000, [{}] * 150, [[]] * 150], ids=["texts", "objects", "lists"]
 )
