@@ -94,6 +94,10 @@ class RegistryUnavailable(Temporary):
     """The schema registry does not answer, or not yet with what is asked for."""
 
 
+class SchemaUnanswered(RegistryUnavailable):
+    """The schema registry answers, and has no answer to this, such as one that is too large."""
+
+
 class CodeNotLoaded(Temporary):
     """An executor cannot load a use case, because a package is not installed there, say."""
 

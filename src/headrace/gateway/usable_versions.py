@@ -14,7 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from headrace.errors import ConfigError, TargetMissing, words_of
+from headrace.errors import (
+    ConfigError,
+    RegistryUnavailable,
+    SchemaUnanswered,
+    TargetMissing,
+    words_of,
+)
 from headrace.formats.framing import prefix_of
 from headrace.gateway.subject_writers import EventWriter, writer_of
 from headrace.ports import NumberedSchemas, RegisteredSchema
@@ -39,6 +45,8 @@ class Looks:
 
     #: by id, what came of schemas that were looked at the last time, or why events are not written
     seen: dict[int, KnownSchema | str] = field(default_factory=dict)
+    #: and their ids, by version: a version that the registry has no answer to goes on as it was
+    ids: dict[int, int] = field(default_factory=dict)
 
     def newest_usable(
         self, registry: NumberedSchemas, subject: str, numbers: Sequence[int]
@@ -52,30 +60,81 @@ class Looks:
 
         Raises:
             ConfigError: events cannot be written by any.
-            RegistryUnavailable: nobody answers.
+            RegistryUnavailable: nobody answers, or there is no answer to the oldest version, whose
+                message might be another one.
         """
-        before, self.seen = self.seen, {}
+        look = _Look(registry, subject, self)
+        try:
+            return _found(look, numbers)
+        except RegistryUnavailable:
+            look.seen, look.ids = self.seen | look.seen, self.ids | look.ids
+            raise
+        finally:
+            self.seen, self.ids = look.seen, look.ids
 
-        def looked_at(some: Iterable[int]) -> Iterator[KnownSchema | str]:
-            for number in islice(some, _MOST_LOOKS):
-                try:
-                    found = registry.version(subject, number)
-                except TargetMissing as error:
-                    yield str(error)
-                    continue
-                self.seen[found.id] = self.seen.get(found.id) or before.get(found.id) or _of(found)
-                yield self.seen[found.id]
 
-        oldest = next((one for one in looked_at(numbers) if isinstance(one, KnownSchema)), None)
-        told = ""
-        for found in looked_at(reversed(numbers)):
-            trouble = found if isinstance(found, str) else _unlike(found, oldest or found)
-            if not trouble and isinstance(found, KnownSchema):
-                return found, told
-            told = told or trouble
-        if oldest is None:
-            raise ConfigError(told)
-        return oldest, told
+@dataclass(slots=True)
+class _Look:
+    """One look, with what came of it."""
+
+    registry: NumberedSchemas
+    subject: str
+    before: Looks
+    seen: dict[int, KnownSchema | str] = field(default_factory=dict)
+    ids: dict[int, int] = field(default_factory=dict)
+    #: by id, what may be gone the next time
+    troubles: dict[int, str] = field(default_factory=dict)
+
+    def at(self, numbers: Iterable[int]) -> Iterator[KnownSchema | str | SchemaUnanswered]:
+        """What comes of versions, or why none is there to be written by."""
+        for number in islice(numbers, _MOST_LOOKS):
+            try:
+                found = self.registry.version(self.subject, number)
+            except TargetMissing as error:
+                yield str(error)
+            except SchemaUnanswered as error:
+                yield self._once(number) or error
+            else:
+                self.ids[number] = found.id
+                yield self._made(found)
+
+    def _once(self, number: int) -> KnownSchema | str | None:
+        """What came of a version before; an id never has another schema."""
+        id_ = self.before.ids.get(number, -1)
+        known = self.before.seen.get(id_)
+        if known is not None:
+            self.ids[number], self.seen[id_] = id_, known
+        return known
+
+    def _made(self, found: RegisteredSchema) -> KnownSchema | str:
+        known = self.seen.get(found.id) or self.before.seen.get(found.id)
+        if known is None and found.id in self.troubles:
+            return self.troubles[found.id]
+        try:
+            self.seen[found.id] = known or _of(found)
+        except BaseException as error:  # a schema is somebody else's, whatever it breaks
+            told = f"schema {found.id} cannot be used: {words_of(error)}"
+            return self.troubles.setdefault(found.id, told)
+        return self.seen[found.id]
+
+
+def _found(look: _Look, numbers: Sequence[int]) -> tuple[KnownSchema, str]:
+    oldest = None
+    for found in look.at(numbers):
+        if isinstance(found, SchemaUnanswered):
+            raise found
+        if isinstance(found, KnownSchema):
+            oldest = found
+            break
+    told = ""
+    for found in look.at(reversed(numbers)):
+        trouble = _unlike(found, oldest or found) if isinstance(found, KnownSchema) else str(found)
+        if not trouble and isinstance(found, KnownSchema):
+            return found, told
+        told = told or trouble
+    if oldest is None:
+        raise ConfigError(told)
+    return oldest, told
 
 
 def _unlike(found: KnownSchema, oldest: KnownSchema) -> str:
@@ -94,5 +153,3 @@ def _of(found: RegisteredSchema) -> KnownSchema | str:
         return KnownSchema(found.id, prefix_of(found.id), writer_of(found.schema))
     except ConfigError as error:
         return f"schema {found.id}: {error}"
-    except BaseException as error:  # a schema is somebody else's, whatever it breaks
-        return f"schema {found.id} cannot be used: {words_of(error)}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from headrace.errors import RegistryUnavailable, SchemaUnknown, TargetMissing
+from headrace.errors import RegistryUnavailable, SchemaUnanswered, SchemaUnknown, TargetMissing
 from headrace.ports import (
     Connections,
     RegisteredSchema,
@@ -101,6 +101,8 @@ class MemorySchemas:
         if not ids or (number or 1) > len(ids):
             raise TargetMissing(f"subject {subject} has no version {number or 'at all'}")
         id_ = ids[-1 if number is None else number - 1]
+        if id_ in self.silent:
+            raise SchemaUnanswered(f"schema {id_}: it has no answer to this")
         return RegisteredSchema(id_, self.schemas[id_])
 
     def numbers(self, subject: str) -> list[int]:

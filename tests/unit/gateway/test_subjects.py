@@ -517,6 +517,50 @@ def test_a_schema_that_was_looked_at_is_not_read_anew(monkeypatch):
     assert (subject.known, subject.trouble) == (known, "")
 
 
+def test_a_newer_version_that_the_registry_has_no_answer_to_is_passed_over():
+    registry, ran = registry_with(avro(V1)), Subject("visits-value")
+    ran.look(registry)
+    newer = registry.add(avro(V2), "visits-value")
+    registry.silent = {newer}
+    started = Subject("visits-value")
+    for subject in (ran, started):
+        subject.look(registry)
+        assert (subject.known.id, subject.trouble) == (1, "schema 2: it has no answer to this")
+    registry.silent = ()
+    for subject in (ran, started):
+        subject.look(registry)
+        assert (subject.known.id, subject.trouble) == (newer, "")
+    # What it had an answer to once goes on: a schema with an id never changes.
+    registry.silent = {newer}
+    for _ in range(2):
+        ran.look(registry)
+        assert ran.known.id == newer
+
+
+def test_where_the_registry_has_no_answer_to_the_oldest_version_nobody_guesses_its_message():
+    registry, started = registry_with(protobuf(VISIT), protobuf(OTHER)), Subject("visits-value")
+    registry.silent = {1}
+    started.look(registry)
+    assert (started.known, started.trouble) == (None, "schema 1: it has no answer to this")
+
+
+def test_a_schema_that_could_not_be_looked_at_is_looked_at_again(monkeypatch):
+    registry, subject = registry_with(avro(V1), avro(V2)), Subject("visits-value")
+    real, newest = usable_versions.writer_of, avro(V2)
+
+    def short_of_memory(schema):
+        if schema == newest:
+            raise MemoryError
+        return real(schema)
+
+    monkeypatch.setattr(usable_versions, "writer_of", short_of_memory)
+    subject.look(registry)
+    assert subject.known.id == 1
+    monkeypatch.setattr(usable_versions, "writer_of", real)
+    subject.look(registry)
+    assert (subject.known.id, subject.trouble) == (2, "")
+
+
 def test_a_protobuf_file_that_imports_another_is_told():
     subject = stamped(others=(("other.proto", ""),))
     assert "imports other.proto" in subject.trouble

@@ -1,5 +1,6 @@
 """Those who look at schemas, in processes of their own."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.ports.schemas import SchemaKind, WrittenSchema
+from headrace.schema_registry import judges as judges_module
 from headrace.schema_registry.judges import JudgesApart
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Compared
@@ -25,15 +27,15 @@ SLOW = WrittenSchema(
 
 
 def test_a_judge_that_takes_too_long_is_ended_and_another_one_goes_on():
-    judges = JudgesApart(1)
+    judges = JudgesApart(1, wait_s=30.0)
     try:
         assert judges.form(GOOD).canonical == '"int"'
         with pytest.raises(BadSchema, match="not JSON"):
             judges.form(BAD)
         assert judges.faults(GOOD, [Compared(1, GOOD)], Level.FULL) == []
-        judges._deadline_s = 0.0
+        judges._deadline_s = 0.2
         with pytest.raises(BadSchema, match="longer than"):
-            judges.form(GOOD)
+            judges.form(SLOW)
         judges._deadline_s = 10.0
         assert judges.form(GOOD).canonical == '"int"'
         assert judges.form(GOOD).canonical == '"int"'
@@ -66,6 +68,27 @@ def test_what_a_judge_runs_ends_with_it_and_leaves_nothing(monkeypatch, tmp_path
     assert not os.path.exists(folder)
     judges.close()
     assert until(lambda: list(tmp_path.glob("headrace-*")) == [])
+
+
+def test_a_judge_that_cannot_be_started_leaves_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(judges_module, "_AGAIN_S", 0.01)
+    kind = multiprocessing.get_context("spawn").Process
+    start, tries = kind.start, []
+
+    def short_of_processes(process):
+        tries.append(len(os.listdir("/proc/self/fd")))
+        if len(tries) < 6:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return start(process)
+
+    monkeypatch.setattr(kind, "start", short_of_processes)
+    judges = JudgesApart(1)
+    try:
+        assert tries[-1] == tries[0]
+        assert len(list(tmp_path.glob("headrace-*"))) == 1
+    finally:
+        judges.close()
 
 
 SERVER = """
@@ -188,10 +211,10 @@ def test_who_waited_for_its_turn_waits_for_a_judge_what_is_left():
 
 
 def test_a_tenant_whose_schema_was_ended_rests_and_others_do_not():
-    judges = JudgesApart(1, deadline_s=0.0, rest_s=60.0, wait_s=20.0)
+    judges = JudgesApart(1, deadline_s=0.2, rest_s=60.0, wait_s=20.0)
     try:
         with pytest.raises(BadSchema, match="longer than"):
-            judges.form(GOOD, "acme")
+            judges.form(SLOW, "acme")
         judges._deadline_s = 10.0
         with pytest.raises(JudgesBusy, match=r"acme took .* in 60 s"):
             judges.form(GOOD, "acme")

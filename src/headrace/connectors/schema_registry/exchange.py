@@ -32,7 +32,7 @@ from headrace.connectors.schema_registry.config import (
     RegistryServer,
 )
 from headrace.connectors.schema_registry.pauses import RegistryAwayError
-from headrace.errors import RegistryUnavailable, plain, shortened, words_of
+from headrace.errors import RegistryUnavailable, SchemaUnanswered, plain, shortened, words_of
 from headrace.process.daemon_threads import DaemonThreads
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Exchange:
 
         Raises:
             RegistryAwayError: nobody answers; the message has no credentials.
-            RegistryUnavailable: what answers has no answer to this.
+            SchemaUnanswered: what answers has no answer to this.
         """
         troubles: list[tuple[str, _NoAnswerError]] = []
         servers = self._config.servers
@@ -201,7 +201,7 @@ def _answer(status: int, content: bytes, *, is_list: bool) -> Answer:
 def _trouble(troubles: Sequence[tuple[str, _NoAnswerError]]) -> RegistryUnavailable:
     told = "; ".join(f"{url}: {error}" for url, error in troubles)
     if any(error.answers for _, error in troubles):
-        return RegistryUnavailable(f"the schema registry has no answer to this: {told}")
+        return SchemaUnanswered(f"the schema registry has no answer to this: {told}")
     to_all = "; ".join(f"{url}: {error.told}" for url, error in troubles)
     away, mend = "the schema registry does not answer", f"see that it runs, and that {URL} names it"
     return RegistryAwayError(f"{away}: {told}; {mend}", f"{away}: {to_all}; {mend}")

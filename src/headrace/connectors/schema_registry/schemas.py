@@ -43,7 +43,7 @@ from headrace.connectors.schema_registry.texts import (
     in_order,
     size_in_memory,
 )
-from headrace.errors import RegistryUnavailable
+from headrace.errors import RegistryUnavailable, SchemaUnanswered
 from headrace.formats.kept import Kept
 from headrace.ports import (
     Connections,
@@ -163,7 +163,7 @@ class RegistrySchemas:
             names = in_order(document, lambda referred: self._document(referred, until_s))
         except RegistryAwayError as error:
             # It did answer, a moment ago. That there was no time for all is this schema's trouble.
-            raise RegistryUnavailable(str(error)) from error
+            raise SchemaUnanswered(str(error)) from error
         return WrittenSchema(document.kind, document.text, names)
 
     def _document(self, referred: Referred, until_s: float) -> Document:
