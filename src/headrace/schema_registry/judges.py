@@ -245,10 +245,15 @@ class _Judge:
             name="headrace-judge",
             daemon=True,
         )
-        self._process.start()
-        theirs.close()
-        gone.close()
         self.lives = True
+        try:
+            self._process.start()
+        except BaseException:
+            self._leave()
+            raise
+        finally:
+            theirs.close()
+            gone.close()
 
     def is_ready(self) -> bool:
         """Wait until it can be asked."""
@@ -302,6 +307,10 @@ class _Judge:
                 os.killpg(pid, signal.SIGKILL)
         self._process.kill()
         self._process.join()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Give back what it had here."""
         self._ours.close()
         self._here.close()
         self._folder.remove()
