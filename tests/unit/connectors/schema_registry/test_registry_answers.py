@@ -10,7 +10,6 @@ import pytest
 import trustme
 from replaying import (
     INT,
-    NOT_FOUND,
     ReplayServer,
     closes,
     cuts,
