@@ -55,7 +55,7 @@ log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 #: what a tenant, or a key like one, may try to change in a minute: each attempt is a line in the
-#: audit log
+#: audit log, and of what is beyond the first one is logged
 CHANGES_PER_MINUTE = 600
 #: how many look-ups and checks a tenant may ask for in a minute: each has a schema looked at
 LOOKS_PER_MINUTE = 600
@@ -228,7 +228,10 @@ class _Desk:
             raise refusals.denied(f"subject {subject} is none of those that this key is for")
 
     async def _count(self, request: Request, route: Route, held: str) -> None:
-        if route.changes and self.changes.add(held) > CHANGES_PER_MINUTE:
+        tried = self.changes.add(held) if route.changes else 0
+        if tried > CHANGES_PER_MINUTE:
+            if tried == CHANGES_PER_MINUTE + 1:
+                log.warning("changes are refused for a while", tenant=held, status=429)
             await asyncio.sleep(PAUSE_S)
             raise too_many(f"too many changes of {held} in a minute", self.changes.left_s())
         looks = route.looks or route.lists or _asks_for_descriptor(request)

@@ -26,6 +26,7 @@ _SCHEMA_FIELDS = frozenset({"schema", "schemaType", "references", "id", "version
 #: what clients send of a schema that they have read before, and that says nothing here
 _IDLE = {"subject", "guid", "propagateSchemaTags", "ts", "deleted"}
 _KNOWN_OF_SCHEMA = _SCHEMA_FIELDS | _IDLE
+_REFERENCE_FIELDS = frozenset({"name", "subject", "version"})
 MOST_ID = 2**31 - 1
 
 
@@ -191,6 +192,7 @@ def _given(fields: Mapping[str, Any], name: str) -> int | None:
 def _reference(found: Any) -> SchemaReference:
     if not isinstance(found, dict):
         raise refusals.bad_schema("a reference is an object of name, subject and version")
+    refuse_unknown(found, _REFERENCE_FIELDS)
     name, version = found.get("name"), found.get("version", LATEST)
     is_number = isinstance(version, int) and not isinstance(version, bool)
     if not is_number or not (version == LATEST or 1 <= version <= MOST_ID):

@@ -88,7 +88,9 @@ class SchemaRegistry:
         if not versions:
             raise refusals.no_subject(subject)
         gathering = Gathering(self.subjects)
-        content = self._content(seen, gathering.numbered(wanted, sight), sight, gathering)
+        wanted = gathering.numbered(wanted, sight)
+        written = gathering.written(wanted, sight)
+        content = self._content(seen, wanted, written, sight, gathering)
         found = self._same(versions, content)
         if not found:
             raise refusals.no_schema()
@@ -112,10 +114,11 @@ class SchemaRegistry:
         seen = self.subjects.seen(subject)
         gathering = Gathering(self.subjects)
         wanted = gathering.numbered(wanted, sight)
-        self._content(seen, wanted, sight, gathering)
+        written = gathering.written(wanted, sight)
+        self._form(written, sight, gathering)
         level = level_of(seen)
         among = level.among(seen.alive) if against is None else against
-        return self._faults(wanted, among, level, sight, gathering)
+        return self._faults(written, among, level, sight, gathering)
 
     def delete(self, subject: str, *, permanent: bool) -> list[int]:
         """Delete a subject, softly or for good; the versions that are gone with it.
@@ -185,7 +188,8 @@ class SchemaRegistry:
     ) -> SubjectVersion | None:
         seen = self.subjects.seen(subject)
         given = given_numbers(seen, wanted, sight)
-        content = self._content(seen, wanted, sight, gathering)
+        written = gathering.written(wanted, sight)
+        content = self._content(seen, wanted, written, sight, gathering)
         rooms = self._limits.of(subject, sight) if self._limits is not None else ()
         if given is not None:
             return imported(self.subjects, seen, content, given, rooms)
@@ -195,7 +199,7 @@ class SchemaRegistry:
         refuse_read_only(seen)
         refuse_unnumbered(seen, sight)
         level = level_of(seen)
-        faults = self._faults(wanted, level.among(seen.alive), level, sight, gathering)
+        faults = self._faults(written, level.among(seen.alive), level, sight, gathering)
         if faults:
             raise Incompatible(subject, faults)
         return self.subjects.register(seen, content.new, None, rooms)
@@ -220,14 +224,19 @@ class SchemaRegistry:
         return [version for version in versions if version.id in ids]
 
     def _content(
-        self, seen: SubjectSeen, wanted: Wanted, sight: Sight, gathering: Gathering
+        self,
+        seen: SubjectSeen,
+        wanted: Wanted,
+        written: WrittenSchema,
+        sight: Sight,
+        gathering: Gathering,
     ) -> Content:
         """What a schema says, as it is kept.
 
         Raises:
             Refusal: it is none.
         """
-        form = self._form(gathering.written(wanted, sight), sight, gathering)
+        form = self._form(written, sight, gathering)
         is_normal = wanted.normalize or normalizes(seen)
         text = form.normalized if is_normal else form.canonical
         content = content_of(seen.subject, wanted.kind, wanted.text, wanted.references, text)
@@ -245,7 +254,7 @@ class SchemaRegistry:
 
     def _faults(
         self,
-        wanted: Wanted,
+        written: WrittenSchema,
         among: Sequence[SubjectVersion],
         level: Level,
         sight: Sight,
@@ -255,7 +264,6 @@ class SchemaRegistry:
             return []
         before = gathering.compared(among)
         try:
-            written = gathering.written(wanted, sight)
             return self._judges.faults(written, before, level, sight.held_as, gathering.looked)
         except BadSchema as error:
             return [f"it cannot be judged, so it counts as incompatible: {error}"]

@@ -153,6 +153,13 @@ def test_two_texts_by_one_name_are_refused_however_far_they_are_referred_to(worl
         ({"schema": AVRO, "metadata": {"owner": "me"}}, (422, 422)),
         ({"schema": AVRO, "ruleSet": {"domainRules": [{}]}}, (422, 422)),
         ({"schema": AVRO, "surprise": 1}, (422, 422)),
+        (
+            {
+                "schema": AVRO,
+                "references": [{"name": "a", "subject": "a", "version": 1, "context": ".other"}],
+            },
+            (422, 422),
+        ),
         ({"schema": AVRO, "id": 7}, (422, 42205)),
         (
             {"schema": '{"type":"record","name":"A","fields":[{"name":"a","type":"B"}]}'},

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from registry_parts import AVRO
+from structlog.testing import capture_logs
 
 from headrace.model.credentials import Role
 from headrace.ports import NewSchema, SchemaKind, SchemaReference
@@ -97,6 +98,18 @@ def test_a_tenant_that_looks_up_too_often_has_to_wait_and_can_still_register(
     assert answers[-1].json()["error_code"] == 429
     assert world.ask("POST", path, body).status_code == 200
     assert world.ask("POST", VERSIONS, body, Role.SENDER).status_code == 200
+
+
+def test_a_tenant_that_changes_too_often_is_told_in_the_log_once_and_fills_no_audit_log(
+    world, monkeypatch
+):
+    monkeypatch.setattr(app, "CHANGES_PER_MINUTE", 1)
+    asked = ("POST", VERSIONS, {"schema": AVRO}, Role.SENDER)
+    with capture_logs() as logs:
+        assert [world.ask(*asked).status_code for _ in range(3)] == [200, 429, 429]
+    assert len(world.store.audit.changes()) == 1
+    (told,) = [line for line in logs if line["event"] == "changes are refused for a while"]
+    assert (told["tenant"], told["status"]) == ("acme", 429)
 
 
 def test_an_id_goes_on_meaning_one_schema_while_its_referrer_is_softly_deleted(world):

@@ -84,6 +84,38 @@ def test_texts_that_are_too_long_together_are_refused_and_nothing_is_kept(world,
     assert world.ask("POST", VERSIONS, body).status_code == 200
 
 
+def test_a_text_that_is_held_against_another_is_counted_once(world, monkeypatch):
+    world.put("s", LONG.replace("x", "s"), schemaType="JSON")
+    world.put(SUBJECT, LONG.replace("x", "a"), schemaType="JSON")
+    refers = [{"name": "s", "subject": "s", "version": 1}]
+    body = {"schema": LONG, "schemaType": "JSON", "references": refers}
+    for path in (f"/compatibility{VERSIONS}/latest", VERSIONS):
+        monkeypatch.setattr(gathering, "MOST_CHARACTERS", 3 * len(LONG) - 1)
+        assert world.refused("POST", path, body) == (422, 42201)
+        monkeypatch.setattr(gathering, "MOST_CHARACTERS", 3 * len(LONG))
+        assert world.ask("POST", path, body).status_code == 200
+
+
+def test_what_refers_to_a_version_that_became_another_is_judged_again(world, monkeypatch):
+    (refers,) = chain(world, 1)
+    ours, real, made = world.store.schema_subjects, world.store.schema_subjects.register, []
+
+    def register(seen, new, *more):
+        made.append(new.referred_ids)
+        if len(made) == 1:
+            # An import, say, that gives the number to another schema.
+            ours.delete(ours.seen("s0"), [1], permanent=True)
+            world.put("s0", LONG, schemaType="JSON")
+        return real(seen, new, *more)
+
+    monkeypatch.setattr(ours, "register", register)
+    body = {"schema": LONG.replace("x", "y"), "schemaType": "JSON", "references": [refers]}
+    assert world.ask("POST", VERSIONS, body).status_code == 200
+    judged = [ids for ids in made if ids]
+    assert len(judged) == 2
+    assert judged[0] != judged[1] == (ours.seen("s0").versions[0].id,)
+
+
 def test_versions_before_that_are_too_long_together_are_not_all_read(world, monkeypatch):
     world.ask("PUT", "/config", {"compatibility": "NONE"})
     for number in range(40):
