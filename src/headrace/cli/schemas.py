@@ -31,12 +31,12 @@ from headrace.cli.console import (
 from headrace.cli.servers import folder_of, remembered
 from headrace.connectors.schema_registry import URL, registry_config
 from headrace.errors import ConfigError, plain
-from headrace.ports import SchemaKind, SchemaReference
+from headrace.ports import SchemaKind, SchemaReference, SchemaSubjects, SubjectSetting
 from headrace.schema_registry.asked import subject_of
 from headrace.schema_registry.judges import JudgesHere
 from headrace.schema_registry.refusals import Incompatible, Refusal
 from headrace.schema_registry.registry import SchemaRegistry
-from headrace.schema_registry.rules.compatibility import Level
+from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
 from headrace.schema_registry.standing import level_of, version_in
 from headrace.schema_registry.wanted import EVERYTHING, LATEST, Wanted
 from headrace.settings import Settings
@@ -89,29 +89,36 @@ def list_(
     Example: `headrace schemas list --prefix acme.`
     """
     with _registry(config, own=own) as registry:
-        there = registry.subjects.versions(prefix)
-        alive = {version.subject for version in there if not version.deleted}
-        versions = [version for version in there if deleted or not version.deleted]
-        newest = {version.subject: version for version in versions}
-        kept = registry.subjects.schemas([version.id for version in newest.values()])
-        rows = [
-            {
-                "subject": version.subject,
-                "version": version.version,
-                "id": version.id,
-                "type": kept[version.id].kind.value,
-                "compatibility": level_of(registry.subjects.seen(version.subject)).value,
-                "deleted": version.deleted,
-                "subject_deleted": version.subject not in alive,
-            }
-            for version in newest.values()
-        ]
+        rows = _rows(registry.subjects, prefix, deleted=deleted)
         shown = ("subject", "version", "id", "type", "compatibility")
         table = Table(*shown, *(["deleted"] if deleted else []), box=None)
         for row in rows:
             mark = [_mark(row)] if deleted else []
             table.add_row(*(str(row[name]) for name in shown), *mark)
         print_list(table, rows, as_json=as_json)
+
+
+def _rows(subjects: SchemaSubjects, prefix: str, *, deleted: bool) -> list[dict[str, object]]:
+    """The newest version of each subject; what goes meanwhile is left out."""
+    there = subjects.versions(prefix)
+    alive = {version.subject for version in there if not version.deleted}
+    newest = {version.subject: version for version in there if deleted or not version.deleted}
+    kept = subjects.schemas([version.id for version in newest.values()])
+    levels = subjects.set_among(SubjectSetting.COMPATIBILITY, prefix)
+    of_all = levels.get(None, DEFAULT_LEVEL.value)
+    return [
+        {
+            "subject": version.subject,
+            "version": version.version,
+            "id": version.id,
+            "type": kept[version.id].kind.value,
+            "compatibility": levels.get(version.subject, of_all),
+            "deleted": version.deleted,
+            "subject_deleted": version.subject not in alive,
+        }
+        for version in newest.values()
+        if version.id in kept
+    ]
 
 
 def _mark(row: Mapping[str, object]) -> str:

@@ -238,6 +238,9 @@ class SchemaSubjects(Protocol):
             SchemasFull: one more would be more than a room has; nothing was done.
         """
 
+    def set_among(self, setting: SubjectSetting, prefix: str = "") -> dict[str | None, str]:
+        """What is set for the subjects whose names begin so, and for all (None)."""
+
     def schema(self, id_: int) -> KeptSchema | None:
         """The schema of an id; None: there is none, or none any more."""
 

@@ -25,6 +25,7 @@ from sqlalchemy import (
     and_,
     delete,
     insert,
+    or_,
     select,
     update,
 )
@@ -160,6 +161,18 @@ class SqlSchemaSubjects:
             if rows:
                 connection.execute(insert(schema_settings), rows)
             return True
+
+    def set_among(self, setting: SubjectSetting, prefix: str = "") -> dict[str | None, str]:
+        """What is set for the subjects whose names begin so, and for all (None)."""
+        name = schema_settings.c.subject
+        wanted = select(name, schema_settings.c.value).where(
+            schema_settings.c.setting == setting.value,
+            or_(name == _ALL, name.startswith(prefix, autoescape=True)),
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(wanted).all()
+        # SQLite's LIKE takes large letters for small ones.
+        return {name or None: value for name, value in rows if not name or name.startswith(prefix)}
 
     def schema(self, id_: int) -> KeptSchema | None:
         """The schema of an id."""

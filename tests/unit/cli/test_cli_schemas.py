@@ -6,6 +6,7 @@ import pytest
 
 from headrace.cli.servers import folder_of, remember
 from headrace.ports import SubjectSetting
+from headrace.store.schema_subjects import SqlSchemaSubjects
 
 V1 = {"type": "record", "name": "Visit", "fields": [{"name": "lead", "type": "string"}]}
 BROKEN = V1 | {"fields": [*V1["fields"], {"name": "at", "type": "long"}]}
@@ -73,6 +74,34 @@ def test_what_is_deleted_is_marked_where_it_is_listed(headrace, file, store):
     ends = [line.split()[5:] for line in lines]
     assert ends == [[], ["subject"], ["this", "version"]]
     assert len(headrace("schemas", "list").stdout.splitlines()) == 3
+
+
+def test_a_list_asks_the_store_as_often_for_many_subjects_as_for_one(
+    headrace, file, store, monkeypatch
+):
+    level = SubjectSetting.COMPATIBILITY
+    for subject in ("acme.a-value", "acme.b-value", "bolt.c-value"):
+        headrace("schemas", "register", subject, file(V1))
+    store.schema_subjects.set_for(None, {level: "NONE"})
+    store.schema_subjects.set_for("acme.b-value", {level: "FULL"})
+    asked, real = [], SqlSchemaSubjects.seen
+    monkeypatch.setattr(
+        SqlSchemaSubjects, "seen", lambda ours, name: asked.append(name) or real(ours, name)
+    )
+    found = json.loads(headrace("schemas", "list", "--prefix", "acme.", "--json").stdout)
+    levels = {row["subject"]: row["compatibility"] for row in found}
+    assert levels == {"acme.a-value": "NONE", "acme.b-value": "FULL"}
+    assert asked == []
+
+
+def test_what_is_deleted_while_it_is_listed_is_left_out(headrace, file, store, monkeypatch):
+    for subject, schema in (("acme.a-value", V1), ("acme.b-value", BROKEN)):
+        headrace("schemas", "register", subject, file(schema))
+    real = SqlSchemaSubjects.schemas
+    monkeypatch.setattr(SqlSchemaSubjects, "schemas", lambda ours, ids: real(ours, ids[1:]))
+    listed = headrace("schemas", "list", "--json")
+    assert listed.exit_code == 0, listed.output
+    assert [row["subject"] for row in json.loads(listed.stdout)] == ["acme.b-value"]
 
 
 @pytest.mark.parametrize("words", [["show"], ["check"]])

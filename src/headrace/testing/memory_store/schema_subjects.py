@@ -42,6 +42,14 @@ class MemorySchemaSubjects:
         )
 
     @alone
+    def set_among(self, setting: SubjectSetting, prefix: str = "") -> dict[str | None, str]:
+        """What is set for the subjects whose names begin so, and for all (None)."""
+        found = {name: value for (name, of), value in self._kept.settings.items() if of is setting}
+        return {
+            name: value for name, value in found.items() if name is None or name.startswith(prefix)
+        }
+
+    @alone
     def register(
         self,
         seen: SubjectSeen,

@@ -358,6 +358,18 @@ class TestSchemaSubjects:
             for permanent in (False, True):
                 assert ours.delete(ours.seen("a_b.x"), [made.version], permanent=permanent)
 
+    def test_what_is_set_among_subjects_is_told_by_their_names(self, store: Store) -> None:
+        ours = store.schema_subjects
+        assert ours.set_among(COMPATIBILITY) == {}
+        for subject in ("a_b.x", "a_b.y", "axb.x", "A_b.x"):
+            ours.set_for(subject, {COMPATIBILITY: "FULL", MODE: "READONLY"})
+        ours.set_for("a_b.y", {COMPATIBILITY: None})
+        ours.set_for("a_b.z", {MODE: "READONLY"})
+        assert ours.set_among(COMPATIBILITY, "a_b.") == {"a_b.x": "FULL"}
+        ours.set_for(None, {COMPATIBILITY: "NONE"})
+        assert ours.set_among(COMPATIBILITY, "a_b.") == {None: "NONE", "a_b.x": "FULL"}
+        assert len(ours.set_among(COMPATIBILITY)) == 4
+
     def test_of_so_many_subjects_anything_is_set_as_a_room_has_versions(self, store: Store) -> None:
         ours = store.schema_subjects
         rooms = [Room("tenant", "acme", 9, 2, frozenset({"acme.a", "acme.b"}))]
