@@ -218,3 +218,10 @@ def test_a_key_of_a_name_to_the_letter_sees_that_alone(filled):
     filled.put("acme.visits-values")
     filled.keys["one"] = filled.key(Role.SCHEMAS, None, "acme.visits-value")
     assert filled.ask("GET", "/subjects", role="one").json() == ["acme.visits-value"]
+
+
+def test_what_is_nobodys_is_changed_by_operators_and_registered_by_keys_of_no_tenant(world):
+    path, body = "/subjects/visits-value/versions", {"schema": AVRO}
+    asked = {who: world.ask("POST", path, body, who).status_code for who in world.keys}
+    allowed = {who for who, status in asked.items() if status == 200}
+    assert allowed == {Role.OPERATOR, Role.SCHEMAS}
