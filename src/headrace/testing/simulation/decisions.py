@@ -111,7 +111,7 @@ class Decisions:
     def may_run(self, piece: Slice) -> None:
         """Note whether a slice starts before what its lane follows is done."""
         topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
-        if now is None or self.generations.is_late(piece):
+        if now is None or self.generations.is_late(piece) or self._is_removed(piece.lane.stream):
             return
         if not self.topics.is_there(topic, now.log):
             return
@@ -123,6 +123,14 @@ class Decisions:
             self.found.append(f"{piece} has {too_old}")
         if waits_for:
             self.found.append(f"{piece} runs before {waits_for}")
+
+    def _is_removed(self, stream: StreamId) -> bool:
+        """Whether all that may come of a stream is what was recorded of it."""
+        return any(
+            known.state is State.REMOVED
+            for known in self.store.registry.streams()
+            if known.id == stream
+        )
 
     def _end_for(self, lane: LaneId, parent: str) -> int:
         """Where a parent ends for a stream; a rerun has its own end, or leaves it out."""
