@@ -228,6 +228,8 @@ class Ends:
         """Write an answer down; True if it tells of a new record that may run."""
         grown = False
         for held, lane in self._readers[name]:
+            if lane.gone:
+                continue  # what it follows, if it is there by now, is learned with its topic
             known = lane.end if lane.end >= 0 else lane.position
             ends_at = held.bounded(name, end)
             if ends_at < lane.end:

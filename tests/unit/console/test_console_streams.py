@@ -41,6 +41,7 @@ def test_a_stream_is_shown_with_its_lanes_and_what_stops_them(api, store, clock,
             "next_offset": 3,
             "end": 9,
             "failure": number,
+            "waits_for": [],
         },
         {
             "lane": "acme.visits[1]",
@@ -48,6 +49,7 @@ def test_a_stream_is_shown_with_its_lanes_and_what_stops_them(api, store, clock,
             "next_offset": 3,
             "end": None,
             "failure": None,
+            "waits_for": [],
         },
     ]
 

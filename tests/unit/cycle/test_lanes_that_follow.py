@@ -318,3 +318,25 @@ def test_of_merged_lanes_it_is_given_up_as_it_would_hold_what_it_waits_for():
 
 def test_of_a_removed_stream_it_waits_for_nothing():
     assert recorded(state=State.REMOVED).step is ReplayStep.RUN
+
+
+def test_a_lane_of_an_earlier_topic_does_not_open_what_has_its_name_now(begun):
+    world = begun(DataLossPolicy.SKIP)
+    world.log.widen(TOPIC)
+    world.send("acme", 2, 1)
+    look(world)
+    world.log.delete_topic(TOPIC)
+    world.log.create_topic(TOPIC)
+    world.send("acme", 3)
+    look(world, 8)
+    assert at(world) == {"0": 3, "1": 0}
+    world.log.set_leader(TOPIC, 0, False)
+    world.send("acme", 1)
+    first, _ = world.log.split(TOPIC, 0)
+    world.send("acme", 2, first)
+    world.turns(8, seconds=1.0)
+    look(world)
+    assert at(world) == {"0": 3, "1": 0, "2": 0}
+    world.log.set_leader(TOPIC, 0, True)
+    look(world)
+    assert at(world) == {"0": 4, "1": 2, "2": 0}

@@ -177,6 +177,7 @@ def test_a_plan_is_written_in_the_form_of_its_schema():
         "until_offset": 9,
         "epoch": 1,
         "more": True,
+        "depth": 0,
     }
     assert written["credits"] == [
         {"stream": {"use_case": "score", "tenant": "acme"}, "credit_s": 0.5}

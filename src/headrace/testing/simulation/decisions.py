@@ -108,7 +108,7 @@ class Decisions:
         self.stopped.pop(stream, None)
         self.gate.forget(stream)
 
-    def may_run(self, piece: Slice) -> None:
+    def may_run(self, piece: Slice, *, recorded: bool) -> None:
         """Note whether a slice starts before what its lane follows is done."""
         topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
         if now is None or self.generations.is_late(piece) or self._is_removed(piece.lane.stream):
@@ -119,7 +119,8 @@ class Decisions:
         waits_for = self.gate.waits_for(
             piece.lane, now.log, lineage, lambda name: self._end_for(piece.lane, name)
         )
-        if too_old := self.gate.too_old(piece, lineage):
+        # A recorded slice keeps the depth that it had, and its records their versions.
+        if not recorded and (too_old := self.gate.too_old(piece, lineage)):
             self.found.append(f"{piece} has {too_old}")
         if waits_for:
             self.found.append(f"{piece} runs before {waits_for}")
@@ -157,6 +158,9 @@ class Decisions:
             now, dropped = self.generations.now(lane), self.topics.lineage.dropped
             if now is None or not self.topics.is_there(topic, now.log):
                 continue
+            begins = now.at == now.start and name in self.topics.lineage.parents
+            if begins and name not in dropped:
+                continue  # it was of an earlier topic, and begins as one that follows others
             if name not in dropped or now.at < self._end_for(lane, name):
                 self.found.append(f"{lane} is forgotten at {now.at}")
             self.counts["parents forgotten"] += 1
