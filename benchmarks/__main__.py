@@ -21,6 +21,7 @@ BENCHMARKS = {
     "drain": "a backlog of a million records against Spark's Kafka source and the bare client",
     "decoded_drain": "the same, decoded, against from_json and from_avro (slow)",
     "kafka_transactions": "exactly-once from Kafka to Kafka against at-least-once",
+    "delta": "rows into a Delta table through the sink against the client library alone",
     "control": "a list of a thousand tenants from the control API",
     "registry": "schemas registered and looked up at 100/s, and 10,000 subjects listed",
     "console": "first paint of the console, and what a thousand changed rows cost it",

@@ -154,7 +154,7 @@ def report(turn: int) -> Report:
                 "active", lag, lag / 50, 20.0 + lag / 100, 21.0 + lag / 90, delay,
                 throttled=False, task_share=lag / 2_500_000, records_total=turn * 100,
                 dead_letters_total=0, lost_records_total=0, wave=f"w{turn}", note="",
-                lanes=(LaneFigures(f"tenant-{number:04d}.visits[0]", 3, 3 + lag),),
+                lanes=(LaneFigures(f"tenant-{number:04d}.visits[0]", 3, 3 + lag, lag_records=lag),),
             )
         )  # fmt: skip
     return Report("one", now_s, now_s - 60, 8, 8, 6, 2, "", tuple(streams), (), ())

@@ -15,11 +15,12 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.harness import write
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.plans import Cost, LaneView, Plan, Snapshot, StreamView
 from headrace.model.streams import LaneId, StreamId
 from headrace.planning import check, plan
@@ -81,13 +82,13 @@ def measure(shape: Shape) -> dict[str, float]:
     times_ms, cpu_ms, checks_ms, slices = [], [], [], 0
     for turn in range(TURNS):
         began, began_cpu = time.perf_counter(), time.process_time()
-        made = plan(asked)
+        made = plan(asked, OFFSETS)
         cpu_ms.append((time.process_time() - began_cpu) * 1e3)
         times_ms.append((time.perf_counter() - began) * 1e3)
         slices = max(slices, sum(len(bin_.slices) for wave in made.waves for bin_ in wave.bins))
         if turn % 10 == 0:
             began = time.perf_counter()
-            faults = check(asked, made)
+            faults = check(asked, made, OFFSETS)
             checks_ms.append((time.perf_counter() - began) * 1e3)
             assert not faults, faults
         asked = arrived(done(asked, made, turn + 1), shape)
@@ -105,12 +106,12 @@ def growth() -> int:
     shape = Shape(slots=2, lag=50)
     asked = arrived(first(shape, streams=2), shape)
     for turn in range(100):
-        asked = arrived(done(asked, plan(asked), turn + 1), shape)
+        asked = arrived(done(asked, plan(asked, OFFSETS), turn + 1), shape)
     tracemalloc.start()
     gc.collect()
     before, _ = tracemalloc.get_traced_memory()
     for _ in range(SMALL_TURNS):
-        plan(asked)
+        plan(asked, OFFSETS)
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -126,7 +127,7 @@ def first(shape: Shape, streams: int) -> Snapshot:
                 StreamId(f"use-case-{number % USE_CASES}", f"tenant-{number:05}"),
                 f"tenant-{number:05}.visits",
                 tuple(
-                    LaneView(f"tenant-{number:05}.visits[{lane}]", 1_000, 1_000)
+                    LaneView(f"tenant-{number:05}.visits[{lane}]", 1_000, 1_000, 0)
                     for lane in range(LANES)
                 ),
                 weight=1.0 + number % 4,
@@ -186,8 +187,12 @@ def quantile(values: list[float], part: float) -> float:
     return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3)
 
 
-def _behind(lanes: Iterable[LaneView], lag: int) -> Iterable[LaneView]:
-    return (replace(lane, end=max(lane.end, lane.position + lag)) for lane in lanes)
+def _behind(lanes: Sequence[LaneView], lag: int) -> list[LaneView]:
+    ends = (max(lane.end, lane.position + lag) for lane in lanes)
+    return [
+        replace(lane, end=end, waits=end - lane.position)
+        for lane, end in zip(lanes, ends, strict=True)
+    ]
 
 
 if __name__ == "__main__":

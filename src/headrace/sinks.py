@@ -6,10 +6,11 @@ Every sink keeps the promises of ``headrace.ports.SinkWriter`` and passes the sa
 ``headrace.testing.sink_contract``. ``failed`` and ``identity`` are for sinks of your own.
 """
 
+from headrace.connectors.delta.sink import DeltaTable
 from headrace.connectors.email.sink import Email
 from headrace.connectors.files.parquet import ParquetFiles
 from headrace.connectors.kafka.sink import KafkaTopic
 from headrace.connectors.outcomes import failed, identity
 from headrace.connectors.sql.table import SqlTable
 
-__all__ = ["Email", "KafkaTopic", "ParquetFiles", "SqlTable", "failed", "identity"]
+__all__ = ["DeltaTable", "Email", "KafkaTopic", "ParquetFiles", "SqlTable", "failed", "identity"]

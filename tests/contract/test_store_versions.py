@@ -48,14 +48,25 @@ WAVE = {
     "terms": None,
 }
 #: columns that a later version tells in another way; they are looked at on the way back
-TOLD_OTHERWISE = {"partition", "ends_at", "wave"}
+TOLD_OTHERWISE = {
+    "partition",
+    "ends_at",
+    "wave",
+    "next_offset",
+    "from_offset",
+    "until_offset",
+    "record_offset",
+}
 VERSIONS = [migration.version for migration in every_version()]
+BEFORE_KEYS_OF_SUBJECTS = "0013"
 #: columns, of some table or of all, with a value for each of the two rows
 MEANINGFUL = {
     "headrace_streams.state": ("suspended", "removed"),
     "headrace_failures.state": ("retried", "open"),
     "headrace_audit.tenant": (None, b"name-2"),
     "headrace_keys.tenant": (None, "name-2"),
+    # A key that has some is dropped on the way back.
+    "headrace_keys.subjects": (None, None),
     "headrace_keys.prefix": ("prefix-1", "prefix-2"),
     "role": ("viewer", "sender"),
     "stopped_by": (None, "failure,tenant"),
@@ -92,6 +103,23 @@ SINCE_LANES_HAVE_NAMES = {
 }
 
 
+#: since places are text
+WIDE_BIN = {
+    "slices": [{**NAMED_BIN["slices"][0], "from_offset": "2"}],
+    "fence": "f",
+}
+SINCE_PLACES_ARE_TEXT = {
+    "next_offset": ("1", "2"),
+    "from_offset": ("0", "2"),
+    "until_offset": ("5", "7"),
+    "records": (5, 5),
+    "record_offset": (None, "3"),
+    "record_behind": (None, "4"),
+    "ends_at": (None, '{"topic-2[0]": "9"}'),
+    "wave": (compact({**WAVE, "bins": []}), compact({**WAVE, "bins": [WIDE_BIN]})),
+}
+
+
 @pytest.fixture
 def database(store_url):
     with closing(open_database(store_url)) as database:
@@ -108,6 +136,8 @@ def tables_of(connection):
 
 def value(column, row, version):
     """What stands in a column of the first or the second row; the first has NULLs."""
+    if version >= "0014" and column.name in SINCE_PLACES_ARE_TEXT:
+        return SINCE_PLACES_ARE_TEXT[column.name][row]
     if version >= "0012" and column.name in SINCE_LANES_HAVE_NAMES:
         return SINCE_LANES_HAVE_NAMES[column.name][row]
     for name in (f"{column.table.name}.{column.name}", column.name):
@@ -226,6 +256,17 @@ def test_schemas_and_keys_that_register_them_are_gone_below_the_registry_and_com
         assert store.schema_subjects.seen("acme.visits-value").compatibility is None
         assert [key.role for key in store.keys.every()] == [Role.OPERATOR]
         assert put(store.schema_subjects, "acme.visits-value", new("one")) == first
+
+
+def test_a_key_of_some_subjects_is_gone_where_it_would_see_all(database, store_url):
+    with closing(open_store(store_url)) as store:
+        for name, subjects in (("bound", "acme.*"), ("free", None)):
+            key = Key(name, b"1" * 32, Role.SCHEMAS, None, "", 1.0, subjects=subjects)
+            store.keys.add(key)
+    downgrade(database, BEFORE_KEYS_OF_SUBJECTS)
+    upgrade(database)
+    with closing(open_store(store_url)) as store:
+        assert [(key.prefix, key.subjects) for key in store.keys.every()] == [("free", None)]
 
 
 UPGRADER = """
@@ -397,3 +438,48 @@ def _recorded(name, lanes):
     slices = [{"lane": ["case-2", "name-2", at], **piece} for at in (2, 10)[:lanes]]
     bins = [{"slices": slices, "predicted_s": 1.0, "fence": ""}]
     return {"id": name, "use_case": "case-2", "bins": bins, "budget_s": 1.0}
+
+
+WIDE = "49590338271490256608559692538361571095921575989136588898"
+
+
+def test_places_are_text_on_the_way_up_wherever_one_is_kept(database, store_url):
+    fill(database, "0012")
+    with database.write() as connection:
+        connection.execute(text("DELETE FROM headrace_intents"))
+        wave = _recorded("w0", 1)
+        wave["bins"][0]["slices"][0]["lane"][2] = "topic-2[2]"
+        connection.execute(text(RECORDED), {"id": "w0", "wave": compact(wave)})
+        # Of the largest number that there was.
+        last = {"at": 2**63 - 1}
+        connection.execute(text("UPDATE headrace_positions SET next_offset = :at"), last)
+    with closing(open_store(store_url)) as store:
+        assert {position.next_offset for position in store.progress.load_positions()} == {2**63 - 1}
+        unnamed, named = store.failures.every()
+        assert (unnamed.slice.records, unnamed.skipped_to, unnamed.behind) == (5, 5, None)
+        assert (named.slice.records, named.error.offset, named.skipped_to) == (5, 3, 4)
+        assert store.registry.deployments()[1].until == {"topic-2[0]": 9}
+        ((piece,),) = (tuple(wave.slices) for wave in store.progress.pending_intents())
+        assert (piece.from_offset, piece.until_offset, piece.records) == (2, 5, 3)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "UPDATE headrace_positions SET next_offset = :at WHERE tenant = 'name-2'",
+        "UPDATE headrace_failures SET until_offset = :at WHERE tenant = 'name-2'",
+        "UPDATE headrace_failures SET record_offset = :at WHERE tenant = 'name-2'",
+        """UPDATE headrace_intents SET wave = replace(wave, '"2"', '"' || :at || '"')""",
+        """UPDATE headrace_deployments SET ends_at = replace(ends_at, '"9"', '"' || :at || '"')""",
+    ],
+)
+@pytest.mark.parametrize("at", [WIDE, str(2**63)])
+def test_a_place_that_no_number_holds_keeps_the_store_as_it_is(database, kept, at):
+    fill(database, newest_version())
+    with database.write() as connection:
+        connection.execute(text(kept), {"at": at})
+    before = content(database)
+    with pytest.raises(ConfigError, match=r"nothing was changed") as refused:
+        downgrade(database, "0012")
+    assert at in str(refused.value)
+    assert content(database) == before

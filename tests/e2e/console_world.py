@@ -239,8 +239,9 @@ class World:
                 {
                     "lane": f"{tenant}.{use_case}[{lane}]",
                     "partition": lane,
-                    "next_offset": 300_000 + 7_001 * lane,
-                    "end": 300_000 + 7_001 * lane + behind * (lane + 1) // 10,
+                    "next_offset": str(300_000 + 7_001 * lane),
+                    "end": str(300_000 + 7_001 * lane + behind * (lane + 1) // 10),
+                    "lag_records": behind * (lane + 1) // 10,
                     "failure": stopped.get(lane),
                 }
                 for lane in range(4)
@@ -277,9 +278,11 @@ class World:
             "lane": f"{tenant}.score[1]",
             "partition": 1,
             "topic": f"{tenant}.score",
-            "from_offset": 307_001,
-            "until_offset": 307_040,
-            "offset": None if whole else 307_001,
+            "from_offset": "307001",
+            "until_offset": "307040",
+            "offset": None if whole else "307001",
+            "records": 39,
+            "goes_on_at": "307040" if whole else "307002",
             "code": "WorkerLost" if whole else "BadRecord",
             "message": "the worker died three times in this slice"
             if whole
@@ -325,7 +328,7 @@ class World:
         self._count_failures()
         return {
             "failure": self.failures[number],
-            "next_offset": 307_001 + (state == "skipped"),
+            "next_offset": str(307_001 + (state == "skipped")),
             "suspended": None,
         }
 

@@ -67,7 +67,10 @@ class Tools:
 
 def figures(tenant, now_s, **more):
     stream = StreamId("score", tenant)
-    lanes = (LaneFigures("acme.visits[0]", 3, 9), LaneFigures("acme.visits[1]", 3, 9))
+    lanes = (
+        LaneFigures("acme.visits[0]", 3, 9, lag_records=6),
+        LaneFigures("acme.visits[1]", 3, 9),
+    )
     given = {
         "state": "active", "lag_records": 4, "lag_s": 1.5, "in_per_s": 2.0, "out_per_s": 3.0,
         "delay": DELAY, "throttled": False, "task_share": 0.25, "records_total": 100,
@@ -100,10 +103,11 @@ class Service:
 
     def fail(self, **error):
         """Stop partition 0 of acme at offset 3."""
-        piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1)
+        piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1, records=6)
         given = {"code": "BadRecord", "message": "no JSON", "offset": 3, "raw_value": b"\xff{"}
         wrong = SliceError(temporary=False, **given | error)
-        return self.store.failures.keep(Failure(piece, wrong, time.time(), 4))
+        behind = None if wrong.offset is None else wrong.offset + 1
+        return self.store.failures.keep(Failure(piece, wrong, time.time(), 4, behind=behind))
 
     def positions(self):
         stream = StreamId("score", "acme")

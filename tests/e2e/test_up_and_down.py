@@ -156,7 +156,7 @@ def test_the_first_hour(folder):
     # It goes on under the same ports, and says with what.
     folder.up()
     assert folder.ports == ports
-    assert "1 tenant, positions at 2 records" in folder.log.read_text()
+    assert "1 tenant, 1 lane begun" in folder.log.read_text()
     folder.send(b"c")
     assert sorted(folder.read(3)) == [b"a", b"b", b"c"]
     assert folder.headrace("down").returncode == 0

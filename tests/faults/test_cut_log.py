@@ -129,8 +129,8 @@ def is_told(rig, driver):
     }
     until(lambda: rig.failures() == lost, lambda: (rig.failures(), driver.tail()))
     reason = (
-        f"OffsetOutOfRange: {rig.acme}[0] ends at {COPIED}, but offsets up to {READ - 1} were "
-        f"read: the log was cut; seek the stream to {COPIED} or earlier, then resume it"
+        f"OffsetOutOfRange: {rig.acme}[0] ends at {COPIED}, but all before {READ} was read: "
+        f"the log was cut; seek the stream to {COPIED} or earlier, then resume it"
     )
     stopped = {StreamId(name, "acme"): reason for name in FAIL}
 

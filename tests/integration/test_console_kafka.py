@@ -67,7 +67,7 @@ def failed(store, tenant):
     error = SliceError(False, "HandlerError", "no", offset=3, raw_value=b"3", raw_key=b"k")
     error = replace(error, timestamp_ms=1_700_000_000_123)
     piece = Slice(LaneId("score", tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 3, 5, 1)
-    return store.failures.keep(Failure(piece, error, 5.0))
+    return store.failures.keep(Failure(piece, error, 5.0, behind=4))
 
 
 def position(store, tenant):
@@ -77,7 +77,7 @@ def position(store, tenant):
 
 def test_a_skipped_record_is_kept_and_a_redrive_sends_it_back_once(api, store, topics, tenant):
     skipped = api.post(f"/v1/failures/{failed(store, tenant)}/skip")
-    assert skipped.json()["next_offset"] == position(store, tenant) == 4
+    assert (skipped.json()["next_offset"], position(store, tenant)) == ("4", 4)
     (letter,) = topics.messages(dead_letters_topic(f"{tenant}.visits"))
     assert (letter.key(), letter.value()) == (b"k", b"3")
     assert letter.timestamp() == (TIMESTAMP_CREATE_TIME, 1_700_000_000_123)
@@ -91,7 +91,7 @@ def test_a_skipped_record_is_kept_and_a_redrive_sends_it_back_once(api, store, t
 
 def test_a_seek_goes_where_the_topic_is_and_nowhere_else(api, store, tenant):
     path = f"/v1/streams/{tenant}/score/positions"
-    assert api.put(path, json={"offsets": {"0": 1}}).json()["offsets"] == {"0": 1}
+    assert api.put(path, json={"offsets": {"0": 1}}).json()["offsets"] == {"0": "1"}
     assert position(store, tenant) == 1
     refused = api.put(path, json={"offsets": {"0": 6}})
     assert refused.status_code == 409

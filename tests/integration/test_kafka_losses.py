@@ -166,7 +166,7 @@ def test_what_retention_took_under_a_running_driver_suspends_its_stream_with_the
     running = service(FAIL)
     expired(running)
     running.until(lambda: running.stream().reason is not None)
-    assert f"{running.topic('acme')}[0] lost offsets 5 to 7 to retention" in running.stream().reason
+    assert f"{running.topic('acme')}[0] lost offsets 5..8 to retention" in running.stream().reason
     assert len(running.seen["acme"]) == 5
     running.bolt_is_undisturbed()
 

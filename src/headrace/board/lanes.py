@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.model.lineage import Parent
+from headrace.model.places import UNKNOWN, Place, Places
 from headrace.model.plans import LaneView
 from headrace.policies.data_loss import Short
 
@@ -13,14 +14,14 @@ from headrace.policies.data_loss import Short
 class Lane:
     """One lane of a stream, as last seen."""
 
-    position: int
-    #: where its log ended when it was last asked; -1 is not known
-    end: int = -1
+    position: Place
+    #: where its log ended when it was last asked
+    end: Place = UNKNOWN
     #: when the question was put that it answers, in monotonic seconds
     asked_s: float = 0.0
     #: where lanes are merged: since it was known to end here, all of its stream's lanes were asked,
     #: so that what is before it can be put in order
-    sure: int = -1
+    sure: Place = UNKNOWN
     #: its topic was made again and has no such lane, yet; or its log does not list it any more
     gone: bool = False
     #: lanes that it follows
@@ -45,42 +46,43 @@ class Lane:
     letters: int = 0
     #: number of the open failure it is stopped at
     failure: int | None = None
-    #: offset of a record whose dead letter is not acknowledged yet
-    aside: int | None = None
+    #: place of a record whose dead letter is not acknowledged yet
+    aside: Place | None = None
     #: what it was stopped or held back by last, in one line; of interest while it is
     trouble: str = ""
     #: a slice up to here hung or killed its worker; until it is passed the stream runs apart
-    suspect_until: int | None = None
+    suspect_until: Place | None = None
     #: the next slices end here, so that what comes before a failed record is a slice by itself
-    stop_before: int | None = None
+    stop_before: Place | None = None
 
-    @property
-    def lag_records(self) -> int:
-        """Offsets between the position and the end."""
-        return max(0, self.end - self.position)
+    def lag(self, places: Places) -> int:
+        """Records that wait, as its log says."""
+        return places.between(self.end, self.position) if self.end > self.position else 0
 
-    def view(self, name: str, *, merged: bool) -> LaneView:
+    def view(self, name: str, places: Places, *, merged: bool) -> LaneView:
         """What the planner is shown of it; ``merged`` with other lanes, only what is sure."""
         end = max(min(self.end, self.sure) if merged else self.end, self.position)
         if self.stop_before is not None and self.stop_before > self.position:
             end = min(end, self.stop_before)
-        goes_on = (self.end < 0 and not self.gone) or self.end > end
+        goes_on = (self.end == UNKNOWN and not self.gone) or self.end > end
+        waits = places.between(end, self.position)
         running = self.wave is not None
-        return LaneView(name, self.position, end, running, goes_on, self.taken, depth=self.depth)
+        taken, depth = self.taken, self.depth
+        return LaneView(name, self.position, end, waits, running, goes_on, taken, depth=depth)
 
     @property
     def is_blind(self) -> bool:
         """Whether it may hold the oldest record that is left, and none of it is sure."""
-        return not self.gone and (self.end < 0 or self.sure <= self.position < self.end)
+        return not self.gone and (self.end == UNKNOWN or self.sure <= self.position < self.end)
 
     @property
     def is_unsure(self) -> bool:
         """Whether it will be blind if nobody asks until it has done what it has."""
-        return not self.gone and (self.end < 0 or self.end > max(self.position, self.sure))
+        return not self.gone and (self.end == UNKNOWN or self.end > max(self.position, self.sure))
 
-    def restart(self, offset: int) -> None:
+    def restart(self, offset: Place) -> None:
         """Stand elsewhere, with nothing known of what is there."""
-        self.position, self.end, self.sure = offset, -1, -1
+        self.position, self.end, self.sure = offset, UNKNOWN, UNKNOWN
         self.tries = self.attempts = self.letters = self.taken = 0
         self.not_before_s = 0.0
         self.failure = self.aside = self.suspect_until = self.stop_before = None

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from headrace.board.lanes import Lane
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, without
+from headrace.model.places import FIRST, Place, Places
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
 from headrace.model.streams import Position, State, Stream, Tenant
@@ -35,6 +36,8 @@ class HeldStream:
     tenant: Tenant
     deployment: Deployment
     epoch: int
+    #: what the log that it is read from says of places
+    measures: Places
     #: by name, in the order of names
     lanes: dict[str, Lane] = field(default_factory=dict)
     #: lanes that wait, or waited, for others to come to their ends; of most logs there are none
@@ -86,10 +89,10 @@ class HeldStream:
             for name, end in (until or {}).items()
         )
 
-    def bounded(self, name: str, end: int) -> int:
+    def bounded(self, name: str, end: Place) -> Place:
         """Where a lane ends for it, if its log ends at ``end``."""
         until = self.deployment.until
-        return end if until is None else min(end, until.get(name, 0))
+        return end if until is None else min(end, until.get(name, FIRST))
 
     def take(self, positions: Iterable[Position]) -> None:
         """Have lanes where they are; those that it had not are new to it."""
@@ -136,7 +139,7 @@ class HeldStream:
         return {name: lane.parents for name, lane in self.lanes.items() if lane.parents}
 
     @property
-    def places(self) -> dict[str, int]:
+    def places(self) -> dict[str, Place]:
         """Where its lanes are committed."""
         return {name: lane.position for name, lane in self.lanes.items()}
 
@@ -148,7 +151,7 @@ class HeldStream:
     @property
     def lag_records(self) -> int:
         """Over all lanes."""
-        return sum(lane.lag_records for lane in self.lanes.values())
+        return sum(lane.lag(self.measures) for lane in self.lanes.values())
 
     @property
     def has_work(self) -> bool:
@@ -182,9 +185,9 @@ class HeldStream:
 
     def view(self, now_s: float, allowance: Allowance = NO_LIMIT) -> StreamView:
         """What the planner is shown of it."""
-        merged = self.merges
+        merged, places = self.merges, self.measures
         lanes = tuple(
-            lane.view(name, merged=merged)
+            lane.view(name, places, merged=merged)
             for name, lane in self.lanes.items()
             if not lane.held_back(now_s)
         )

@@ -39,6 +39,7 @@ _PLACES = {
     "use-cases": "use_cases:app",
     "topics": "topics:app",
     "schemas": "schemas:app",
+    "tables": "tables:app",
     "keys": "keys:app",
     "fleet": "fleet:app",
     "store": "store:app",

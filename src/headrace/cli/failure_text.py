@@ -66,7 +66,7 @@ def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
     yield "error", f"{error.code}: {printable(error.message, keep=chr(10))}"
     if not failure.attempts:
         yield "record", "none: Kafka no longer has these offsets, and they were passed over"
-    elif error.offset is None and not piece.size:
+    elif error.offset is None and piece.is_empty:
         lost = f"its records before offset {piece.from_offset} are lost"
         yield "record", f"none is named; the slice was claimed before it failed, and {lost}"
     elif error.offset is None:

@@ -28,7 +28,7 @@ from headrace.cli.console import (
 )
 from headrace.cli.failure_text import printable
 from headrace.console.rows import key_row
-from headrace.doors.keys import new_key, rotate
+from headrace.doors.keys import bound_to, new_key, rotate
 from headrace.doors.secret import secret_of
 from headrace.model.credentials import Key, Role
 
@@ -57,6 +57,13 @@ def create(
         str | None,
         typer.Option(help="Whose it is, for roles sender and tenant; schemas may have one."),
     ] = None,
+    subjects: Annotated[
+        str | None,
+        typer.Option(
+            help="Of role schemas: the only ones that it sees and registers under, such as "
+            "'acme.*'; none: all that it may."
+        ),
+    ] = None,
     label: Annotated[str, typer.Option(help="What people call it.")] = "",
     expires_s: Annotated[
         float | None,
@@ -78,6 +85,7 @@ def create(
         now_s = time.time()
         expires_at_s = None if expires_s is None else now_s + expires_s
         text, key = new_key(role, tenant, label, secret, now_s, expires_at_s=expires_at_s)
+        key = bound_to(key, subjects)
         store.keys.add(key)
     _show(text, key)
 
@@ -99,7 +107,7 @@ def list_(
         for key in found:
             table.add_row(
                 key.prefix,
-                key.role.value,
+                Text(_does(key)),
                 key.tenant or "-",
                 Text(printable(key.label) or "-"),
                 _time(key.created_at_s),
@@ -151,9 +159,15 @@ def _secret(config: ConfigOption) -> bytes:
         return secret_of(settings)
 
 
+def _does(key: Key) -> str:
+    return key.role.value + ("" if key.subjects is None else f" ({printable(key.subjects)})")
+
+
 def _show(text: str, key: Key) -> None:
     whose = "" if key.tenant is None else f" of tenant {key.tenant}"
-    err.print(f"key {key.prefix}, role {key.role}{whose}; it is not shown again:", highlight=False)
+    err.print(
+        f"key {key.prefix}, role {_does(key)}{whose}; it is not shown again:", highlight=False
+    )
     # Not through Rich, which would break a long line.
     typer.echo(text)
 

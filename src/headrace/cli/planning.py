@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.console import err, shown_errors
+from headrace.connectors.kafka import OFFSETS
 from headrace.errors import ConfigError
 from headrace.planning import check, plan
 from headrace.telemetry.snapshot_json import plan_to_json, snapshot_from_json
@@ -27,7 +28,7 @@ def plan_file(
         except (OSError, UnicodeDecodeError) as exc:
             raise ConfigError(f"{snapshot}: {exc}") from exc
         asked = snapshot_from_json(text)
-        made = plan(asked)
+        made = plan(asked, OFFSETS)
         print(plan_to_json(made))  # noqa: T201
-        for fault in check(asked, made):
+        for fault in check(asked, made, OFFSETS):
             err.print(f"fault: {fault}", markup=False)

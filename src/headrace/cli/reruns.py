@@ -90,7 +90,7 @@ def _typed(what: str, first: str, until: str | None, share: float) -> list[str]:
 def _again(wanted: RerunRange) -> Seek:
     """What comes of it: the same as of a seek from where it ends to where it begins."""
     shifts = {
-        lane: Shift(at=end, to=start, again=end - start, passed=0)
+        lane: Shift(at=end, to=start, again=wanted.records[lane], passed=0)
         for lane, (start, end) in wanted.lanes.items()
     }
     return Seek(wanted.stream, shifts, wanted.topic_id or "")
@@ -114,8 +114,8 @@ def _chosen(store: Store, what: str) -> list[StreamId]:
 def _tell(wanted: RerunRange) -> None:
     for lane, (start, end) in wanted.lanes.items():
         out.print(
-            f"{wanted.stream} {spoken(lane)}: offsets {start} to {end - 1}, "
-            f"at most {end - start} records",
+            f"{wanted.stream} {spoken(lane)}: offsets {start}..{end}, "
+            f"at most {wanted.records[lane]} records",
             highlight=False,
         )
-    out.print(f"{wanted.stream}: at most {wanted.offsets} records", highlight=False)
+    out.print(f"{wanted.stream}: at most {wanted.most} records", highlight=False)

@@ -20,6 +20,7 @@ from headrace.cli.servers import RunningUp
 from headrace.cycle.lags import StreamLag, lags
 from headrace.errors import BrokerUnavailable, ConfigError, UnknownName
 from headrace.model.lane_names import in_order, said
+from headrace.model.places import text_of
 from headrace.model.records import Failure
 from headrace.model.statistics import Report, ShownState
 from headrace.model.streams import State, Stream, StreamId
@@ -128,10 +129,10 @@ class Listed:
             "schemas": [asdict(schema) for schema in self.schemas],
         }
 
-    def _positions(self) -> dict[str, int]:
+    def _positions(self) -> dict[str, str]:
         """Where lanes read next, as people say their names, in order."""
         at, topic = self.of.positions, self.of.stream.topic
-        return {said(lane, topic): at[lane] for lane in in_order(at)}
+        return {said(lane, topic): text_of(at[lane]) for lane in in_order(at)}
 
 
 def table_of(rows: Collection[Listed]) -> Table:

@@ -34,6 +34,7 @@ from headrace.deploying.starting import begin
 from headrace.doors.secret import made_secret_file
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from headrace.fleet.health import Pulse
+from headrace.model.places import FIRST
 from headrace.model.streams import State
 from headrace.process.signals import ending_on_signals
 from headrace.running.assembly import assembled, refuse_early
@@ -210,8 +211,9 @@ def _tell_kept(settings: Settings, folder: Path, ports: KeptPorts, *, registry: 
         tenants = [
             tenant for tenant in store.registry.tenants() if tenant.state is not State.REMOVED
         ]
-        done = sum(position.next_offset for position in store.progress.load_positions())
-    told = f"{counted(len(tenants), 'tenant')}, positions at {counted(done, 'record')}"
+        positions = store.progress.load_positions()
+        begun = sum(position.next_offset > FIRST for position in positions)
+    told = f"{counted(len(tenants), 'tenant')}, {counted(begun, 'lane')} begun"
     told += ", the schema registry (--no-registry: not today)" if registry else ""
     say(f"kept   {told}; ports: {ports.told or 'none'}; in {folder}", err)
     if not tenants:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from headrace.model.places import Place
 from headrace.model.waves import planned_id
 from headrace.ports import Effect
 
@@ -22,7 +23,7 @@ class WaveMark(Protocol):
         """The wave, or a part of it."""
 
     @property
-    def reached(self) -> int:
+    def reached(self) -> Place:
         """The next offset after what was written."""
 
 
@@ -33,7 +34,7 @@ def leaves_a_mark(effect: Effect) -> bool:
 
 def done_before(
     marks: Sequence[WaveMark | None], effect: Effect, wave_id: str
-) -> tuple[int, ...] | None:
+) -> tuple[Place, ...] | None:
     """How far the same wave came, if it had all lanes of an effect and came further in one.
 
     One that ended where the effect begins was of what the same wave wrote before it. A lane is once

@@ -19,6 +19,7 @@ from headrace.console.shapes import Decided, FailureRow, FailureWhole, Listed
 from headrace.console.watcher import StoreView
 from headrace.errors import UnknownName
 from headrace.model.credentials import Caller, Role
+from headrace.model.places import text_of
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import StreamId
 from headrace.operating.quarantine import (
@@ -170,10 +171,11 @@ def _decided(desk: Desk, before: Failure) -> Response:
     failure = desk.store.failures.one(number_of(before))
     stopped = next(suspended(desk.store.registry, [failure]), None)
     why = None if stopped is None else stopped.reason or "it was suspended"
+    at = next_offset(desk.store.progress, failure)
     return answer(
         {
             "failure": _row(seen, failure),
-            "next_offset": next_offset(desk.store.progress, failure),
+            "next_offset": None if at is None else text_of(at),
             "suspended": why,
         }
     )

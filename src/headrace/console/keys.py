@@ -10,10 +10,10 @@ from headrace.console.access import GuardedRoute
 from headrace.console.answers import PageAsked, answer
 from headrace.console.desk import AtDesk
 from headrace.console.problems import not_there, refusals
-from headrace.console.requests import KeyAsked, Prefix, RotateRequest
+from headrace.console.requests import KeyAsked, KeyOfSchemas, Prefix, RotateRequest
 from headrace.console.rows import key_row
 from headrace.console.shapes import KeyRow, Listed, NewKey
-from headrace.doors.keys import new_key, rotate
+from headrace.doors.keys import bound_to, new_key, rotate
 from headrace.model.credentials import Key, Role
 
 router = APIRouter(route_class=GuardedRoute, tags=["keys"])
@@ -50,6 +50,7 @@ def create_key(request: Request, desk: AtDesk, asked: KeyAsked) -> Response:
     text, key = new_key(
         Role(asked.role), asked.tenant, asked.label, desk.secret, now_s, expires_at_s=expires_at_s
     )
+    key = bound_to(key, asked.subjects if isinstance(asked, KeyOfSchemas) else None)
     desk.store.keys.add(key)
     return _made(request, text, key)
 

@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 from headrace.console.metric_list import COUNTER, METRICS
 from headrace.errors import StoreUnavailable, StoreUnusable
 from headrace.model.lane_names import taken_apart
+from headrace.model.places import OPEN, UNKNOWN, Place, text_of
 from headrace.model.statistics import (
     LaneFigures,
     Report,
@@ -191,21 +192,21 @@ class _Drivers(Collector):
     def _streams(self, told: Mapping[StreamId, StreamFigures], samples: _Samples) -> None:
         rest: defaultdict[str, _Rest] = defaultdict(_Rest)
         #: two use cases may read one topic, and a series is shown once
-        ends: dict[tuple[str, str], int] = {}
+        ends: dict[tuple[str, str], Place] = {}
         for name, figures in sorted(told.items()):
             if name.tenant in self._own:
                 _stream(figures, samples)
                 _lanes(figures, self._prefix + name.use_case, samples)
                 for lane in figures.lanes:
                     place = _place(figures, lane)
-                    ends[place] = max(lane.end, ends.get(place, -1))
+                    ends[place] = max(lane.end, ends.get(place, UNKNOWN))
             else:
                 rest[name.use_case].add(figures)
                 for metric, value in _counters(figures):
                     self._sums[metric, name.use_case].add(name, value)
         for place, end in ends.items():
-            if end >= 0:
-                samples.add("kafka_topic_partition_current_offset", end, *place)
+            if UNKNOWN < end < OPEN:
+                samples.add("kafka_topic_partition_current_offset", float(text_of(end)), *place)
         for use_case, found in rest.items():
             _other(use_case, found, samples)
         for (metric, use_case), total in self._sums.items():
@@ -215,7 +216,7 @@ class _Drivers(Collector):
         by_group: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         for figures in told:
             by_group[self._prefix + figures.stream.use_case] += [
-                (max(0, lane.end - lane.position), lane.lag_s) for lane in figures.lanes
+                (lane.lag_records, lane.lag_s) for lane in figures.lanes
             ]
         for group, lags in by_group.items():
             most, most_s = (
@@ -269,10 +270,11 @@ def _place(figures: StreamFigures, lane: LaneFigures) -> tuple[str, str]:
 def _lanes(figures: StreamFigures, group: str, samples: _Samples) -> None:
     for lane in figures.lanes:
         place = _place(figures, lane)
-        samples.add("kafka_consumergroup_current_offset", lane.position, group, *place)
-        if lane.end < 0:
-            continue  # nobody knows
-        lag = max(0, lane.end - lane.position)
+        at = float(text_of(lane.position))
+        samples.add("kafka_consumergroup_current_offset", at, group, *place)
+        if lane.end == UNKNOWN:
+            continue
+        lag = lane.lag_records
         samples.add("kafka_consumergroup_lag", lag, group, *place)
         samples.add("kafka_consumergroup_group_lag", lag, group, *place)
         samples.add("kafka_consumergroup_group_lag_seconds", lane.lag_s, group, *place)

@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 from fastapi import Path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from headrace.model.places import Place, read_place
+
 TenantName = Annotated[
     str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", max_length=63, examples=["acme"])
 ]
@@ -25,8 +27,12 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-#: what every reader of JSON keeps as it is; no log is as long
-Offset = Annotated[int, Field(ge=0, lt=2**53), BeforeValidator(_whole)]
+_Number = Annotated[int, Field(ge=0, lt=2**53), BeforeValidator(_whole)]
+_Digits = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,75})$")]
+#: a place in a log: its digits, or a number as long as every reader of JSON keeps it as it is
+Offset = Annotated[
+    _Digits | _Number, Field(description="Its digits; a number is taken where it is below 2^53.")
+]
 
 Many = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_whole)]
 
@@ -109,11 +115,15 @@ class PositionsRequest(RequestModel):
     """Where lanes are to read next, by name, or by number in the stream's topic."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"offsets": {"0": 23}, "dry_run": True}]}
+        json_schema_extra={"examples": [{"offsets": {"0": "23"}, "dry_run": True}]}
     )
 
     offsets: dict[Annotated[str, Field(min_length=1, max_length=300)], Offset] = Field(min_length=1)
     dry_run: bool = Field(default=False, description="Only count, move nothing.")
+
+    def places(self) -> dict[str, Place]:
+        """The places themselves."""
+        return {lane: read_place(str(at)) for lane, at in self.offsets.items()}
 
 
 class RedriveRequest(RequestModel):
@@ -166,6 +176,13 @@ class KeyOfSchemas(_KeyRequest):
         default=None,
         pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
         description="For subjects of its topics alone; none: for all subjects.",
+    )
+    subjects: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=400,
+        pattern=r"^[^*]*\*?$",
+        description="The only ones that it sees: one by its name, or all that begin so, `acme.*`.",
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from headrace.model.credentials import Key
 from headrace.model.lane_names import taken_apart
+from headrace.model.places import text_of
 from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import (
     BinFigures,
@@ -246,9 +247,11 @@ def failure_row(failure: Failure, generation: int) -> Values:
         "lane": piece.lane.name,
         "partition": partition_in(piece.lane.name),
         "topic": piece.topic,
-        "from_offset": piece.from_offset,
-        "until_offset": piece.until_offset,
-        "offset": error.offset,
+        "from_offset": text_of(piece.from_offset),
+        "until_offset": text_of(piece.until_offset),
+        "offset": None if error.offset is None else text_of(error.offset),
+        "records": piece.records,
+        "goes_on_at": text_of(failure.skipped_to),
         "code": error.code,
         "message": error.message,
         "attempts": failure.attempts,
@@ -295,6 +298,7 @@ def key_row(key: Key) -> Values:
         "prefix": key.prefix,
         "role": key.role.value,
         "tenant": key.tenant,
+        "subjects": key.subjects,
         "label": key.label,
         "created_at_s": key.created_at_s,
         "expires_at_s": key.expires_at_s,

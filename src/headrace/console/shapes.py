@@ -18,6 +18,10 @@ from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State
 T = TypeVar("T")
 
 
+#: what is told of a place in a log
+_PLACE = "a place in its log, digits that may be more than a number in JSON keeps."
+
+
 class Shape(BaseModel):
     """An answer."""
 
@@ -175,9 +179,11 @@ class LaneRow(Shape):
 
     lane: str = Field(description="Its name, as its log has it.")
     partition: int | None = Field(description="The number in its name; null where none is.")
-    next_offset: int
-    #: null as long as no driver told
-    end: int | None = Field(description="Where its log ends; null as long as no driver told.")
+    next_offset: str = Field(description=f"Where it reads next: {_PLACE}")
+    end: str | None = Field(description="Where its log ends; null as long as no driver told.")
+    lag_records: int | None = Field(
+        description="Records that wait; null as long as no driver told."
+    )
     failure: int | None = Field(description="The open failure it is stopped at.")
     waits_for: list[str] = Field(
         description="Lanes that it follows and that have to be done before it is read."
@@ -211,9 +217,9 @@ class Positions(Shape):
     With `dry_run`: what would.
     """
 
-    offsets: dict[str, int]
-    again: int = Field(description="Offsets that are read again, and have their effects again.")
-    passed: int = Field(description="Offsets that are passed over, without effect.")
+    offsets: dict[str, str]
+    again: int = Field(description="Records that are read again at most, with their effects.")
+    passed: int = Field(description="Records that are passed over at most, without effect.")
     consequences: list[str] = Field(description="What that means, a sentence each.")
 
 
@@ -234,9 +240,11 @@ class FailureRow(Shape):
     lane: str = Field(description="Name of the lane, as its log has it.")
     partition: int | None = Field(description="The number in that name; null where none is.")
     topic: str
-    from_offset: int
-    until_offset: int
-    offset: int | None = Field(description="Of the record; null where no single one is to blame.")
+    from_offset: str = Field(description=f"Where what failed begins: {_PLACE}")
+    until_offset: str = Field(description="Where it ends; what is there is not of it.")
+    offset: str | None = Field(description="Of the record; null where no single one is to blame.")
+    records: int = Field(description="How many are between the two at most.")
+    goes_on_at: str = Field(description="Where its lane goes on if it is skipped.")
     code: str
     message: str
     attempts: int
@@ -281,7 +289,7 @@ class Decided(Shape):
     """What became of a failure."""
 
     failure: FailureRow
-    next_offset: int | None = Field(description="Where its lane reads next.")
+    next_offset: str | None = Field(description="Where its lane reads next.")
     suspended: str | None = Field(
         description="Why its stream stands still all the same; null: it goes on."
     )
@@ -394,6 +402,9 @@ class KeyRow(Shape):
     prefix: str
     role: Role
     tenant: str | None
+    subjects: str | None = Field(
+        description="Of role schemas: those that it sees, such as `acme.*`; null: all that it may."
+    )
     label: str
     created_at_s: float
     expires_at_s: float | None

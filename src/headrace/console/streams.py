@@ -30,6 +30,8 @@ from headrace.console.watcher import StoreView
 from headrace.model.credentials import Caller
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import closed
+from headrace.model.places import OPEN, UNKNOWN, text_of
+from headrace.model.statistics import LaneFigures
 from headrace.model.streams import State, Stream, StreamId
 from headrace.operating.again import consequences
 from headrace.operating.quarantine import generation_of, live_stream
@@ -136,7 +138,7 @@ async def put_positions(
     def decide() -> Response:
         found = live_stream(desk.store.registry, _known(desk, stream).id)
         with desk.tools.log() as log:
-            plan = planned(desk.store, log, stream, asked.offsets)
+            plan = planned(desk.store, log, stream, asked.places())
         if not asked.dry_run:
             carry_out(desk.store.progress, plan)
             desk.watcher.changed()
@@ -179,9 +181,17 @@ def _set_state(desk: Desk, caller: Caller, stream: StreamId, state: State) -> Re
     return _shown(desk, desk.watcher.changed(), stream)
 
 
+def _end(told: LaneFigures | None) -> Values:
+    """Where the log of a lane ends, and how much waits, as far as a driver told."""
+    if told is None or told.end == UNKNOWN:
+        return {"end": None, "lag_records": None}
+    end = None if told.end == OPEN else text_of(told.end)
+    return {"end": end, "lag_records": told.lag_records}
+
+
 def _sought(plan: Seek, topic: str) -> Values:
     return {
-        "offsets": {said(name, topic): offset for name, offset in plan.offsets.items()},
+        "offsets": {said(name, topic): text_of(at) for name, at in plan.offsets.items()},
         "again": plan.again,
         "passed": plan.passed,
         "consequences": consequences([plan]),
@@ -219,7 +229,7 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
     if stream is None:
         raise not_there("stream", wanted)
     figures = snapshot.figures.get(wanted)
-    ends = {} if figures is None else {lane.name: lane.end for lane in figures.lanes}
+    told = {} if figures is None else {lane.name: lane for lane in figures.lanes}
     still = desk.store.failures.every(wanted, only_open=True, with_records=False)
     stopped = {failure.slice.lane.name: failure.id for failure in still}
     positions = desk.store.progress.load_positions([wanted])
@@ -229,8 +239,8 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
         {
             "lane": name,
             "partition": partition_in(name),
-            "next_offset": at[name],
-            "end": end if (end := ends.get(name, -1)) >= 0 else None,
+            "next_offset": text_of(at[name]),
+            **_end(told.get(name)),
             "failure": stopped.get(name),
             "waits_for": in_order(parent.lane for parent in waits.get(name, ())),
         }

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.gates import Gates, Payment
+from headrace.model.places import Place
 from headrace.model.receipts import Receipt
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Wave
@@ -48,7 +49,7 @@ class Accounts:
     gates: Gates
     #: task-seconds up to which credit and debt are remembered
     most_credit_s: float
-    _paid: dict[str, dict[tuple[LaneId, int], _Paid]] = field(default_factory=dict)
+    _paid: dict[str, dict[tuple[LaneId, Place], _Paid]] = field(default_factory=dict)
 
     def planned(self, wave: Wave) -> None:
         """Undo that the plan took the seconds of a wave: it pays when it starts, if it does."""
@@ -81,7 +82,7 @@ class Accounts:
             held = self.board.streams[piece.lane.stream]
             parts = slices[held.stream.id] if held.deployment.order.merges_lanes else 1
             fixed_s = held.cost.seconds_per_slice / parts
-            yield held, piece, fixed_s + piece.size * held.cost.seconds_per_record
+            yield held, piece, fixed_s + piece.records * held.cost.seconds_per_record
 
     def _settle(self, held: HeldStream, predicted_s: float, measured_s: float) -> None:
         most_s, call_limit_s = self.most_credit_s, held.deployment.handler_timeout_s
@@ -95,4 +96,8 @@ def _undone(receipt: Receipt, held: HeldStream) -> float:
     lane = held.lanes.get(piece.lane.name)
     if receipt.superseded and lane is not None and held.epoch == piece.epoch:
         reached = max(reached, min(lane.position, piece.until_offset))
-    return (piece.until_offset - reached) / max(1, piece.size)
+    if piece.is_open:
+        left = piece.records - receipt.records
+    else:
+        left = held.measures.between(piece.until_offset, reached)
+    return left / max(1, piece.records)

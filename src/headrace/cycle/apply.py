@@ -23,6 +23,7 @@ from headrace.cycle.observe import Observer
 from headrace.cycle.recorded import RecordedWaves, WaitingReplay
 from headrace.cycle.unfinished import runs_whole
 from headrace.errors import CodeNotLoaded
+from headrace.model.places import Place
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
@@ -194,7 +195,7 @@ def _learn_merged(held: HeldStream, receipts: Sequence[Receipt]) -> None:
         sum(receipt.records for receipt in receipts),
         sum(receipt.bytes for receipt in receipts),
         sum(receipt.seconds for receipt in receipts),
-        planned=sum(receipt.slice.size for receipt in receipts),
+        planned=sum(receipt.slice.records for receipt in receipts),
     )
     for receipt in receipts:
         lane = held.lanes.get(receipt.slice.lane.name)
@@ -202,7 +203,7 @@ def _learn_merged(held: HeldStream, receipts: Sequence[Receipt]) -> None:
             lane.taken = receipt.records
 
 
-def _as_of(position: int, receipt: Receipt, error: SliceError) -> Receipt | None:
+def _as_of(position: Place, receipt: Receipt, error: SliceError) -> Receipt | None:
     """A receipt as of where its lane is now; None if the error is of no concern there."""
     if position == receipt.reached:
         return receipt

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.errors import TaskLost
+from headrace.model.places import Place
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import Guarantee, LaneId, Position, Slice
@@ -94,7 +95,7 @@ def _of_lost_job(
             yield replace(piece, until_offset=to), result.error
 
 
-def _claimed_to(piece: Slice, begin: int, positions: dict[LaneId, Position]) -> int | None:
+def _claimed_to(piece: Slice, begin: Place, positions: dict[LaneId, Position]) -> Place | None:
     """Where a lane was moved to from the beginning or the inside of a slice, if it was."""
     at = positions.get(piece.lane)
     # Under another epoch somebody else moved it.
@@ -104,7 +105,7 @@ def _claimed_to(piece: Slice, begin: int, positions: dict[LaneId, Position]) -> 
 
 
 def _told(piece: Slice, error: SliceError, now_s: float) -> Failure:
-    offsets = f"{piece.from_offset} to {piece.until_offset - 1}"
-    message = f"offsets {offsets} of {piece.lane.name} {CLAIMED}: {error.message}"
-    told = SliceError(temporary=False, code=error.code, message=message)
-    return Failure(piece, told, now_s, attempts=1, state=FailureState.SKIPPED)
+    told = f"offsets {piece.from_offset}..{piece.until_offset} of {piece.lane.name}"
+    message = f"{told} {CLAIMED}: {error.message}"
+    lost = SliceError(temporary=False, code=error.code, message=message)
+    return Failure(piece, lost, now_s, attempts=1, state=FailureState.SKIPPED)

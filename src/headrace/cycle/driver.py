@@ -345,7 +345,8 @@ class Driver:
         flights = self.board.flights.values()
         long_running = sum(flight.long_bins for flight in flights)
         running = RunningBins(self.slots, long_running, self.board.hung_bins, self._was_long)
-        made = plan_turn(self._snapshot(now_s, free), running, self.limits.bin_budget_s)
+        snapshot, places = self._snapshot(now_s, free), self.parts.log.places
+        made = plan_turn(snapshot, running, self.limits.bin_budget_s, places)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.
         self._busy = bool(made.waves)
         for credit in made.credits:

@@ -33,6 +33,7 @@ from headrace.board import Board, HeldStream, LaneHolder
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable
+from headrace.model.places import UNKNOWN, Place
 from headrace.model.streams import State, StreamId
 from headrace.ports import Log
 from headrace.telemetry.log_fields import of_stream
@@ -134,7 +135,7 @@ class Ends:
     def ask_again(self, held: HeldStream, name: str) -> None:
         """Believe nothing of where a log ends, and ask in the next turn who leads it by then."""
         if held.stream.id in self._followed:
-            held.lanes[name].end = -1
+            held.lanes[name].end = UNKNOWN
             self._doubted.add(name)
             self._outdated.add(name)
             self._sweep.hurry(name)
@@ -208,7 +209,7 @@ class Ends:
         whole = [held for held in self._unsure.values() if self._are_in(held, asked)]
         before = [[(lane, lane.end) for lane in held.lanes.values()] for held in whole]
         doubted, self._doubted, self._outdated = self._doubted, set(), set()
-        told: dict[str, int] = yield partial(_ends, doubted, list(asked))
+        told: dict[str, Place] = yield partial(_ends, doubted, list(asked))
         answers = {
             name: end
             for name, end in told.items()
@@ -224,13 +225,13 @@ class Ends:
             self._lively.move_to_end(name)
         return AskedEnds(grown, set(asked) - told.keys())
 
-    def _take(self, name: str, end: int, asked_s: float, news: News) -> bool:
+    def _take(self, name: str, end: Place, asked_s: float, news: News) -> bool:
         """Write an answer down; True if it tells of a new record that may run."""
         grown = False
         for held, lane in self._readers[name]:
             if lane.gone:
                 continue  # what it follows, if it is there by now, is learned with its topic
-            known = lane.end if lane.end >= 0 else lane.position
+            known = lane.position if lane.end == UNKNOWN else lane.end
             ends_at = held.bounded(name, end)
             if ends_at < lane.end:
                 news.went_back.append(held)
@@ -295,7 +296,7 @@ class Ends:
                 log.warning("stream waits for a lane", **of_stream(stream), why=held.blind)
 
 
-def _ends(doubted: Collection[str], asked: Collection[str], log: Log) -> dict[str, int]:
+def _ends(doubted: Collection[str], asked: Collection[str], log: Log) -> dict[str, Place]:
     """Asked in a thread."""
     if doubted:
         log.doubt(doubted)

@@ -19,6 +19,7 @@ import structlog
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetter, PendingLetters
 from headrace.model.lane_names import spoken
+from headrace.model.places import UNKNOWN
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Slice
@@ -103,7 +104,7 @@ class Failing:
         if not suspected:
             held.apart = ""
             if held.most_records is not None:
-                most = max(held.most_records, receipt.slice.size) * GROWTH
+                most = max(held.most_records, receipt.slice.records) * GROWTH
                 held.most_records = most if most < held.lag_records else None
 
     def failed(
@@ -124,12 +125,12 @@ class Failing:
         """
         if receipt.slice.lane in self._judged:
             return
-        piece = replace(receipt.slice, from_offset=receipt.reached)
+        piece = _rest(receipt, held)
         verdict = judge(
             _rules(held.deployment),
             LaneHistory(lane.tries, lane.attempts, lane.letters),
             error,
-            1 if whole else receipt.slice.size,
+            1 if whole else receipt.slice.records,
             self.chance(),
             claimed=receipt.committed,
         )
@@ -138,7 +139,7 @@ class Failing:
         elif verdict.step is LaneStep.DEAD_LETTER:
             self._set_aside(piece, error, verdict, held, lane)
         else:
-            self._stop(piece, error, verdict, lane)
+            self._stop(piece, error, verdict, held, lane)
         self._judged.add(piece.lane)
 
     def settled(self) -> None:
@@ -153,7 +154,7 @@ class Failing:
         """
         assert error.offset is not None, "only a record that is named can be approached"
         if held.deployment.order.merges_lanes:
-            held.most_records = error.offset - receipt.reached
+            held.most_records = held.measures.between(error.offset, receipt.reached)
         else:
             lane.stop_before = error.offset
         log.info("slice is cut short", **of_slice(receipt.slice), offset=error.offset)
@@ -211,7 +212,7 @@ class Failing:
         held.most_records = verdict.most_records
         if verdict.apart:
             held.apart, held.hung = f"{held.stream.id}", not error.temporary
-            lane.suspect_until = max(piece.until_offset, lane.suspect_until or 0)
+            lane.suspect_until = max(piece.until_offset, lane.suspect_until or UNKNOWN)
         log.warning(
             "slice held back",
             **of_slice(piece),
@@ -220,9 +221,13 @@ class Failing:
             error=error.message,
         )
 
-    def _stop(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
+    def _stop(
+        self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
+    ) -> None:
         stop_use_case = verdict.step is LaneStep.FAIL
-        failure = Failure(piece, error, self.clock.now_s(), verdict.history.attempts)
+        behind = None if error.offset is None else held.measures.behind(error.offset)
+        attempts = verdict.history.attempts
+        failure = Failure(piece, error, self.clock.now_s(), attempts, behind=behind)
         lane.failure = self.store.failures.keep(failure, stop_use_case=stop_use_case)
         self._remember(piece, error, verdict, lane)
         lane.suspect_until = None
@@ -240,7 +245,7 @@ class Failing:
         """Have the record kept in the dead letters; its lane stands still until it is."""
         assert error.offset is not None, "only a record that is named can be set aside"
         letter = DeadLetter(piece, error, verdict.history.attempts)
-        move = Move(piece.lane, piece.from_offset, error.offset + 1, held.epoch)
+        move = Move(piece.lane, piece.from_offset, held.measures.behind(error.offset), held.epoch)
         if not self.letters.take(PendingLetter(letter, move, lane.tries, verdict.history.letters)):
             self._try_again(letter, lane, "too many wait for brokers that do not take them")
             return
@@ -315,6 +320,15 @@ class Failing:
     def _remember(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
         lane.tries, lane.attempts = verdict.history.tries, verdict.history.attempts
         lane.trouble = _told(piece.lane.name, error)
+
+
+def _rest(receipt: Receipt, held: HeldStream) -> Slice:
+    """What of a slice was not reached."""
+    piece, reached = receipt.slice, receipt.reached
+    if piece.is_open:
+        return replace(piece, from_offset=reached)
+    records = held.measures.between(piece.until_offset, reached)
+    return replace(piece, from_offset=reached, records=records)
 
 
 def hurts(error: SliceError) -> bool:

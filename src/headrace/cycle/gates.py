@@ -172,8 +172,8 @@ class Gates:
     def passed(self, held: HeldStream, piece: Slice, now_s: float) -> Payment:
         """A slice of a stream was started: it pays at all gates, if need be with a debt."""
         gates = [self._at(name, rate, now_s) for name, rate in self.rates_of(held).items()]
-        bytes_ = piece.size * held.cost.bytes_per_record
-        return Payment(tuple(gate.spend(piece.size, bytes_) for gate in gates))
+        bytes_ = piece.records * held.cost.bytes_per_record
+        return Payment(tuple(gate.spend(piece.records, bytes_) for gate in gates))
 
     def _forget(self, now_s: float) -> None:
         if now_s - self._swept_at_s >= KEPT_S:

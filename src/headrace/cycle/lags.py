@@ -13,11 +13,12 @@ from datetime import datetime
 from headrace.errors import ConfigError, LeaderUnknown, UnknownName
 from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.lineage import Lineage, Parent, closed, ends_in
+from headrace.model.places import UNKNOWN, Place, Places, read_place
 from headrace.model.streams import State, Stream, StreamId
 from headrace.ports import Log, Registry, Store, TopicInfo
 
 #: offsets by lane
-_Offsets = Mapping[str, int]
+_Offsets = Mapping[str, Place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,16 @@ class StreamLag:
     #: active only if tenant and stream both are
     state: State
     #: next offset by lane
-    positions: Mapping[str, int]
+    positions: Mapping[str, Place]
     #: end of the log by lane; one that cannot be asked now is left out
-    ends: Mapping[str, int]
-    starts: Mapping[str, int]
+    ends: Mapping[str, Place]
+    starts: Mapping[str, Place]
     #: None: it is not there, or Kafka was not asked
     topic: TopicInfo | None
     #: where a rerun ends, by lane; one that is over ends nowhere, and has nothing to read
-    until: Mapping[str, int] | None = None
+    until: Mapping[str, Place] | None = None
+    #: None: no log was asked
+    places: Places | None = None
     #: what its lanes follow
     parents: Lineage = field(default_factory=dict)
 
@@ -52,7 +55,7 @@ class StreamLag:
         Without a topic there is none. Of a lane without a leader nobody knows the end, and
         most of what waits may be there.
         """
-        if self.topic is None:
+        if self.topic is None or self.places is None:
             return None
         lanes = set(self.topic.lanes)
         if self.until is not None:
@@ -60,9 +63,10 @@ class StreamLag:
         begins = {**self.starts, **self.positions}
         if not lanes <= self.ends.keys() & begins.keys():
             return None
-        return sum(max(0, self._last(lane) - begins[lane]) for lane in lanes)
+        ends = ((self._last(lane), begins[lane]) for lane in lanes)
+        return sum(self.places.between(last, begin) for last, begin in ends if last > begin)
 
-    def _last(self, lane: str) -> int:
+    def _last(self, lane: str) -> Place:
         end = self.ends[lane]
         return end if self.until is None else min(end, self.until[lane])
 
@@ -82,7 +86,7 @@ class StreamLag:
                     continue  # it is done, and its log lists it no more
                 found.append(f"{spoken(lane)} of {self.stream.topic} is gone")
             elif start is not None and position < start:
-                found.append(f"{spoken(lane)}: offsets {position} to {start - 1} were deleted")
+                found.append(f"{spoken(lane)}: offsets {position}..{start} were deleted")
             elif end is not None and position > end:
                 found.append(f"{spoken(lane)}: position {position} is past the end {end}")
         return found
@@ -108,7 +112,7 @@ def lags(
     streams = [stream for stream in found if wanted(stream, states[stream.id])]
     known, ends, starts = _of_log(log, {stream.topic for stream in streams})
     until = {deployment.use_case: deployment.until for deployment in store.registry.deployments()}
-    positions: dict[StreamId, dict[str, int]] = {}
+    positions: dict[StreamId, dict[str, Place]] = {}
     parents: dict[StreamId, dict[str, tuple[Parent, ...]]] = {}
     for position in store.progress.load_positions():
         stream_id, lane = position.lane.stream, position.lane.name
@@ -124,6 +128,7 @@ def lags(
             starts=_of_topic(starts, known.get(stream.topic)),
             topic=known.get(stream.topic),
             until=until.get(stream.id.use_case),
+            places=None if log is None else log.places,
             parents=parents.get(stream.id, {}),
         )
         for stream in streams
@@ -157,8 +162,9 @@ class StreamLog:
     #: described before the offsets were asked; None if it is not there
     topic: TopicInfo | None
     #: where the log starts and ends, by lane and in their order
-    starts: dict[str, int]
-    ends: dict[str, int]
+    starts: dict[str, Place]
+    ends: dict[str, Place]
+    places: Places
 
 
 def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
@@ -176,10 +182,10 @@ def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
     info = log.topics([found.topic]).get(found.topic)
     asked = info.lanes if info else ()
     starts = _of_all(log.start_offsets(asked), asked)
-    return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked))
+    return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked), log.places)
 
 
-def _of_all(offsets: _Offsets, asked: Sequence[str]) -> dict[str, int]:
+def _of_all(offsets: _Offsets, asked: Sequence[str]) -> dict[str, Place]:
     """Offsets by lane, of all that were asked for."""
     silent = [lane for lane in asked if lane not in offsets]
     if silent:
@@ -190,7 +196,7 @@ def _of_all(offsets: _Offsets, asked: Sequence[str]) -> dict[str, int]:
     return {lane: offsets[lane] for lane in asked}
 
 
-def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, int]:
+def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, Place]:
     """Offsets by lane for what a person typed.
 
     Args:
@@ -209,12 +215,12 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, int]:
     if to.lstrip().startswith("{"):
         return seek_offsets(of, _from_json(to, of))
     if to.lstrip("-").isdigit():
-        return seek_offsets(of, dict.fromkeys(of.starts, int(to)))
+        return seek_offsets(of, dict.fromkeys(of.starts, _place(to)))
     asked = list(of.starts)
     return _of_all(log.offsets_at(asked, _timestamp_s(to)), asked)
 
 
-def seek_offsets(of: StreamLog, wanted: Mapping[str, int]) -> dict[str, int]:
+def seek_offsets(of: StreamLog, wanted: Mapping[str, Place]) -> dict[str, Place]:
     """The offsets by lane themselves, if the log holds them.
 
     Args:
@@ -224,14 +230,14 @@ def seek_offsets(of: StreamLog, wanted: Mapping[str, int]) -> dict[str, int]:
     Raises:
         ConfigError: an offset is outside what the log holds, or a lane is named twice.
     """
-    found: dict[str, int] = {}
+    found: dict[str, Place] = {}
     for text, offset in wanted.items():
         lane = meant(text, of.stream.topic)
         if lane not in of.starts:
             raise ConfigError(f"{of.stream.topic} has no {_spoken(lane, of.stream.topic)}")
         if lane in found:
             raise ConfigError(f"{lane} is named twice")
-        if not of.starts[lane] <= offset <= of.ends.get(lane, -1):
+        if not of.starts[lane] <= offset <= of.ends.get(lane, UNKNOWN):
             raise ConfigError(
                 f"{lane} holds offsets {of.starts[lane]} to {of.ends.get(lane)}; {offset} is not "
                 "among them"
@@ -247,19 +253,22 @@ def _spoken(lane: str, topic: str) -> str:
     return told if found is None or found.topic == topic else f"{told} of {found.topic}"
 
 
-def _from_json(text: str, of: StreamLog) -> dict[str, int]:
-    topic = of.stream.topic
+def _from_json(text: str, of: StreamLog) -> dict[str, Place]:
+    topic, special = of.stream.topic, {"-2": of.starts, "-1": of.ends}
     try:
-        said = json.loads(text)[topic].items()
-        offsets = {meant(lane, topic): int(offset) for lane, offset in said}
+        said = {meant(lane, topic): str(at) for lane, at in json.loads(text)[topic].items()}
+        return {
+            lane: special[at].get(lane, UNKNOWN) if at in special else read_place(at)
+            for lane, at in said.items()
+        }
     except (ValueError, KeyError, AttributeError, TypeError) as exc:
         form = json.dumps({topic: {"0": 23}})
         raise ConfigError(f"offsets look like {form}; this is {text}") from exc
-    special = {-2: of.starts, -1: of.ends}
-    return {
-        lane: special[offset].get(lane, offset) if offset in special else offset
-        for lane, offset in offsets.items()
-    }
+
+
+def _place(text: str) -> Place:
+    """A place as a person typed it, who may have written it in another way, as ``007``."""
+    return UNKNOWN if text.startswith("-") else read_place(text.lstrip("0") or "0")
 
 
 def _timestamp_s(text: str) -> float:

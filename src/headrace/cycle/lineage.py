@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 
 from headrace.board import HeldStream
 from headrace.model.lineage import Lineage, Parent, begun, closed, ends_in
+from headrace.model.places import Place
 from headrace.ports import TopicInfo
 
 
@@ -21,8 +22,8 @@ def has_begun(held: HeldStream, info: TopicInfo) -> bool:
 
 
 def startable(
-    held: HeldStream, info: TopicInfo, first: Mapping[str, int]
-) -> tuple[dict[str, int], dict[str, tuple[Parent, ...]]]:
+    held: HeldStream, info: TopicInfo, first: Mapping[str, Place]
+) -> tuple[dict[str, Place], dict[str, tuple[Parent, ...]]]:
     """New lanes that can get their first places now, with what they follow.
 
     One whose parent has none waits until that has: a lane in the store that does not say what it
@@ -56,7 +57,7 @@ def left_over(held: HeldStream, info: TopicInfo) -> list[str]:
 
 
 def is_over(
-    listed: Collection[str], kept: Lineage, places: Mapping[str, int], starts: Mapping[str, int]
+    listed: Collection[str], kept: Lineage, places: Mapping[str, Place], starts: Mapping[str, Place]
 ) -> list[str]:
     """Parents that nobody needs any more.
 

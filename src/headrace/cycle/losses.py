@@ -31,6 +31,7 @@ from headrace.cycle.talks import Talk
 from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
 from headrace.model.lane_names import spoken
 from headrace.model.lineage import Lineage, Parent, begun
+from headrace.model.places import FIRST, Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, Stopper, StreamId
@@ -59,8 +60,8 @@ _NO_LEADER = "a partition of its new topic has no leader; it begins when all hav
 class FirstAndLast:
     """First and last offsets, as far as they were asked for and could be had."""
 
-    starts: Mapping[str, int]
-    ends: Mapping[str, int]
+    starts: Mapping[str, Place]
+    ends: Mapping[str, Place]
     #: monotonic second at which the youngest question was put
     asked_s: float = 0.0
 
@@ -109,7 +110,7 @@ class Losses:
         doubtful = [
             name
             for name, holders in lanes.items()
-            if any(max(0, holder.lane.end) < holder.lane.position for holder in holders)
+            if any(max(FIRST, holder.lane.end) < holder.lane.position for holder in holders)
         ]
         if not lanes:
             return FirstAndLast({}, {})
@@ -155,7 +156,7 @@ class Losses:
             # A lane that is stopped at a record goes on when somebody says so, and not before.
             if lane.wave in self.board.flights or (waits and lane.failure is not None):
                 continue
-            if until is not None and lane.position >= until.get(name, 0):
+            if until is not None and lane.position >= until.get(name, FIRST):
                 continue  # a rerun has nothing left to read there
             lost = lost_range(lane.position, edges.starts.get(name), edges.ends.get(name))
             if lost is not None:
@@ -174,7 +175,9 @@ class Losses:
         lost = lost_lanes(info.lanes, told, held.lineage, held.places)
         if until is None:
             return lost
-        return {name: loss for name, loss in lost.items() if loss.from_offset < until.get(name, 0)}
+        return {
+            name: loss for name, loss in lost.items() if loss.from_offset < until.get(name, FIRST)
+        }
 
     def _unsettled(self, held: HeldStream, found: Mapping[str, Lost]) -> str | None:
         """Why nothing can be decided yet about lanes that are not listed any more."""
@@ -226,7 +229,9 @@ class Losses:
         stream, moves, failures = held.stream.id, [], []
         for name, loss in found.items():
             lane = LaneId(*stream, name)
-            piece = Slice(lane, held.stream.topic, loss.from_offset, loss.until_offset, held.epoch)
+            bounds = loss.from_offset, loss.until_offset
+            records = _spanned(loss, held)
+            piece = Slice(lane, held.stream.topic, *bounds, held.epoch, records=records)
             if name in held.lanes:
                 moves.append(Move(lane, held.lanes[name].position, loss.go_on_at, held.epoch))
             fact = f"{_fact(held, name, loss, info)}; skipped, {_goes_on(loss)}"
@@ -247,7 +252,7 @@ class Losses:
             held.follow(parents)
         if gone:
             held.drop(gone)
-        self._tell(stream, found, failures)
+        self._tell(held, found, failures)
         return None
 
     def _over(self, piece: Slice, error: SliceError) -> Failure:
@@ -256,10 +261,11 @@ class Losses:
         return Failure(piece, error, now_s, attempts=0, state=FailureState.SKIPPED)
 
     def _tell(
-        self, stream: StreamId, found: Mapping[str, Lost], failures: Sequence[Failure]
+        self, held: HeldStream, found: Mapping[str, Lost], failures: Sequence[Failure]
     ) -> None:
+        stream = held.stream.id
         meter = self.reporter.meter(stream)
-        meter.lost_records += sum(lost.size for lost in found.values() if lost.unread)
+        meter.lost_records += sum(_spanned(lost, held) for lost in found.values() if lost.unread)
         for failure in failures:
             shown = _shown(failure.error)
             meter.note(shown, self.clock.now_s())
@@ -284,6 +290,11 @@ def _asked_anew(edges: FirstAndLast, lost: Collection[str], log: Log) -> FirstAn
     return FirstAndLast(starts | log.start_offsets(lost), ends)
 
 
+def _spanned(lost: Lost, held: HeldStream) -> int:
+    """How many records there may be in what is lost; 0 where nobody knows."""
+    return held.measures.between(lost.until_offset, lost.from_offset)
+
+
 def _error(lost: Lost, message: str) -> SliceError:
     """A loss as it is shown to people."""
     kind = _KINDS.get(lost.loss, OffsetOutOfRange)
@@ -297,7 +308,7 @@ def _of_topic(held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> dict[st
         start = edges.starts.get(name)
         if start is None and name in info.lanes:
             return None
-        found[name] = lost_topic(lane.position, start or 0)
+        found[name] = lost_topic(lane.position, FIRST if start is None else start)
     return found
 
 
@@ -327,11 +338,13 @@ def _goes_on(lost: Lost) -> str:
 
 def _fact(held: HeldStream, name: str, lost: Lost, info: TopicInfo) -> str:
     if lost.loss is Loss.RETENTION:
-        gone = f"{lost.from_offset} to {lost.until_offset - 1}"
+        gone = f"{lost.from_offset}..{lost.until_offset}"
         return f"{name} lost offsets {gone} to retention before they were read"
     if lost.loss is Loss.CUT:
-        read = f"offsets up to {lost.until_offset - 1} were read"
-        return f"{name} ends at {lost.from_offset}, but {read}: the log was cut"
+        return (
+            f"{name} ends at {lost.from_offset}, but all before {lost.until_offset} was read: "
+            "the log was cut"
+        )
     if lost.loss is Loss.EXPIRED:
         return _expired(held, name, lost)
     return (
@@ -345,8 +358,8 @@ def _expired(held: HeldStream, name: str, lost: Lost) -> str:
     where = f"{name} is not listed by its log any more"
     if name not in held.lanes:
         return f"{where} and was never read; all that was in it is lost"
-    if lost.size:
-        return f"{where}; offsets {lost.from_offset} to {lost.until_offset - 1} of it are lost"
+    if lost.until_offset > lost.from_offset:
+        return f"{where}; offsets {lost.from_offset}..{lost.until_offset} of it are lost"
     return (
         f"{where}, and where it ended is not known; what it had from {lost.from_offset} on is lost"
     )

@@ -25,6 +25,7 @@ import structlog
 from headrace.board import Board, HeldStream
 from headrace.cycle.beside import ended, one_thread
 from headrace.errors import BrokerUnavailable, HeadraceError
+from headrace.model.places import Place
 from headrace.model.streams import State, StreamId
 from headrace.ports import PositionsMirror
 
@@ -40,7 +41,7 @@ TROUBLE_S = 30.0
 STREAMS_A_TURN = 500
 
 #: use case -> next offsets
-Batch = dict[str, dict[str, int]]
+Batch = dict[str, dict[str, Place]]
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class _Shown:
     #: monotonic second at which all of it was shown
     whole_at_s: float
     #: by lane
-    offsets: dict[str, int]
+    offsets: dict[str, Place]
 
 
 class _Came(NamedTuple):
@@ -174,7 +175,7 @@ class Mirror:
         if news:
             self._batch.setdefault(name.use_case, {}).update(news)
 
-    def _news(self, held: HeldStream, now_s: float) -> dict[str, int]:
+    def _news(self, held: HeldStream, now_s: float) -> dict[str, Place]:
         """Offsets of a stream that are not shown, or were not for long; they count as shown."""
         offsets = {name: lane.position for name, lane in held.lanes.items()}
         before, topic_id = self._shown.get(held.stream.id), held.stream.topic_id
@@ -189,7 +190,7 @@ class Mirror:
         return news
 
 
-def _show(mirror: PositionsMirror, batch: Mapping[str, Mapping[str, int]]) -> _Came:
+def _show(mirror: PositionsMirror, batch: Mapping[str, Mapping[str, Place]]) -> _Came:
     """Hand a batch over, in a thread of its own."""
     came: dict[str, str | None] = {}
     down: str | None = None

@@ -24,6 +24,7 @@ from headrace.cycle.losses import Losses
 from headrace.cycle.reruns import Reruns
 from headrace.cycle.talks import Asker, Talk
 from headrace.cycle.topics import TopicKeeper
+from headrace.model.places import UNKNOWN
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
@@ -155,7 +156,7 @@ class Observer:
 
     def doubt(self, held: HeldStream, lane: Lane, why: str) -> None:
         """Believe nothing of a lane's log, and plan nothing of its stream before a look."""
-        lane.end = -1
+        lane.end = UNKNOWN
         self._topics.doubt(held, why)
 
     def ask_again(self, held: HeldStream, name: str) -> None:
@@ -233,7 +234,9 @@ class Observer:
             if stream.id not in epochs:
                 return
             cost = self._costs.pop(stream.id, Cost())
-            held = HeldStream(stream, tenant, deployment, epochs[stream.id], cost=cost)
+            held = HeldStream(
+                stream, tenant, deployment, epochs[stream.id], self.log.places, cost=cost
+            )
             self.board.streams[stream.id] = held
         held.stream, held.tenant, held.deployment = stream, tenant, deployment
 

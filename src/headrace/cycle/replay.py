@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from headrace.board import Board
+from headrace.model.places import UNKNOWN
 from headrace.model.streams import LaneId, Slice, State, StreamId
 from headrace.model.waves import Wave
 from headrace.policies.data_loss import CUT_PATIENCE_S, seen_short
@@ -156,7 +157,7 @@ def past_the_end(waves: Iterable[Wave], board: Board, now_s: float) -> list[Lane
 def _seems_short(piece: Slice, board: Board, now_s: float) -> bool:
     """Keep what is known of the end of a log; whether it is to be asked for again."""
     lane = board.lane(piece.lane)
-    if lane is None or lane.position != piece.from_offset or lane.end < 0:
+    if lane is None or lane.position != piece.from_offset or lane.end == UNKNOWN:
         return False
     before = lane.behind
     if lane.end >= piece.until_offset:

@@ -25,6 +25,7 @@ from headrace.cycle.lags import seek_target, stream_log
 from headrace.errors import ConfigError, no_use_case
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Lineage, bounded
+from headrace.model.places import FIRST, Place
 from headrace.model.records import Deployment
 from headrace.model.streams import (
     RERUN_MARK,
@@ -46,17 +47,19 @@ class RerunRange:
     """What is to be read again."""
 
     stream: StreamId
-    #: half-open offsets by lane; none is empty
-    lanes: Mapping[str, tuple[int, int]]
+    #: half-open, by lane; none is empty
+    lanes: Mapping[str, tuple[Place, Place]]
+    #: how many records each has at most
+    records: Mapping[str, int]
     #: id of the topic that these offsets are of; None is not known yet
     topic_id: str | None = None
     #: what of them follows others, which end here where the range does
     parents: Lineage = field(default_factory=dict)
 
     @property
-    def offsets(self) -> int:
-        """How many offsets it spans: at least as many as its records."""
-        return sum(end - start for start, end in self.lanes.values())
+    def most(self) -> int:
+        """How many records it has at most."""
+        return sum(self.records.values())
 
 
 def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | None) -> RerunRange:
@@ -81,7 +84,7 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     here = {position.lane.name: position.next_offset for position in positions}
     ends = here if last is None else seek_target(log, of, last)
     found = {
-        name: (starts[name], min(ends.get(name, 0), here[name]))
+        name: (starts[name], min(ends.get(name, FIRST), here[name]))
         for name in in_order(here)
         if name in starts
     }
@@ -90,7 +93,8 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
         raise ConfigError(f"stream {stream} has read nothing between these places")
     followed = {one.lane.name: one.parents for one in positions if one.parents}
     parents = bounded(followed, {name: end for name, (_, end) in lanes.items()})
-    return RerunRange(stream, lanes, of.stream.topic_id, parents)
+    records = {name: log.places.between(end, start) for name, (start, end) in lanes.items()}
+    return RerunRange(stream, lanes, records, of.stream.topic_id, parents)
 
 
 def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:

@@ -85,9 +85,9 @@ def _backlog_s(held: HeldStream, now_s: float, most_s: float) -> float:
         return 0.0
     cost = held.cost
     lags = [
-        lane.lag_records
+        lane.lag(held.measures)
         for lane in held.lanes.values()
-        if lane.lag_records and (lane.wave or not lane.held_back(now_s))
+        if lane.end > lane.position and (lane.wave or not lane.held_back(now_s))
     ]
     if lags and held.merges:
         lags = [sum(lags)]

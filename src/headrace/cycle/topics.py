@@ -32,6 +32,7 @@ from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.lineage import Lineage
+from headrace.model.places import Place
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId, original
 from headrace.ports import Log, Progress, TopicInfo
@@ -305,7 +306,7 @@ class TopicKeeper:
         self.ends.leave(held.stream.id)
 
 
-Offsets = dict[str, int]
+Offsets = dict[str, Place]
 
 
 def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.model.places import Places
 from headrace.model.plans import Credit, Snapshot
 from headrace.model.waves import Wave
 from headrace.planning import check, plan, quick_only
@@ -42,21 +43,22 @@ class TurnPlan:
     credits: tuple[Credit, ...]
 
 
-def plan_turn(whole: Snapshot, running: RunningBins, budget_s: float) -> TurnPlan:
+def plan_turn(whole: Snapshot, running: RunningBins, budget_s: float, places: Places) -> TurnPlan:
     """The plan of a turn.
 
     Args:
         whole: everything that could be planned, with all free slots.
         running: what runs already.
         budget_s: of a bin that is not of the express.
+        places: of the log.
     """
     snapshot = with_express(whole, running.slots, running.long, running.hung)
     express = snapshot.limits.bin_budget_s < budget_s
     if express or (running.slots == 1 and running.was_long):
         # With a single slot, quick streams have the turn after each long bin.
         snapshot = quick_only(snapshot)
-    made = plan(snapshot)
-    faults = check(snapshot, made)
+    made = plan(snapshot, places)
+    faults = check(snapshot, made, places)
     assert not faults, f"the plan of turn {snapshot.turn} breaks its rules: {faults}"
     views = {view.id: view for view in snapshot.streams} if made.waves else {}
     express_s = snapshot.limits.express_s

@@ -16,7 +16,7 @@ from typing import Any
 from headrace.connectors.kafka import delivery_error, make_producer
 from headrace.demo.avro_visits import AvroVisits
 from headrace.demo.poster import POSTED, Poster
-from headrace.demo.visits import LANES, Visit, read_visits, unsent
+from headrace.demo.visits import Visit, counted, read_visits, unsent
 from headrace.errors import BrokerUnavailable, HeadraceError
 from headrace.ports import Log
 
@@ -57,7 +57,7 @@ class Feeder:
         until_s = time.monotonic() + _KNOWS_WITHIN_S
         while True:
             try:
-                return unsent(visits, self.log.end_offsets(LANES))
+                return unsent(visits, counted(self.log))
             except BrokerUnavailable:
                 if time.monotonic() > until_s or self._stop.wait(0.2):
                     raise

@@ -16,7 +16,7 @@ from http.client import HTTPConnection, HTTPException
 from itertools import groupby
 from urllib.parse import urlsplit
 
-from headrace.demo.visits import LANES, Visit, read_visits, unsent
+from headrace.demo.visits import Visit, counted, read_visits, unsent
 from headrace.errors import BrokerUnavailable
 from headrace.ports import Log
 
@@ -105,7 +105,7 @@ class Poster:
 
     def _look_again(self) -> None:
         """Leave out what is in Kafka by now."""
-        ends = self.log.end_offsets(LANES)
+        ends = counted(self.log)
         missing = {visit.line for visit in unsent(posted(read_visits()), ends)}
         self._left = [entry for entry in self._left if entry[1].line in missing]
 

@@ -16,11 +16,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.connectors.sql.guests import in_sql
 from headrace.demo.expected import Expected, came_by, expected
 from headrace.demo.scenario import REMOVED
-from headrace.demo.visits import GUEST, LANES, Visit
+from headrace.demo.visits import GUEST, Visit, counted
 from headrace.model.lane_names import number_of
+from headrace.model.places import FIRST
 from headrace.model.streams import Position
 from headrace.ports import Log, Store
 
@@ -76,7 +78,7 @@ def collect(
     by_schema: Mapping[str, int],
 ) -> Found:
     """Read everything back from where it is; a guest's visits are nobody's business."""
-    ends = {_lane(name): offset for name, offset in log.end_offsets(LANES).items()}
+    ends = {_lane(name): count for name, count in counted(log).items()}
     with in_sql(store.positions).begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, lead, score, visits FROM scores")
         scores = {(row[0], row[1]): (row[2], row[3]) for row in rows if row[0] != GUEST}
@@ -105,7 +107,8 @@ def _by_use_case(positions: Iterable[Position]) -> dict[str, dict[Lane, int]]:
     found: dict[str, dict[Lane, int]] = {}
     for position in positions:
         lane = _lane(position.lane.name)
-        found.setdefault(position.lane.use_case, {})[lane] = position.next_offset
+        done = OFFSETS.between(position.next_offset, FIRST)
+        found.setdefault(position.lane.use_case, {})[lane] = done
     return found
 
 

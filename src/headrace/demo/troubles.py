@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from headrace.connectors.kafka import KafkaLog, create_topics
+from headrace.connectors.kafka import OFFSETS, KafkaLog, create_topics
 from headrace.connectors.sql.guests import in_sql
 from headrace.cycle.driver import Driver
 from headrace.demo import doors
@@ -23,6 +23,7 @@ from headrace.demo.orders import CALM_S, QUIET, TROUBLE, Order, OrderFeeder, ord
 from headrace.demo.report import Check
 from headrace.demo.typical import listen
 from headrace.model.lane_names import named
+from headrace.model.places import FIRST
 from headrace.model.records import Failure
 from headrace.model.statistics import ShownState
 from headrace.model.streams import Tenant
@@ -98,7 +99,8 @@ def run_troubles(
         log = KafkaLog(made.connections.kafka)
         letters = log.end_offsets([named("poisoned.orders.dlq", 0)])
         log.close()
-        return checks(orders(), made.store, sum(letters.values()), delays)
+        kept = sum(OFFSETS.between(end, FIRST) for end in letters.values())
+        return checks(orders(), made.store, kept, delays)
 
 
 def _settings(folder: Path, bootstrap_servers: str, master: str, keys: Path) -> Settings:

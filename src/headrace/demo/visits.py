@@ -18,6 +18,8 @@ from importlib import resources
 
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import named
+from headrace.model.places import FIRST
+from headrace.ports import Log
 
 SECTIONS = ("articles", "blog", "files", "images", "presentations", "projects")
 TENANTS = (*SECTIONS, "home")
@@ -103,6 +105,16 @@ def read_visits() -> Iterator[Visit]:
     with file.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             yield parse(number, line)
+
+
+def counted(log: Log) -> dict[str, int]:
+    """How many visits each lane has, where Kafka says it.
+
+    Raises:
+        BrokerUnavailable: it says nothing.
+    """
+    ends = log.end_offsets(LANES)
+    return {lane: log.places.between(end, FIRST) for lane, end in ends.items()}
 
 
 def unsent(visits: list[Visit], ends: Mapping[str, int]) -> list[Visit]:

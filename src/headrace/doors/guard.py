@@ -264,7 +264,7 @@ def own(caller: Caller, tenant: str) -> None:
 
 
 def _caller(key: Key) -> Caller:
-    return Caller(f"key:{key.prefix}", key.role, key.tenant)
+    return Caller(f"key:{key.prefix}", key.role, key.tenant, key.subjects)
 
 
 def _bearer(authorization: str | None) -> str | None:

@@ -15,6 +15,7 @@ import hmac
 import re
 import secrets
 import string
+from dataclasses import replace
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.credentials import FOR_ALL, OF_TENANT, Key, Role
@@ -26,6 +27,7 @@ _PREFIX_LETTERS = string.digits + string.ascii_lowercase
 _PREFIX_CHARACTERS = 8
 _SECRET_BYTES = 32
 _LABEL_CHARACTERS = 100
+_SUBJECTS_CHARACTERS = 400
 
 
 def new_key(
@@ -59,6 +61,25 @@ def new_key(
     )
 
 
+def bound_to(key: Key, subjects: str | None) -> Key:
+    """A key, for some subjects alone: one by its name, or all that begin so, as ``acme.*``.
+
+    Raises:
+        ConfigError: its role has to do with no subjects, or these can be none.
+    """
+    if subjects is None:
+        return key
+    if key.role is not Role.SCHEMAS:
+        raise ConfigError(f"a key of role {key.role} is for no subjects; {Role.SCHEMAS} may be")
+    name = subjects.removesuffix("*")
+    if not subjects.isprintable() or "*" in name or not 0 < len(subjects) <= _SUBJECTS_CHARACTERS:
+        raise ConfigError(
+            "subjects are the name of one, or how their names begin with a * behind it, such as "
+            f"acme.*; at most {_SUBJECTS_CHARACTERS} characters"
+        )
+    return replace(key, subjects=subjects)
+
+
 def rotate(
     keys: Keys, prefix: str, secret: bytes, now_s: float, *, overlap_s: float
 ) -> tuple[str, Key]:
@@ -86,6 +107,7 @@ def rotate(
         now_s,
         expires_at_s=None if lives_s is None else now_s + lives_s,
     )
+    key = bound_to(key, old.subjects)
     keys.add(key)
     # In this order a kill in between leaves a key too many and not one too few.
     if overlap_s > 0:

@@ -43,6 +43,8 @@ class Caller:
     role: Role
     #: of roles tenant and sender, and of schemas where it is for one; None for the others
     tenant: str | None = None
+    #: of role schemas: those that it sees, see ``names``; None: all that role and tenant let it see
+    subjects: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,22 @@ class Key:
     expires_at_s: float | None = None
     #: None while it works
     revoked_at_s: float | None = None
+    #: as of a caller
+    subjects: str | None = None
 
     def works(self, now_s: float) -> bool:
         """Whether it opens a door now."""
         expired = self.expires_at_s is not None and self.expires_at_s <= now_s
         return self.revoked_at_s is None and not expired
+
+
+def names(pattern: str | None, subject: str) -> bool:
+    """Whether a subject is one of ``acme.*``, all that begin so, or of a name; None: of all."""
+    if pattern is None:
+        return True
+    if pattern.endswith("*"):
+        return subject.startswith(pattern.removesuffix("*"))
+    return subject == pattern
 
 
 def is_last(key: Key, all_keys: Iterable[Key], role: Role, now_s: float) -> bool:

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from headrace.model.places import UNKNOWN, Place
+
 
 class Parent(NamedTuple):
     """A lane that another one follows."""
@@ -27,15 +29,15 @@ class Parent(NamedTuple):
     lane: str
     #: up to where it has to be committed before the other is read, which is its end. None: its log
     #: does not know it any more; and once that was decided about, it is not waited for
-    until: int | None
+    until: Place | None
 
 
 class Ahead(NamedTuple):
     """A lane that another one follows, directly or not, and how far it came."""
 
     lane: str
-    at: int
-    until: int
+    at: Place
+    until: Place
 
     @property
     def is_done(self) -> bool:
@@ -49,13 +51,11 @@ class Ahead(NamedTuple):
 #: parents of lanes by their names; one that follows nothing is left out
 Lineage = Mapping[str, tuple[Parent, ...]]
 
-#: of a lane that nobody knows a place of
-_NOWHERE = -1
 #: of what a lane waits for, so many are named
 _SHOWN = 3
 
 
-def ahead(name: str, lineage: Lineage, places: Mapping[str, int]) -> tuple[Ahead, ...]:
+def ahead(name: str, lineage: Lineage, places: Mapping[str, Place]) -> tuple[Ahead, ...]:
     """All that has to be done before a lane, done or not; what is nowhere yet is not done."""
     found: dict[str, Ahead] = {}
     left = [*lineage.get(name, ())]
@@ -63,12 +63,12 @@ def ahead(name: str, lineage: Lineage, places: Mapping[str, int]) -> tuple[Ahead
         lane, until = left.pop()
         if until is None or (lane in found and found[lane].until >= until):
             continue
-        found[lane] = Ahead(lane, places.get(lane, _NOWHERE), until)
+        found[lane] = Ahead(lane, places.get(lane, UNKNOWN), until)
         left += lineage.get(lane, ())
     return tuple(found.values())
 
 
-def closed(lineage: Lineage, places: Mapping[str, int]) -> dict[str, list[Ahead]]:
+def closed(lineage: Lineage, places: Mapping[str, Place]) -> dict[str, list[Ahead]]:
     """Lanes that are closed, each with what it waits for."""
     waits = {
         name: [lane for lane in ahead(name, lineage, places) if not lane.is_done]
@@ -93,7 +93,7 @@ def without(parents: Collection[Parent], gone: Collection[str]) -> tuple[Parent,
     return tuple(Parent(lane, None if lane in gone else until) for lane, until in parents)
 
 
-def ends_in(*lineages: Lineage) -> dict[str, int]:
+def ends_in(*lineages: Lineage) -> dict[str, Place]:
     """Ends of parents, as far as any of their children has them."""
     return {
         lane: until
@@ -108,7 +108,7 @@ def begun(
     parents: Collection[Parent],
     listed: Collection[str],
     known: Collection[str],
-    ends: Mapping[str, int],
+    ends: Mapping[str, Place],
 ) -> tuple[Parent, ...] | None:
     """Parents of a lane that gets its first place; None if it has to wait for that.
 
@@ -137,7 +137,7 @@ def is_undecided(parents: Collection[Parent], known: Collection[str]) -> bool:
     return any(until is None and lane in known for lane, until in parents)
 
 
-def bounded(lineage: Lineage, ends: Mapping[str, int]) -> dict[str, tuple[Parent, ...]]:
+def bounded(lineage: Lineage, ends: Mapping[str, Place]) -> dict[str, tuple[Parent, ...]]:
     """The lineage within a part of a log, in which lanes end sooner, or are not at all.
 
     What follows a lane that is not in it follows what that one does.

@@ -45,6 +45,8 @@ def number_at(place: Place) -> int:
     return cast("int", place)
 
 
+#: where every lane begins, whatever its log has left of it
+FIRST: Final = place_at(0)
 #: nobody knows the place, or asked yet; before all places
 UNKNOWN: Final = place_at(-1)
 #: no place at all: as far as there is anything; behind all places
@@ -74,5 +76,8 @@ class Places:
     #: the place so many records after another one, or `OPEN` where nobody knows without reading;
     #: never past the end if they were counted to be there
     after: Callable[[Place, int], Place]
-    #: at least as many records as are from the second place up to the first, the later one
+    #: how many records there are from the second place up to the first, which is not before it; at
+    #: most, where some of them are not there
     between: Callable[[Place, Place], int]
+    #: the place behind the record at a place
+    behind: Callable[[Place], Place]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headrace.model.lineage import Ahead
+from headrace.model.places import Place
 from headrace.model.streams import Order, StreamId
 from headrace.model.waves import Wave
 
@@ -59,11 +60,13 @@ class LaneView:
     """One lane of a stream as the planner sees it."""
 
     name: str
-    #: next offset to read
-    position: int
+    #: next place to read
+    position: Place
     #: what may be planned ends here; at most the end of the log (for read_committed: the last
-    #: stable offset)
-    end: int
+    #: stable offset). `OPEN` where the log does not know it
+    end: Place
+    #: records that wait up to there, as its log counts or guesses
+    waits: int
     #: a slice of this lane is running
     in_flight: bool = False
     #: the log has more behind ``end``, or nobody knows that it has not

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from headrace.model.places import Place
 from headrace.model.streams import Slice
 
 #: schemas of writers that are counted one by one, in a slice as in a stream
@@ -27,8 +28,8 @@ class SliceError:
     message: str
     #: the handler's own traceback, as text
     traceback: str = ""
-    #: offset of the record that could not be handled; None when no single one is to blame
-    offset: int | None = None
+    #: place of the record that could not be handled; None when no single one is to blame
+    offset: Place | None = None
     raw_key: bytes | None = None
     raw_value: bytes | None = None
     raw_headers: tuple[tuple[str, bytes | None], ...] = ()
@@ -74,7 +75,7 @@ class Receipt:
     """
 
     slice: Slice
-    reached: int
+    reached: Place
     #: the position was already moved to ``reached``, inside the task
     committed: bool
     #: somebody else had already moved the position: done before, fenced, or the stream was sought
@@ -92,8 +93,8 @@ class Receipt:
     #: of some of its records, where traces are wanted: W3C ``traceparent`` headers
     traceparents: tuple[str, ...] = ()
     error: SliceError | None = None
-    #: the position was moved before anything was done, and what is between this offset and
+    #: the position was moved before anything was done, and what is between this place and
     #: ``reached`` was not, or nobody knows
-    lost_from: int | None = None
+    lost_from: Place | None = None
     #: who wrote its records, where these name the schemas of their writers
     writers: tuple[WrittenBy, ...] = ()

@@ -8,17 +8,18 @@ from enum import StrEnum
 from typing import Literal
 
 from headrace.model.lineage import Lineage
+from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, LaneId, Order, Slice, StreamId
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A position to move from exactly one offset to another, by the holder of an epoch."""
+    """A position to move from exactly one place to another, by the holder of an epoch."""
 
     lane: LaneId
-    from_offset: int
-    to_offset: int
+    from_offset: Place
+    to_offset: Place
     epoch: int
 
     def stay(self) -> Move:
@@ -37,8 +38,8 @@ class LaneStart:
     stream: StreamId
     #: id Kafka gave the topic
     topic_id: str
-    #: first offset by name of the lane
-    offsets: Mapping[str, int]
+    #: first place by name of the lane
+    offsets: Mapping[str, Place]
     #: the id by which the stream's topic was known before; None for no topic yet
     known_id: str | None = None
     #: of those that follow others
@@ -79,7 +80,7 @@ class Deployment:
     #: for a rerun: what its weight is multiplied with, so that fresh records come first
     share: float = 1.0
     #: for a rerun: where each lane ends, what is not named being left out; None is no rerun
-    until: Mapping[str, int] | None = None
+    until: Mapping[str, Place] | None = None
     #: for people: how often effects happen, and where they go; empty where nobody has said it yet
     guarantee: str = ""
     sink: str = ""
@@ -147,9 +148,11 @@ class Failure:
     times: int = 1
     #: whether the record that it names is kept with it; false where its tenant has no room left
     record_kept: bool = True
+    #: where the lane goes on if the record that it names is passed over; None: it names none
+    behind: Place | None = None
 
     @property
-    def place(self) -> tuple[LaneId, str, int, bool]:
+    def place(self) -> tuple[LaneId, str, Place, bool]:
         """The same for failures at the same record, or of slices that begin at the same offset."""
         piece, offset = self.slice, self.error.offset
         at = piece.from_offset if offset is None else offset
@@ -168,7 +171,7 @@ class Failure:
         return self.place == after.place and (len(records) < 2 or records[0] == records[1])
 
     @property
-    def skipped_from(self) -> frozenset[int]:
+    def skipped_from(self) -> frozenset[Place]:
         """Positions of the lane from which it can be skipped without losing another record.
 
         The slice begins where the lane stopped. That is the record's offset, or one before it with
@@ -183,7 +186,9 @@ class Failure:
         return frozenset({piece.from_offset, offset})
 
     @property
-    def skipped_to(self) -> int:
+    def skipped_to(self) -> Place:
         """The position behind the record, or behind the slice if no record is named."""
-        offset = self.error.offset
-        return self.slice.until_offset if offset is None else offset + 1
+        if self.error.offset is None:
+            return self.slice.until_offset
+        assert self.behind is not None, "whoever names a record says what is behind it"
+        return self.behind

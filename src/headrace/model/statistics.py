@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from headrace.model.places import Place
 from headrace.model.streams import StreamId
 
 
@@ -34,13 +35,15 @@ class LaneFigures:
     """One lane of a stream."""
 
     name: str
-    position: int
-    #: where its log ends; -1 as long as nobody knows
-    end: int
+    position: Place
+    #: where its log ends; `UNKNOWN` as long as nobody knows
+    end: Place
     #: number of the open failure it is stopped at
     failure: int | None = None
     #: how long ago its log ended where the position is now; 0 without lag
     lag_s: float = 0.0
+    #: records that wait, as its log says
+    lag_records: int = 0
 
 
 class ShownState(StrEnum):

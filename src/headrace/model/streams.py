@@ -1,8 +1,9 @@
 """What is read, and how far: tenants, streams, lanes, slices and positions.
 
-Two conventions hold everywhere and are said only here. A range of offsets is half-open,
-``[from, until)``. A committed offset is always the *next* one to read, so a lane whose position is
-7 has done 0 to 6, and a slice ``[7, 9)`` moves it to 9.
+Two conventions hold everywhere and are said only here. A range of places is half-open,
+``[from, until)``. A committed place is always the *next* one to read, so a lane of Kafka whose
+position is 7 has done 0 to 6, and a slice ``[7, 9)`` moves it to 9. Places are called offsets in
+names, as Kafka has them; what they are is in `places.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from headrace.model.lineage import Parent
+from headrace.model.places import OPEN, Place
 
 
 class Order(StrEnum):
@@ -108,39 +110,48 @@ class LaneId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A half-open offset range ``[from_offset, until_offset)`` of a lane, held under an epoch."""
+    """A half-open range ``[from_offset, until_offset)`` of a lane, held under an epoch."""
 
     lane: LaneId
     topic: str
-    from_offset: int
-    until_offset: int
+    from_offset: Place
+    #: `OPEN` where its log could not tell: then ``records`` alone says how much is taken
+    until_offset: Place
     #: fencing token of the driver that planned it; a commit under an older one is refused
     epoch: int
     #: whether the log went on past ``until_offset`` when this was planned
     more: bool = False
     #: of its lane: what comes above in the versions of its records (``model/record_versions.py``)
     depth: int = 0
+    #: most records in it, as its log counted when it was planned (there can be gaps)
+    records: int = 0
 
     @property
-    def size(self) -> int:
-        """How many offsets it spans: at least as many as the records in it (there can be gaps)."""
-        return self.until_offset - self.from_offset
+    def is_open(self) -> bool:
+        """Whether only reading tells where it ends."""
+        return self.until_offset == OPEN
 
     @property
-    def begin(self) -> tuple[LaneId, int]:
+    def is_empty(self) -> bool:
+        """Whether nothing is in it."""
+        return self.until_offset <= self.from_offset
+
+    @property
+    def begin(self) -> tuple[LaneId, Place]:
         """Its lane and first offset: of two attempts at it the same, whatever their epochs."""
         return self.lane, self.from_offset
 
     def __str__(self) -> str:
-        return f"{self.lane.name} {self.from_offset}..{self.until_offset}"
+        until = "" if self.is_open else str(self.until_offset)
+        return f"{self.lane.name} {self.from_offset}..{until}"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The committed offset of a lane, with the epoch that wrote it."""
+    """The committed place of a lane, with the epoch that wrote it."""
 
     lane: LaneId
-    next_offset: int
+    next_offset: Place
     epoch: int
     #: lanes that it follows: while one of them is not committed to its end, it is closed
     parents: tuple[Parent, ...] = ()

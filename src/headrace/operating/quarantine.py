@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from headrace.errors import ConfigError, UnknownName
+from headrace.model.places import Place
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import State, Stream, StreamId
 from headrace.ports import DeadLetter, DeadLetters, Failures, Progress, Registry, Store
@@ -47,9 +48,9 @@ def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
             f"failure {failure.id} of lane {piece.lane} is not open any more: "
             f"it was {failure.state}"
         )
-    if failure.error.offset is None and piece.size and not whole_slice:
+    if failure.error.offset is None and not piece.is_empty and not whole_slice:
         raise ConfigError(
-            f"failure {failure.id} names no record: to skip it passes over all {piece.size} "
+            f"failure {failure.id} names no record: to skip it passes over all {piece.records} "
             f"offsets of {piece}; add --whole-slice if you mean that"
         )
     _check_kept(failure)
@@ -89,13 +90,13 @@ def _check_kept(failure: Failure) -> None:
 def consequence(failure: Failure) -> str:
     """What it means to skip it, in one sentence."""
     piece = failure.slice
-    if failure.error.offset is None and not piece.size:
+    if failure.error.offset is None and piece.is_empty:
         return (
             f"failure {failure.id}: passes over nothing more; what was claimed of "
             f"{piece.lane.name} before offset {piece.from_offset} is lost"
         )
     if failure.error.offset is None:
-        return f"failure {failure.id}: passes over {piece.size} offsets, {piece}, kept nowhere"
+        return f"failure {failure.id}: passes over {piece.records} offsets, {piece}, kept nowhere"
     return (
         f"failure {failure.id}: passes over offset {failure.error.offset} of "
         f"{piece.lane.name}, which is kept in {piece.topic}.dlq"
@@ -130,7 +131,7 @@ def suspended(registry: Registry, failures: Collection[Failure]) -> Iterator[Str
             yield stream
 
 
-def next_offset(progress: Progress, failure: Failure) -> int | None:
+def next_offset(progress: Progress, failure: Failure) -> Place | None:
     """Where the lane of a failure reads next; None if it has no position."""
     lane = failure.slice.lane
     found = (
@@ -143,7 +144,7 @@ def offsets(failure: Failure) -> str:
     """The record's offset, or the range of the slice if no record is named."""
     if failure.error.offset is not None:
         return str(failure.error.offset)
-    if not failure.slice.size:
+    if failure.slice.is_empty:
         return f"{failure.slice.from_offset}.."  # lost with its topic, nobody knows how much
     return f"{failure.slice.from_offset}..{failure.slice.until_offset}"
 

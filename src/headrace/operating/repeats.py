@@ -7,7 +7,7 @@ is read again, and how many are, is told without it (``again.py``).
 from __future__ import annotations
 
 from headrace.ports import Sink
-from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
+from headrace.sinks import DeltaTable, Email, KafkaTopic, ParquetFiles, SqlTable
 
 
 def repeated(sink: Sink | None) -> str:
@@ -19,6 +19,8 @@ def repeated(sink: Sink | None) -> str:
             told = f"table {sink.name}: its update is made a second time to the rows that are there"
         case SqlTable():
             told = f"table {sink.name}: rows of the same key are written over"
+        case DeltaTable():
+            told = f"Delta table {sink.folder}: rows come a second time"
         case ParquetFiles():
             told = "files: rows come a second time, unless a slice is cut as it was"
         case KafkaTopic():

@@ -27,17 +27,18 @@ from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log
 from headrace.errors import ConfigError
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import Lineage, Parent, begun, ends_in, without
+from headrace.model.places import FIRST, Place
 from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
 from headrace.ports import Log, Progress, Store, TopicInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What a seek does to one lane; amounts are offsets, which are at least as many as records."""
+    """What a seek does to one lane; amounts are records, at most."""
 
     #: where it reads next now; None: it has no position in this topic
-    at: int | None
-    to: int
+    at: Place | None
+    to: Place
     #: read before, and to be read again
     again: int
     #: never read, and never to be
@@ -60,22 +61,22 @@ class Seek:
     parents: Lineage | None = None
 
     @property
-    def offsets(self) -> dict[str, int]:
+    def offsets(self) -> dict[str, Place]:
         """Where lanes read next after it."""
         return {lane: shift.to for lane, shift in self.shifts.items()}
 
     @property
     def again(self) -> int:
-        """Offsets that are read again."""
+        """Records that are read again, at most."""
         return sum(shift.again for shift in self.shifts.values())
 
     @property
     def passed(self) -> int:
-        """Offsets that are passed over."""
+        """Records that are passed over, at most."""
         return sum(shift.passed for shift in self.shifts.values())
 
 
-def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, int]) -> Seek:
+def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Place]) -> Seek:
     """What it means to let a stream read next at ``to``; does nothing.
 
     Args:
@@ -117,10 +118,12 @@ def carry_out(progress: Progress, seek: Seek) -> None:
     if seek.parents is not None:
         progress.seek(seek.stream, seek.offsets, seek.topic_id, seek.parents, seek.gone)
         return
-    progress.seek(seek.stream, dict.fromkeys(seek.gone, 0) | seek.offsets, seek.topic_id)
+    progress.seek(seek.stream, dict.fromkeys(seek.gone, FIRST) | seek.offsets, seek.topic_id)
 
 
-def seek(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, int]) -> dict[str, int]:
+def seek(
+    store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Place]
+) -> dict[str, Place]:
     """Let a stream read next at ``to``, and ask nobody; return the offsets by lane.
 
     Raises:
@@ -156,7 +159,7 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
 
 
 def _shifts(
-    of: StreamLog, topic: TopicInfo, lanes: Mapping[str, int], offsets: Mapping[str, int]
+    of: StreamLog, topic: TopicInfo, lanes: Mapping[str, Place], offsets: Mapping[str, Place]
 ) -> dict[str, Shift]:
     # An offset of a topic that is no more says nothing of what was read of this one.
     known = of.stream.topic_id in (None, topic.topic_id)
@@ -166,11 +169,13 @@ def _shifts(
     }
 
 
-def _shift(at: int | None, to: int, of: StreamLog, lane: str) -> Shift:
+def _shift(at: Place | None, to: Place, of: StreamLog, lane: str) -> Shift:
     start, end = of.starts.get(lane, to), of.ends.get(lane, to)
     # What Kafka lost can neither be read again nor be passed over.
     read = min(max(start, at if at is not None else start), end)
-    return Shift(at, to, max(0, read - to), max(0, to - read))
+    between = of.places.between
+    again, passed = (between(read, to), 0) if read > to else (0, between(to, read))
+    return Shift(at, to, again, passed)
 
 
 def _whole(topic: TopicInfo) -> dict[str, tuple[Parent, ...]]:

@@ -87,18 +87,20 @@ whale's part comes from three of its lanes, 200 records each; the fourth stays f
 that ends next. The heavy tenant needs both of its lanes, 600 records each. All three have more
 than 0.1 s waiting, so they may share bins.
 
+>>> from headrace.connectors.kafka import OFFSETS
 >>> from headrace.model.lane_names import named
 >>> from headrace.model.plans import Cost, LaneView, Snapshot, StreamView
 >>> from headrace.model.streams import StreamId
 >>> from headrace.planning import check, plan
 >>> cost = Cost(seconds_per_record=0.001, seconds_per_slice=0.0, spread=0.1, samples=9)
 >>> def stream(tenant, lanes, records, weight):
-...     name, topic = StreamId("score", tenant), f"{tenant}.visits"
-...     views = tuple(LaneView(named(topic, number), 0, records) for number in range(lanes))
-...     return StreamView(name, topic, views, weight=weight, cost=cost)
+...     stream_id, topic = StreamId("score", tenant), f"{tenant}.visits"
+...     names = [named(topic, number) for number in range(lanes)]
+...     views = tuple(LaneView(name, 0, records, records) for name in names)
+...     return StreamView(stream_id, topic, views, weight=weight, cost=cost)
 >>> streams = (stream("whale", 4, 1000, 1), stream("heavy", 2, 1000, 2), stream("small", 1, 200, 1))
 >>> snapshot = Snapshot("turn-7", streams, free_slots=2)
->>> made = plan(snapshot)
+>>> made = plan(snapshot, OFFSETS)
 >>> for wave in made.waves:
 ...     for bin_ in wave.bins:
 ...         print(wave.id, f"{bin_.predicted_s:.3f} s", *bin_.slices, sep=chr(10) + "  ")
@@ -112,7 +114,7 @@ turn-7-1
   heavy.visits[1] 0..600
   whale.visits[1] 0..200
   whale.visits[2] 0..200
->>> check(snapshot, made)
+>>> check(snapshot, made, OFFSETS)
 []
 
 Each got just what it was owed, so nobody has a credit:
@@ -127,10 +129,10 @@ eight times 2 s, and has a bin to itself. Its share was 0.4 s: what it takes bey
 >>> from headrace.model.plans import Contrast
 >>> seen = Contrast(records=3000, seconds=5.0, weight=9.0)
 >>> cost = Cost(0.001, seconds_per_slice=2.0, spread=0.1, samples=9, contrast=seen)
->>> lanes = (LaneView("calls.visits[0]", 0, 10**6),)
+>>> lanes = (LaneView("calls.visits[0]", 0, 10**6, 10**6),)
 >>> calls = StreamView(StreamId("score", "calls"), "calls.visits", lanes, cost=cost)
 >>> snapshot = Snapshot("turn-8", (calls, *streams), free_slots=2)
->>> made = plan(snapshot)
+>>> made = plan(snapshot, OFFSETS)
 >>> for bin_ in (bin_ for wave in made.waves for bin_ in wave.bins):
 ...     print(f"{bin_.predicted_s:.3f} s", *bin_.slices, sep=chr(10) + "  ")
 1.000 s
@@ -140,7 +142,7 @@ eight times 2 s, and has a bin to itself. Its share was 0.4 s: what it takes bey
   whale.visits[0] 0..266
 14.000 s
   calls.visits[0] 0..12000
->>> check(snapshot, made)
+>>> check(snapshot, made, OFFSETS)
 []
 >>> print([f"{share.credit_s:.1f}" for share in made.credits if share.stream == calls.id])
 ['-13.6']

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
+from headrace.model.places import Place, Places
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Bin, Wave
@@ -36,7 +37,8 @@ class FaultKind(StrEnum):
     PLANNED_TWICE = "a second slice of the same lane"
     NOT_AT_POSITION = "a slice that does not begin at the position"
     BEYOND_END = "a slice that goes past the end of the log"
-    EMPTY_SLICE = "a slice without an offset in it"
+    WRONG_BOUND = "a slice that does not end where its log says that its records do"
+    EMPTY_SLICE = "a slice without a record in it"
     WRONG_DEPTH = "a slice of another depth than its lane"
     WRONG_MORE = "`more` does not say whether the log goes on"
     TOO_MANY_RECORDS = "a slice of more records than the limit"
@@ -73,7 +75,7 @@ class PlanFault:
         return f"{self.kind.name}: {self.where}: {self.kind.value}"
 
 
-def check(snapshot: Snapshot, plan: Plan) -> list[PlanFault]:
+def check(snapshot: Snapshot, plan: Plan, places: Places) -> list[PlanFault]:
     """Name every fault of a plan; none means it may run."""
     streams = {view.id: view for view in snapshot.streams}
     taken: dict[StreamId, list[Slice]] = defaultdict(list)
@@ -88,7 +90,7 @@ def check(snapshot: Snapshot, plan: Plan) -> list[PlanFault]:
         if view is None:
             faults += (PlanFault(FaultKind.UNKNOWN_STREAM, str(piece)) for piece in pieces)
             continue
-        faults += _slice_faults(snapshot, view, pieces)
+        faults += _slice_faults(snapshot, view, pieces, places)
         faults += (PlanFault(kind, str(view.id)) for kind in _stream_faults(view, pieces))
         if _too_large(snapshot.limits, view, pieces):
             faults.append(PlanFault(FaultKind.STREAM_TOO_LARGE, str(view.id)))
@@ -143,7 +145,7 @@ def _predicted_s(streams: dict[StreamId, StreamView], bin_: Bin) -> float:
     seconds, merged = 0.0, set()
     for piece in bin_.slices:
         view = streams[_stream(piece)]
-        seconds += (piece.until_offset - piece.from_offset) * view.cost.seconds_per_record
+        seconds += piece.records * view.cost.seconds_per_record
         if view.id not in merged:
             seconds += view.cost.seconds_per_slice
         if view.order.merges_lanes:
@@ -161,7 +163,7 @@ def _may_be_over(limits: Limits, bin_: Bin, streams: dict[StreamId, StreamView])
     lanes = len(bin_.slices)
     if len(used) > 1 or (lanes > 1 and not view.order.merges_lanes):
         return False
-    records = sum(piece.size for piece in bin_.slices)
+    records = sum(piece.records for piece in bin_.slices)
     if records == lanes:
         return True
     fixed_s, seen = view.cost.seconds_per_slice, view.cost.contrast
@@ -200,9 +202,9 @@ def _is_quick(limits: Limits, view: StreamView) -> bool | None:
     if slow or not cost.samples:
         return False
     lags = [
-        lane.end - lane.position
+        lane.waits
         for lane in view.lanes
-        if lane.end > lane.position and not lane.in_flight and not _is_closed(lane)
+        if lane.waits > 0 and not lane.in_flight and not _is_closed(lane)
     ]
     calls = min(1, len(lags)) if view.order.merges_lanes else len(lags)
     waiting_s = calls * cost.seconds_per_slice + sum(lags) * cost.seconds_per_record
@@ -212,7 +214,9 @@ def _is_quick(limits: Limits, view: StreamView) -> bool | None:
     return waiting_s < limits.quick_s
 
 
-def _slice_faults(snapshot: Snapshot, view: StreamView, pieces: list[Slice]) -> Iterator[PlanFault]:
+def _slice_faults(
+    snapshot: Snapshot, view: StreamView, pieces: list[Slice], places: Places
+) -> Iterator[PlanFault]:
     lanes = {lane.name: lane for lane in view.lanes}
     seen: set[str] = set()
     for piece in pieces:
@@ -222,7 +226,7 @@ def _slice_faults(snapshot: Snapshot, view: StreamView, pieces: list[Slice]) -> 
             found.append(FaultKind.PLANNED_TWICE)
         seen.add(name)
         if name in lanes:
-            found += _range(lanes[name], piece)
+            found += _range(lanes[name], piece, places)
         else:
             found.append(FaultKind.UNKNOWN_LANE)
         for kind in found:
@@ -234,28 +238,35 @@ def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKin
         yield FaultKind.WRONG_EPOCH
     if piece.topic != view.topic:
         yield FaultKind.WRONG_TOPIC
-    records = piece.until_offset - piece.from_offset
+    records = piece.records
     if records > limits.slice_records:
         yield FaultKind.TOO_MANY_RECORDS
     if records > 1 and _bytes(view, records) > limits.slice_bytes:
         yield FaultKind.TOO_MANY_BYTES
 
 
-def _range(lane: LaneView, piece: Slice) -> Iterator[FaultKind]:
+def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
     if lane.in_flight:
         yield FaultKind.IN_FLIGHT
     if _is_closed(lane):
         yield FaultKind.CLOSED
-    if piece.from_offset != lane.position:
+    here = piece.from_offset == lane.position
+    if not here:
         yield FaultKind.NOT_AT_POSITION
-    if piece.until_offset > lane.end:
+    if piece.until_offset > lane.end or piece.records > lane.waits:
         yield FaultKind.BEYOND_END
+    elif here and piece.until_offset != _bound(lane, piece, places):
+        yield FaultKind.WRONG_BOUND
     if piece.depth != lane.depth:
         yield FaultKind.WRONG_DEPTH
-    if piece.size < 1:
+    if piece.records < 1:
         yield FaultKind.EMPTY_SLICE
     if piece.more != (piece.until_offset < lane.end or lane.goes_on):
         yield FaultKind.WRONG_MORE
+
+
+def _bound(lane: LaneView, piece: Slice, places: Places) -> Place:
+    return min(places.after(piece.from_offset, piece.records), lane.end)
 
 
 def _is_closed(lane: LaneView) -> bool:
@@ -271,17 +282,17 @@ def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]
         yield FaultKind.STREAM_IN_FLIGHT
     planned = {piece.lane.name for piece in pieces}
     lanes = [lane for lane in view.lanes if not _is_closed(lane)]
-    if any(lane.end > lane.position and lane.name not in planned for lane in lanes):
+    if any(lane.waits > 0 and lane.name not in planned for lane in lanes):
         yield FaultKind.LANE_LEFT_OUT
-    if any(lane.goes_on and lane.end <= lane.position for lane in lanes):
+    if any(lane.goes_on and lane.waits <= 0 for lane in lanes):
         yield FaultKind.LANE_UNKNOWN
 
 
 def _too_large(limits: Limits, view: StreamView, pieces: list[Slice]) -> bool:
     """Lanes in one order are merged in memory, so together they are held to the limit of one."""
-    if not view.order.merges_lanes or all(piece.size <= 1 for piece in pieces):
+    if not view.order.merges_lanes or all(piece.records <= 1 for piece in pieces):
         return False
-    return _bytes(view, sum(piece.size for piece in pieces)) > limits.slice_bytes
+    return _bytes(view, sum(piece.records for piece in pieces)) > limits.slice_bytes
 
 
 def _split_faults(streams: dict[StreamId, StreamView], plan: Plan) -> list[PlanFault]:
@@ -299,7 +310,7 @@ def _over_throttle(view: StreamView, pieces: list[Slice]) -> bool:
 
     The least that can be taken may pass while anything is allowed: the throttle is then in debt.
     """
-    records = sum(piece.size for piece in pieces)
+    records = sum(piece.records for piece in pieces)
     allowed_records, allowed_bytes = view.allowance_records, view.allowance_bytes
     if (allowed_records is not None and allowed_records < 1) or (
         allowed_bytes is not None and allowed_bytes < 1

@@ -160,16 +160,16 @@ def by_pull(lanes: Sequence[LaneView], most: Sequence[int], total: int) -> list[
 def rotation(lanes: Iterable[LaneView], count: int, every: int = 1) -> int:
     """Which lane begins when not all can be served.
 
-    Nothing is remembered of a lane but its position, so the sum of positions is scrambled (by the
-    golden ratio, Knuth 6.4): each time something of the stream is done, the beginning moves to a
-    place that has nothing to do with lags, and no lane is last for long.
+    Nothing is remembered of a lane but its position, so the sum of their hashes is scrambled (by
+    the golden ratio, Knuth 6.4): each time something of the stream is done, the beginning moves to
+    a place that has nothing to do with lags, and no lane is last for long.
 
     Args:
         lanes: of one stream.
         count: how many could begin.
         every: the beginning moves after so many records.
     """
-    done = sum(lane.position for lane in lanes) // every
+    done = sum(hash(lane.position) for lane in lanes) // every
     return (done * 2654435769 % 2**32) * count >> 32
 
 
@@ -177,7 +177,7 @@ def _takeable(view: StreamView) -> list[LaneView]:
     lanes = [
         lane
         for lane in view.lanes
-        if lane.end > lane.position and not lane.in_flight and not (lane.parents and lane.is_closed)
+        if lane.waits > 0 and not lane.in_flight and not (lane.parents and lane.is_closed)
     ]
     if lanes and view.order.merges_lanes and any(map(_holds_all, view.lanes)):
         return []
@@ -188,7 +188,7 @@ def _holds_all(lane: LaneView) -> bool:
     """Whether its next record may be the oldest, and can not be in the same bin as the others."""
     if lane.parents and lane.is_closed:
         return False
-    return lane.in_flight or (lane.goes_on and lane.end <= lane.position)
+    return lane.in_flight or (lane.goes_on and lane.waits <= 0)
 
 
 def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand | None:
@@ -200,7 +200,7 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
     fixed_s = max(cost.seconds_per_slice, 0.0)
     record_s = max(cost.seconds_per_record, EPSILON_S)
     merged = view.order.merges_lanes
-    lags = [lane.end - lane.position for lane in lanes]
+    lags = [lane.waits for lane in lanes]
     within_s = longest_s(view, limits)
     # Merged lanes are one slice to their handler.
     lag, fewest = (sum(lags), len(lags)) if merged else (max(lags), 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from headrace.model.places import Places
 from headrace.model.plans import Credit, Limits, Plan, Snapshot
 from headrace.model.streams import StreamId
 from headrace.planning.demand import find_demands
@@ -30,8 +31,13 @@ SMALL_CUTS = 4
 LONG_CUTS = 2
 
 
-def plan(snapshot: Snapshot) -> Plan:
-    """Decide what to start now. Pure: the same snapshot gives the same plan, in any order."""
+def plan(snapshot: Snapshot, places: Places) -> Plan:
+    """Decide what to start now. Pure: the same snapshot gives the same plan, in any order.
+
+    Args:
+        snapshot: everything the decision depends on.
+        places: of the log, which bounds the slices.
+    """
     claims = make_claims(find_demands(snapshot), snapshot)
     groups = _groups(claims)
     slots = share_slots(groups, snapshot)
@@ -40,7 +46,7 @@ def plan(snapshot: Snapshot) -> Plan:
     cuts = {name: _cut(groups[name], count, snapshot.limits) for name, count in slots.items()}
     slots = _spread(slots, cuts, snapshot)
     packed = {name: pack(cuts[name], slots[name], snapshot.limits) for name in slots}
-    waves = make_waves(packed, snapshot)
+    waves = make_waves(packed, snapshot, places)
     return Plan(tuple(waves), _credits(claims, packed, snapshot))
 
 

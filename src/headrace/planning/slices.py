@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from headrace.model.places import Places
 from headrace.model.plans import LaneView
 from headrace.model.streams import LaneId, Slice
 from headrace.planning.demand import Demand, by_pull, level, rotation
@@ -116,18 +117,19 @@ def grow(piece: Cut, room_s: float, most_more: int) -> int:
     return more
 
 
-def slices_of(piece: Cut) -> list[Slice]:
+def slices_of(piece: Cut, places: Places) -> list[Slice]:
     """What a task is told; `from_offset` is the position, `more` says that the log goes on."""
     view = piece.demand.view
     use_case, tenant = view.id
     topic, epoch = view.topic, view.epoch
-    made = []
+    made, after = [], places.after
     for lane, count in zip(piece.lanes, piece.records, strict=True):
-        start = lane.position
-        until = start + count
+        start, end = lane.position, lane.end
+        until = after(start, count)
+        until = min(until, end)
         lane_id = LaneId(use_case, tenant, lane.name)
-        more = until < lane.end or lane.goes_on
-        made.append(Slice(lane_id, topic, start, until, epoch, more, lane.depth))
+        more, depth = until < end or lane.goes_on, lane.depth
+        made.append(Slice(lane_id, topic, start, until, epoch, more, depth, count))
     return made
 
 

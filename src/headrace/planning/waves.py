@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headrace.model.lane_names import place_of
+from headrace.model.places import Places
 from headrace.model.plans import Snapshot
 from headrace.model.streams import StreamId
 from headrace.model.waves import Bin, Wave
@@ -17,7 +18,9 @@ from headrace.planning.kinds import Group
 from headrace.planning.slices import Cut, slices_of
 
 
-def make_waves(packed: Mapping[Group, Sequence[Sequence[Cut]]], snapshot: Snapshot) -> list[Wave]:
+def make_waves(
+    packed: Mapping[Group, Sequence[Sequence[Cut]]], snapshot: Snapshot, places: Places
+) -> list[Wave]:
     """Make the waves of all groups.
 
     On exit: every wave is of one group and has 1 to `bins_per_wave` bins; ids are `turn-0`,
@@ -26,7 +29,7 @@ def make_waves(packed: Mapping[Group, Sequence[Sequence[Cut]]], snapshot: Snapsh
     limits = snapshot.limits
     waves: list[Wave] = []
     for group in sorted(packed):
-        bins = sorted((_bin(cuts) for cuts in packed[group]), key=_longest_first)
+        bins = sorted((_bin(cuts, places) for cuts in packed[group]), key=_longest_first)
         for start in range(0, len(bins), max(1, limits.bins_per_wave)):
             together = tuple(bins[start : start + max(1, limits.bins_per_wave)])
             name = f"{snapshot.turn}-{len(waves)}"
@@ -34,8 +37,8 @@ def make_waves(packed: Mapping[Group, Sequence[Sequence[Cut]]], snapshot: Snapsh
     return waves
 
 
-def _bin(cuts: Sequence[Cut]) -> Bin:
-    slices = tuple(piece for cut in cuts for piece in slices_of(cut))
+def _bin(cuts: Sequence[Cut], places: Places) -> Bin:
+    slices = tuple(piece for cut in cuts for piece in slices_of(cut, places))
     return Bin(slices, sum(cut.seconds for cut in cuts))
 
 

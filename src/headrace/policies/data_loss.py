@@ -38,6 +38,7 @@ from enum import StrEnum
 from itertools import chain
 
 from headrace.model.lineage import Lineage
+from headrace.model.places import FIRST, Place
 
 #: errors of a slice that say nothing of records: the log itself has to be looked at
 ABOUT_THE_LOG = frozenset({"OffsetOutOfRange", "TopicMissing"})
@@ -48,7 +49,7 @@ NOT_READ = frozenset({"BrokerUnavailable", "LeaderUnknown", "Temporary"})
 #: takes a moment.
 CUT_PATIENCE_S = 20.0
 #: of a lane that no position is known of
-NOWHERE = 0
+NOWHERE = FIRST
 
 
 class Loss(StrEnum):
@@ -65,14 +66,9 @@ class Lost:
     """What a lane lost, half-open, and where its log goes on."""
 
     loss: Loss
-    from_offset: int
-    until_offset: int
-    go_on_at: int
-
-    @property
-    def size(self) -> int:
-        """How many offsets it spans; 0 where nobody knows."""
-        return self.until_offset - self.from_offset
+    from_offset: Place
+    until_offset: Place
+    go_on_at: Place
 
     @property
     def unread(self) -> bool:
@@ -80,7 +76,7 @@ class Lost:
         return self.loss is not Loss.CUT
 
 
-def lost_range(position: int, start: int | None, end: int | None) -> Lost | None:
+def lost_range(position: Place, start: Place | None, end: Place | None) -> Lost | None:
     """What a lane lost in a topic that is still the same; None if it stands inside its log.
 
     Args:
@@ -92,7 +88,7 @@ def lost_range(position: int, start: int | None, end: int | None) -> Lost | None
         return Lost(Loss.RETENTION, position, start, start)
     if end is not None and end < position:
         # Two questions, two moments: retention may have come between them.
-        return Lost(Loss.CUT, end, position, max(end, start or 0))
+        return Lost(Loss.CUT, end, position, end if start is None else max(end, start))
     return None
 
 
@@ -100,7 +96,7 @@ def lost_range(position: int, start: int | None, end: int | None) -> Lost | None
 class Short:
     """A log that ended before a position at every look from one monotonic second to another."""
 
-    position: int
+    position: Place
     #: when the first answer was there
     first_s: float
     #: when the last question was put; its answer may be as old, however late it is looked at
@@ -112,7 +108,7 @@ class Short:
 
 
 def seen_short(
-    before: Short | None, position: int, asked_s: float, now_s: float, patience_s: float
+    before: Short | None, position: Place, asked_s: float, now_s: float, patience_s: float
 ) -> Short:
     """What is known after one more look that found a log too short.
 
@@ -130,7 +126,7 @@ def seen_short(
 
 
 def lost_lanes(
-    listed: Collection[str], told: Lineage, kept: Lineage, places: Mapping[str, int]
+    listed: Collection[str], told: Lineage, kept: Lineage, places: Mapping[str, Place]
 ) -> dict[str, Lost]:
     """Lanes that their log does not list any more and that were not committed to their ends.
 
@@ -145,7 +141,7 @@ def lost_lanes(
         places: where the stream's lanes are committed.
     """
     new = [parents for name, parents in told.items() if name not in places]
-    ends: dict[str, list[int]] = {}
+    ends: dict[str, list[Place]] = {}
     for lane, until in chain(*new, *kept.values()):
         if until is not None:
             ends.setdefault(lane, []).append(until)
@@ -163,7 +159,7 @@ def lost_lanes(
     return found
 
 
-def lost_topic(position: int, start: int) -> Lost:
+def lost_topic(position: Place, start: Place) -> Lost:
     """What a lane lost with its topic.
 
     Args:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Protocol
 
+from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports.connections import Connections
@@ -23,7 +24,7 @@ class DeadLetter:
     attempts: int = 1
 
     @property
-    def named(self) -> tuple[LaneId, str, int, int | None, bytes]:
+    def named(self) -> tuple[LaneId, str, int, Place | None, bytes]:
         """What tells this record from every other: equal for two letters of one record.
 
         A lane passes a record once in an epoch, so a later epoch names it anew.

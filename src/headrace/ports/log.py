@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.model.lineage import Lineage
+from headrace.model.places import Place, Places
 
 
 class Clock(Protocol):
@@ -46,16 +47,20 @@ class Log(Protocol):
         BrokerUnavailable: no broker answered at all.
     """
 
+    @property
+    def places(self) -> Places:
+        """What it says of two of its places; the same for all of its lanes, and for ever."""
+
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists; a topic that does not is left out."""
 
-    def end_offsets(self, lanes: Collection[str]) -> dict[str, int]:
+    def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The offset after the last record a ``read_committed`` reader may see."""
 
-    def start_offsets(self, lanes: Collection[str]) -> dict[str, int]:
+    def start_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The first offset that retention has left."""
 
-    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, int]:
+    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
         """The first offset whose record is not older; the end offset where there is none."""
 
     def doubt(self, lanes: Collection[str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from headrace.model.places import Place
+
 
 class PositionsMirror(Protocol):
     """Shows positions to other tools. Best effort: the store has them, and nobody reads this back.
@@ -12,7 +14,7 @@ class PositionsMirror(Protocol):
     Called from one thread at a time, and never from the one that turns: it may take its time.
     """
 
-    def show(self, use_case: str, offsets: Mapping[str, int]) -> None:
+    def show(self, use_case: str, offsets: Mapping[str, Place]) -> None:
         """Show these next offsets of a use case by lane; what was shown of other lanes stays.
 
         A lane that is not there is passed over.

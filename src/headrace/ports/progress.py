@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from headrace.model.lineage import Lineage
+from headrace.model.places import Place
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Position, Slice, StreamId
 from headrace.model.waves import Wave
@@ -50,7 +51,7 @@ class Progress(Protocol):
     def seek(
         self,
         stream: StreamId,
-        offsets: Mapping[str, int],
+        offsets: Mapping[str, Place],
         topic_id: str | None = None,
         parents: Lineage | None = None,
         gone: Collection[str] = (),

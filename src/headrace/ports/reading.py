@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice
 from headrace.ports.connections import Connections
@@ -25,6 +26,9 @@ _COLUMNS: list[pa.Field[pa.DataType]] = [
 #: The columns every handler is given: Spark's Kafka source has the same names and meanings.
 RECORD_SCHEMA = pa.schema(_COLUMNS)
 
+#: Where records are in their lane, as text, of a log whose places are wider than ``offset``.
+PLACE_COLUMN = "__place"
+
 #: Headers whose names begin so say for whom a record was sent back. They are Headrace's own, and no
 #: sink sends them on.
 REDRIVE_HEADERS = "headrace.redrive."
@@ -37,8 +41,8 @@ class SliceBatch:
     slice: Slice
     #: RECORD_SCHEMA; may be empty
     records: pa.Table
-    #: every offset before this one is in this batch, in an earlier one, or does not exist
-    reached: int
+    #: everything before this place is in this batch, in an earlier one, or does not exist
+    reached: Place
     #: nothing more comes of this slice: it is complete (``reached == until_offset``) or ``error``
     last: bool
     error: SliceError | None = None

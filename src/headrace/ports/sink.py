@@ -9,6 +9,7 @@ from typing import Final, Literal, Protocol
 
 import pyarrow as pa
 
+from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Slice
@@ -34,7 +35,7 @@ class Effect:
     """
 
     slices: tuple[Slice, ...]
-    reached: tuple[int, ...]
+    reached: tuple[Place, ...]
     output: pa.Table
     #: move the positions in the sink's own transaction (exactly-once by transaction); these moves
     #: guard a repeat as well
@@ -62,7 +63,7 @@ class Written:
     #: nothing of this effect was written; or part of it may have been, and that is not known
     error: SliceError | None = None
     #: how far each slice came, where an earlier attempt has written it; None: as the effect says
-    reached: tuple[int, ...] | None = None
+    reached: tuple[Place, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def schema_by_id(registry: SchemaRegistry, asked: Asked) -> Any:
     """A schema by the number that records carry."""
     row = _schema_row(registry, _kept(registry, asked), asked)
     # It counts what all tenants have, so it is for whoever sees that.
-    if asked.flag("fetchMaxId") and asked.sight.tenant is None:
+    if asked.flag("fetchMaxId") and asked.sight.sees_all:
         row["maxId"] = registry.subjects.newest_id()
     return row
 
@@ -234,7 +234,7 @@ def _shown(
 
 
 def _is_shown(registry: SchemaRegistry, asked: Asked, id_: int) -> bool:
-    if asked.sight.tenant is None:
+    if asked.sight.sees_all:
         return True
     there = registry.subjects.versions_of(id_, asked.sight.topics())
     return any(asked.sight.sees(found.subject) for found in there)

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
@@ -35,7 +36,7 @@ from headrace.errors import (
     StoreUnusable,
     Temporary,
 )
-from headrace.model.credentials import Caller, Change, Role
+from headrace.model.credentials import Caller, Change, Role, names
 from headrace.ports import Store
 from headrace.schema_registry import refusals
 from headrace.schema_registry.access import Route, routes_of, segments_of
@@ -197,26 +198,29 @@ class _Desk:
             return _refused(_UNKNOWN)
 
     def _sight(self, caller: Caller) -> Sight:
-        tenant = caller.tenant
-        if tenant is None:
+        tenant, bound = caller.tenant, caller.subjects
+        if tenant is None and bound is None:
             return replace(EVERYTHING, may_number=caller.role is Role.OPERATOR)
+        if tenant is None:
+            return Sight(None, partial(names, bound), may_number=False)
         owners = self.parts.owners
         return Sight(
             tenant,
-            lambda subject: owners.owner(subject) == tenant,
+            lambda subject: names(bound, subject) and owners.owner(subject) == tenant,
             may_number=False,
             seen_topics=lambda: owners.seen(tenant),
             sent_topics=lambda: owners.sent(tenant),
         )
 
     def _refuse_of_another(self, sight: Sight, route: Route, subject: str) -> None:
-        if sight.tenant is None:
-            return
-        if route.changes:
-            if self.parts.owners.changer(subject) != sight.tenant:
-                raise refusals.denied(f"subject {subject} is of no topic that this tenant sends to")
-        elif not sight.sees(subject):
-            raise refusals.no_subject(subject)
+        sees, tenant = sight.sees(subject), sight.tenant
+        if not route.changes:
+            if not sees:
+                raise refusals.no_subject(subject)
+        elif tenant is not None and self.parts.owners.changer(subject) != tenant:
+            raise refusals.denied(f"subject {subject} is of no topic that this tenant sends to")
+        elif not sees:
+            raise refusals.denied(f"subject {subject} is none of those that this key is for")
 
     async def _count(self, request: Request, route: Route, tenant: str) -> None:
         if route.changes and self.changes.add(tenant) > CHANGES_PER_MINUTE:

@@ -20,6 +20,8 @@ class Sight:
     sees: Callable[[str], bool]
     #: whether it gives schemas their numbers, while they are imported
     may_number: bool
+    #: it sees all there is
+    sees_all: bool = False
     #: of a tenant: after which subjects are named that it sees, and those that it registers under
     seen_topics: Callable[[], frozenset[str]] = frozenset
     sent_topics: Callable[[], frozenset[str]] = frozenset
@@ -29,7 +31,7 @@ class Sight:
         return None if self.tenant is None else self.seen_topics()
 
 
-EVERYTHING = Sight(None, lambda _: True, may_number=True)
+EVERYTHING = Sight(None, lambda _: True, may_number=True, sees_all=True)
 
 
 @dataclass(frozen=True, slots=True)

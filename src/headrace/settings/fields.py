@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from headrace.connectors.files.local_paths import is_url
+from headrace.connectors.local_files import is_url
 from headrace.errors import ConfigError
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")

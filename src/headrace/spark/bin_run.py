@@ -29,6 +29,7 @@ from headrace.errors import (
     Temporary,
     WorkerKilled,
 )
+from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Slice, original
@@ -84,7 +85,7 @@ class BinRun:
     _begun: bool = False
     #: what was decoded before its portion's turn, by the first slice of that
     _looked: dict[Slice, Looked] = field(default_factory=dict)
-    _kept: set[tuple[Slice, int | None]] = field(default_factory=set)
+    _kept: set[tuple[Slice, Place | None]] = field(default_factory=set)
 
     def group(self, portions: list[Portion], until_s: float) -> None:
         """Take some portions, no lane twice, all the way to the sink and into the tally.

@@ -18,9 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.model.lane_names import number_of
+from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice, StreamId
 from headrace.ports import SliceBatch
+from headrace.spark.row_places import first_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Portion:
     #: where each of them stood before this portion; ``planned`` itself unless it came in parts
     slices: tuple[Slice, ...]
     #: how far each comes with this portion
-    reached: tuple[int, ...]
+    reached: tuple[Place, ...]
     records: pa.Table
     #: it stopped here; what came before still counts
     error: SliceError | None = None
@@ -42,7 +44,7 @@ class Portion:
 
 def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
     """One portion for each batch as it comes: little memory, and a place to yield after each."""
-    stood: dict[Slice, int] = {}
+    stood: dict[Slice, Place] = {}
     for batch in batches:
         start = stood.get(batch.slice, batch.slice.from_offset)
         part = batch.slice if start == batch.slice.from_offset else _from(batch.slice, start)
@@ -112,12 +114,9 @@ def merge(portions: list[Portion]) -> Portion:
     )
     cut = _rows_before_horizon(table, portions)
     taken = table.slice(0, cut).drop_columns([_MERGE_KEY])
-    left = set(table.slice(cut)["partition"].to_pylist())
+    left = first_places(table.slice(cut))
     reached = tuple(
-        _reached_in(taken, portion.planned[0])
-        if _number(portion.planned[0]) in left
-        else portion.reached[0]
-        for portion in portions
+        left.get(_number(portion.planned[0]), portion.reached[0]) for portion in portions
     )
     return Portion(planned, planned, reached, taken)
 
@@ -148,13 +147,6 @@ def _rows_before_horizon(table: pa.Table, portions: list[Portion]) -> int:
     return min((last_row.get(number, -1) + 1 for number in goes_on), default=table.num_rows)
 
 
-def _reached_in(taken: pa.Table, planned: Slice) -> int:
-    offsets = taken.filter(pc.equal(taken["partition"], pa.scalar(_number(planned), pa.int32())))[
-        "offset"
-    ]
-    return int(pc.max(offsets).as_py()) + 1 if len(offsets) else planned.from_offset
-
-
 def slice_of(portion: Portion, row: int) -> Slice:
     """The planned slice that a record is of; a merged portion has one for each partition."""
     partition = portion.records["partition"][row].as_py()
@@ -164,11 +156,10 @@ def slice_of(portion: Portion, row: int) -> Slice:
 def cut_to(
     portion: Portion, rows: int, error: SliceError | None, blamed: Slice | None = None
 ) -> Portion:
-    """The portion's first rows only, with what each slice then reaches."""
-    taken = portion.records.slice(0, rows)
-    left = set(portion.records.slice(rows)["partition"].to_pylist())
+    """The portion's first rows only, with what each slice then reaches: its first row left out."""
+    taken, left = portion.records.slice(0, rows), first_places(portion.records.slice(rows))
     reached = tuple(
-        max(_reached_in(taken, piece), piece.from_offset) if _number(piece) in left else upto
+        left.get(_number(piece), upto)
         for piece, upto in zip(portion.slices, portion.reached, strict=True)
     )
     return replace(portion, reached=reached, records=taken, error=error, blamed=blamed)
@@ -186,5 +177,5 @@ def _number(planned: Slice) -> int:
     return number_of(planned.lane.name)
 
 
-def _from(planned: Slice, offset: int) -> Slice:
+def _from(planned: Slice, offset: Place) -> Slice:
     return replace(planned, from_offset=offset)

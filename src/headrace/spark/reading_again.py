@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from headrace.errors import ReadOtherwise
+from headrace.model.places import Place
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Bin
@@ -35,7 +36,7 @@ _TOLD = re.compile(rf"\b{ReadOtherwise.__module__}\.{ReadOtherwise.__name__}: ([
 class Seen(NamedTuple):
     """What a reading of a slice came to."""
 
-    reached: int
+    reached: Place
     records: int
 
 

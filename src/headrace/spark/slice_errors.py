@@ -26,6 +26,7 @@ from headrace.errors import (
     words_of,
 )
 from headrace.model.receipts import SliceError
+from headrace.spark.row_places import place_of_row
 from headrace.versions.quoting import traceback_of
 
 #: characters of what is told: Python quotes what it cannot read, which may be a whole record
@@ -69,13 +70,13 @@ def _wait_of(error: BaseException) -> float | None:
 def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
     """The same failure with the offset, the time and the bytes of the record to blame."""
     # Not its time: Python has no name for one after the year 9999, and a sender may write any.
-    told = records.select(["offset", "key", "value", "headers"])
+    told = records.select(["key", "value", "headers"])
     record: dict[str, Any] = told.slice(row, 1).to_pylist()[0]
     headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
     stamp_ms: int = records["timestamp"][row].value
     return replace(
         failure,
-        offset=record["offset"],
+        offset=place_of_row(records, row),
         raw_key=record["key"],
         raw_value=record["value"],
         raw_headers=headers,

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
+from headrace.model.places import Place
 from headrace.model.receipts import Receipt, SliceError, Writer, WrittenBy, most_written
 from headrace.model.streams import Slice
 from headrace.payload.event_times import EventTime
@@ -28,6 +28,7 @@ from headrace.ports import DeadLetter, Written
 from headrace.spark.event_samples import sample_s
 from headrace.spark.lane_parts import fractions_of, spread, tables_of
 from headrace.spark.portions import Portion
+from headrace.spark.row_places import rows_at
 from headrace.telemetry.tracing import MOST_LINKS
 
 #: timestamps a receipt carries at most
@@ -39,16 +40,16 @@ _TRACED_ROWS = 100
 @dataclass(slots=True)
 class _Line:
     #: how far the position is to be; after a claim it is ahead of what is done
-    reached: int
+    reached: Place
     #: everything before this is done
-    done: int
+    done: Place
     committed: bool = False
     superseded: bool = False
     records: int = 0
     bytes: int = 0
     output_bytes: int = 0
-    #: offsets of records that went to the dead letters, done or not
-    aside: set[int] = field(default_factory=set)
+    #: places of records that went to the dead letters, done or not
+    aside: set[Place] = field(default_factory=set)
     own_s: float = 0.0
     stopped: bool = False
     writers: dict[Writer, int] = field(default_factory=dict)
@@ -160,7 +161,7 @@ class Tally:
         """Of those that decoded: in bad ones may stand anything."""
         assert self._written_by is not None
         if line.aside:
-            bad = np.isin(records["offset"].to_numpy(), list(line.aside))
+            bad = rows_at(records, line.aside)
             records = records.filter(pa.array(~bad))
         found = Counter(line.writers)
         found.update(self._written_by(records))
@@ -226,12 +227,12 @@ def _owned(portion: Portion, output_bytes: int) -> Iterable[_Own]:
     return map(_Own, tables, bytes_, output)
 
 
-def _lanes(portion: Portion) -> Iterator[tuple[Slice, Slice, int]]:
+def _lanes(portion: Portion) -> Iterator[tuple[Slice, Slice, Place]]:
     """Each planned slice, where it stood before this portion, and where it is after it."""
     return zip(portion.planned, portion.slices, portion.reached, strict=True)
 
 
-def _see_that_it_follows(piece: Slice, stood: int) -> None:
+def _see_that_it_follows(piece: Slice, stood: Place) -> None:
     """A gap is a bug of ours; nothing behind it may count as done."""
     if piece.from_offset != stood:
         raise AssertionError(f"{piece} does not begin where its lane stood, at {stood}")

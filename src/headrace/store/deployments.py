@@ -7,11 +7,13 @@ go on where they are, and a position means nothing in another topic.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from sqlalchemy import Connection, insert, select, update
 
 from headrace.errors import ConfigError
+from headrace.model.places import Place, read_place, text_of
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
 from headrace.store import revision, streams
@@ -87,8 +89,14 @@ def _add_missing_streams(connection: Connection, deployment: Deployment) -> None
         streams.start(connection, StreamId(deployment.use_case, tenant), topic)
 
 
-def _offsets(text: str | None) -> dict[str, int] | None:
-    return None if text is None else dict(json.loads(text))
+def _offsets(text: str | None) -> dict[str, Place] | None:
+    if text is None:
+        return None
+    return {lane: read_place(end) for lane, end in json.loads(text).items()}
+
+
+def _written(until: Mapping[str, Place]) -> str:
+    return json.dumps({lane: text_of(end) for lane, end in until.items()})
 
 
 def _row(deployment: Deployment) -> dict[str, object]:
@@ -97,6 +105,6 @@ def _row(deployment: Deployment) -> dict[str, object]:
     values["bad_record"] = deployment.bad_record.value
     values["data_loss"] = deployment.data_loss.value
     until = values.pop("until")
-    values["ends_at"] = None if until is None else json.dumps(until)
+    values["ends_at"] = None if until is None else _written(until)
     values["options"] = json.dumps(dict(deployment.options))
     return values

@@ -261,7 +261,7 @@ def _row(failure: Failure) -> dict[str, Any]:
     values = asdict(failure.slice) | asdict(failure.error)
     lane = failure.slice.lane
     values |= {**lane.stream._asdict(), "lane": lane.name}
-    values["record_offset"] = values.pop("offset")
+    values["record_offset"], values["record_behind"] = values.pop("offset"), failure.behind
     values["record_timestamp_ms"] = values.pop("timestamp_ms")
     values |= {"at_s": failure.at_s, "attempts": failure.attempts, "times": failure.times}
     values |= {"kept_bytes": keeping.bytes_of(failure), "record_kept": failure.record_kept}
@@ -274,7 +274,15 @@ def _row(failure: Failure) -> dict[str, Any]:
 def _failure(row: Row[Any], headers: _Headers) -> Failure:
     lane = LaneId(row.use_case, row.tenant, row.lane)
     return Failure(
-        slice=Slice(lane, row.topic, row.from_offset, row.until_offset, row.epoch, row.more),
+        slice=Slice(
+            lane,
+            row.topic,
+            row.from_offset,
+            row.until_offset,
+            row.epoch,
+            row.more,
+            records=row.records,
+        ),
         error=SliceError(
             temporary=row.temporary,
             code=row.code,
@@ -293,6 +301,7 @@ def _failure(row: Row[Any], headers: _Headers) -> Failure:
         id=row.id,
         times=row.times,
         record_kept=row.record_kept,
+        behind=row.record_behind,
     )
 
 

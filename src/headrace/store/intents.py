@@ -20,6 +20,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, update
 
+from headrace.model.places import Place, read_place, text_of
 from headrace.model.records import Move
 from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice, StreamId
 from headrace.model.waves import Bin, Terms, Wave
@@ -27,6 +28,9 @@ from headrace.ports import Finished
 from headrace.store.pairs import matching
 from headrace.store.positions import advance
 from headrace.store.schema import intents, positions, streams
+
+#: what is text in JSON
+_PLACES = ("from_offset", "until_offset")
 
 
 def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
@@ -77,7 +81,7 @@ def finish(
 
 
 def _believed(
-    wave: Wave, parts: Sequence[Wave], due: dict[tuple[LaneId, int], int]
+    wave: Wave, parts: Sequence[Wave], due: dict[tuple[LaneId, Place], int]
 ) -> Iterator[Wave]:
     """Parts by who has their lanes; who divides a wave only thinks so, and may be replaced by now.
 
@@ -125,8 +129,8 @@ def _keep(connection: Connection, parts: Sequence[Wave], driver: str | None) -> 
 
 
 def _due(
-    connection: Connection, wave: Wave, done: set[tuple[LaneId, int]], over: Collection[Slice]
-) -> Iterator[tuple[tuple[LaneId, int], int]]:
+    connection: Connection, wave: Wave, done: set[tuple[LaneId, Place]], over: Collection[Slice]
+) -> Iterator[tuple[tuple[LaneId, Place], int]]:
     """Where slices of a wave begin whose lanes are still there, with the lanes' epochs."""
     left = {piece.begin for piece in wave.slices} - done
     nothing = {piece.begin: piece.epoch for piece in over}
@@ -173,9 +177,11 @@ def to_json(wave: Wave) -> str:
     kept = asdict(wave)
     terms = kept.pop("terms") or {}
     later = {name: terms.pop(name) for name in ("place", "bad_record") if name in terms}
-    for bin_ in kept["bins"] if terms else ():
-        bin_ |= {"terms": terms, **later}
     for bin_ in kept["bins"]:
+        for piece in bin_["slices"]:
+            piece |= {name: text_of(piece[name]) for name in _PLACES}
+        if terms:
+            bin_ |= {"terms": terms, **later}
         depths = [piece.pop("depth") for piece in bin_["slices"]]
         if any(depths):
             bin_["depths"] = depths
@@ -202,12 +208,14 @@ def _terms(of_bin: dict[str, Any]) -> Terms:
     )
 
 
+def _slice(kept: dict[str, Any], depth: int) -> Slice:
+    places = {name: read_place(kept[name]) for name in _PLACES}
+    return Slice(**{**kept, "lane": LaneId(*kept["lane"]), **places}, depth=depth)
+
+
 def _bin(kept: dict[str, Any]) -> Bin:
     # What an earlier version wrote down has no depths, nor what is of none.
     depths = kept.get("depths") or [0] * len(kept["slices"])
-    slices = (
-        Slice(**{**piece, "lane": LaneId(*piece["lane"])}, depth=depth)
-        for piece, depth in zip(kept["slices"], depths, strict=True)
-    )
+    slices = (_slice(piece, depth) for piece, depth in zip(kept["slices"], depths, strict=True))
     # What an earlier version wrote down has no fence.
     return Bin(tuple(slices), kept["predicted_s"], kept.get("fence", ""))

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
 from headrace.errors import stream_removed
 from headrace.model.lineage import Lineage, Parent, is_undecided, without
+from headrace.model.places import Place
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
 from headrace.store import depths, parents, stops, streams
@@ -55,7 +56,7 @@ def start(connection: Connection, first: LaneStart) -> None:
 def seek(
     connection: Connection,
     stream: StreamId,
-    offsets: Mapping[str, int],
+    offsets: Mapping[str, Place],
     topic_id: str | None,
     lineage: Lineage | None = None,
 ) -> None:
@@ -102,7 +103,7 @@ def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Positi
     ]
 
 
-def _without(offsets: Mapping[str, int], names: Collection[str]) -> dict[str, int]:
+def _without(offsets: Mapping[str, Place], names: Collection[str]) -> dict[str, Place]:
     return {name: offset for name, offset in offsets.items() if name not in names}
 
 
@@ -110,7 +111,7 @@ def _insert(
     connection: Connection,
     stream: StreamId,
     epoch: int,
-    offsets: Mapping[str, int],
+    offsets: Mapping[str, Place],
     lineage: Lineage,
     known: Depths,
 ) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import Connection, delete, select, update
 
 from headrace.model.lineage import Lineage, Parent, without
+from headrace.model.places import read_place, text_of
 from headrace.model.streams import StreamId
 from headrace.store import depths, stops
 from headrace.store.pairs import of
@@ -29,14 +30,16 @@ def read(text: str | None) -> tuple[Parent, ...]:
     """The parents that ``written`` wrote."""
     if text is None:
         return ()
-    return tuple(Parent(lane, None if end is None else int(end)) for lane, end in json.loads(text))
+    return tuple(
+        Parent(lane, None if end is None else read_place(end)) for lane, end in json.loads(text)
+    )
 
 
 def written(parents: Sequence[Parent]) -> str | None:
     """Parents as text; ends as text too, since they may be of any width."""
     if not parents:
         return None
-    return json.dumps([(lane, None if end is None else str(end)) for lane, end in parents])
+    return json.dumps([(lane, None if end is None else text_of(end)) for lane, end in parents])
 
 
 def decide(

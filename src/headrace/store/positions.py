@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from headrace.model.places import text_of
 from headrace.model.records import Move
 from headrace.model.streams import LaneId
 from headrace.ports import Connections, advance_groups
@@ -43,7 +44,7 @@ WHERE use_case = ? AND tenant = ? AND lane = ? AND next_offset = ? AND epoch = ?
 _MOVE_ALL = """
 WITH moves AS (
     SELECT * FROM unnest(
-        %s::int[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]
+        %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[]
     ) AS m (number, use_case, tenant, lane, from_offset, to_offset, epoch)
 ), locked AS (
     SELECT m.*
@@ -151,7 +152,8 @@ def _one_by_one(connection: Connection, statement: str, moves: Sequence[Move]) -
     answers = []
     try:
         for move in moves:
-            row = (move.to_offset, *move.lane, move.from_offset, move.epoch)
+            at, to = text_of(move.from_offset), text_of(move.to_offset)
+            row = (to, *move.lane, at, move.epoch)
             cursor.execute(statement, row)
             answers.append(cursor.rowcount == 1)
     finally:
@@ -164,7 +166,7 @@ _Numbered = list[tuple[int, Move]]
 
 def _at_once(connection: Connection, numbered: _Numbered) -> Iterable[int]:
     rows = [
-        (number, *move.lane, move.from_offset, move.to_offset, move.epoch)
+        (number, *move.lane, text_of(move.from_offset), text_of(move.to_offset), move.epoch)
         for number, move in numbered
     ]
     columns = tuple(list(column) for column in zip(*rows, strict=True))

@@ -30,6 +30,8 @@ from sqlalchemy import (
     true,
 )
 
+from headrace.model.places import Place, read_place, text_of
+
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
 #: SQLite counts up only columns of exactly this type
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
@@ -52,6 +54,21 @@ class ExactText(TypeDecorator[str]):
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
         """Bytes to the same text."""
         return None if value is None else value.decode("utf-8", "surrogatepass")
+
+
+class PlaceText(TypeDecorator[Place]):
+    """A place in a lane: more digits than a number has in either database, so it is text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Place | None, dialect: Dialect) -> str | None:
+        """A place to text."""
+        return None if value is None else text_of(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Place | None:
+        """Text to the same place."""
+        return None if value is None else read_place(value)
 
 
 metadata = MetaData()
@@ -167,7 +184,7 @@ positions = Table(
     Column("tenant", NAME, primary_key=True),
     #: what its log calls it
     Column("lane", NAME, primary_key=True),
-    Column("next_offset", BigInteger, nullable=False),
+    Column("next_offset", PlaceText, nullable=False, server_default="0"),
     Column("epoch", BigInteger, nullable=False),
     #: lanes that it follows: see ``parents.py``; NULL for none, as most logs have it
     Column("parents", Text),
@@ -200,15 +217,19 @@ failures = Table(
     Column("tenant", NAME, nullable=False),
     Column("lane", NAME, nullable=False, server_default=""),
     Column("topic", Text, nullable=False),
-    Column("from_offset", BigInteger, nullable=False),
-    Column("until_offset", BigInteger, nullable=False),
+    Column("from_offset", PlaceText, nullable=False, server_default="0"),
+    Column("until_offset", PlaceText, nullable=False, server_default="0"),
+    #: most records between the two
+    Column("records", BigInteger, nullable=False, server_default="0"),
     Column("epoch", BigInteger, nullable=False),
     Column("more", Boolean, nullable=False),
     Column("temporary", Boolean, nullable=False),
     Column("code", Text, nullable=False),
     Column("message", ExactText, nullable=False),
     Column("traceback", ExactText, nullable=False),
-    Column("record_offset", BigInteger),
+    Column("record_offset", PlaceText),
+    #: where the lane goes on behind the record
+    Column("record_behind", PlaceText),
     Column("raw_key", LargeBinary),
     Column("raw_value", LargeBinary),
     Column("retry_after_s", Double),
@@ -263,6 +284,8 @@ keys = Table(
     Column("created_at_s", Double, nullable=False),
     Column("expires_at_s", Double),
     Column("revoked_at_s", Double),
+    #: of role schemas: those that it sees; NULL: all
+    Column("subjects", ExactText),
 )
 
 #: who did what; callers choose some of the words, and the tenant may be one that nobody added

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from headrace.model.lineage import Lineage
+from headrace.model.places import Place
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Position, Slice, StreamId
 from headrace.model.waves import Wave
@@ -41,7 +42,7 @@ class SqlProgress:
     def seek(
         self,
         stream: StreamId,
-        offsets: Mapping[str, int],
+        offsets: Mapping[str, Place],
         topic_id: str | None = None,
         parents: Lineage | None = None,
         gone: Collection[str] = (),

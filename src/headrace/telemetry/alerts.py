@@ -15,6 +15,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from headrace.model.places import Place
 from headrace.model.records import Failure
 from headrace.model.statistics import Alert, AlertKind, Report, Severity, ShownState, StreamFigures
 from headrace.model.streams import State, StreamId
@@ -34,8 +35,8 @@ TARGET_S = 30.0
 class _Seen:
     """What was seen of a stream."""
 
-    #: sum over its lanes
-    position: int
+    #: of its lanes
+    position: tuple[Place, ...]
     #: when it was last seen to move, or to have nothing to do
     moved_at_s: float
     #: when its lag was last compared
@@ -106,7 +107,7 @@ def watch(
 def _looked(told: LastFigures, before: _Seen | None) -> _Seen:
     # In the time of who tells it: of a driver that is silent nothing more is known.
     now_s, figures = told
-    position = sum(lane.position for lane in figures.lanes)
+    position = tuple(lane.position for lane in figures.lanes)
     if before is None or now_s < before.looked_at_s:  # clocks are set back: it begins anew
         return _Seen(position, now_s, now_s, figures.lag_s)
     rests = figures.lag_records == 0 or figures.state != ShownState.ACTIVE

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.board import Board, HeldStream, Lane
+from headrace.model.places import UNKNOWN, Place
 from headrace.model.statistics import LaneFigures, Point, Spread, StreamFigures
 from headrace.model.streams import StreamId
 from headrace.telemetry.history import FRESH_SPAN_S
@@ -81,7 +82,7 @@ class _Track:
     #: when it was last seen to be as described, by the steady clock
     seen_s: float = 0.0
     #: ends by lane
-    ends: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, Place] = field(default_factory=dict)
     #: of lanes that lag
     looks: dict[str, tuple[EndSample, ...]] = field(default_factory=dict)
     #: what its delay was read from: the meter's version, and its windows
@@ -155,8 +156,8 @@ class BoardFigures:
 
     def _describe(self, track: _Track, held: HeldStream, now: _Now) -> None:
         name, lanes = held.stream.id, held.lanes
-        lag, came = held.lag_records, _came(track.ends, lanes)
-        late_s = _late_s(track, lanes, now) if lag else {}
+        lag, came = held.lag_records, _came(track.ends, held)
+        late_s = _late_s(track, held, now) if lag else {}
         latest_s = max(late_s.values(), default=0.0)
         meter = (
             self.reporter.meter(name) if lag or came else self.reporter.meters.get(name, _NOTHING)
@@ -193,7 +194,7 @@ class BoardFigures:
             lost_records_total=meter.lost_records,
             wave=shown_wave(held, meter),
             note=found.note,
-            lanes=_lanes(lanes, late_s),
+            lanes=_lanes(held, late_s),
             retry_at_s=None
             if found.next_try_s is None
             else now.now_s + found.next_try_s - now.steady_s,
@@ -227,28 +228,28 @@ def _delay(track: _Track, meter: Meter, recent: list[MeterWindow]) -> Spread:
     return spread_of(merged_of(recent))
 
 
-def _came(before: Mapping[str, int], lanes: Mapping[str, Lane]) -> int:
+def _came(before: Mapping[str, Place], held: HeldStream) -> int:
     """Records that came since the last look, as far as the ends are known."""
     came = 0
-    for name, lane in lanes.items():
-        end = before.get(name, -1)
-        if 0 <= end < lane.end:
-            came += lane.end - end
+    for name, lane in held.lanes.items():
+        end = before.get(name, UNKNOWN)
+        if UNKNOWN < end < lane.end:
+            came += held.measures.between(lane.end, end)
     return came
 
 
-def _late_s(track: _Track, lanes: Mapping[str, Lane], now: _Now) -> dict[str, float]:
+def _late_s(track: _Track, held: HeldStream, now: _Now) -> dict[str, float]:
     """How late each lane that lags is."""
     late_s, looks = {}, {}
-    for name, lane in lanes.items():
-        if not lane.lag_records:
+    for name, lane in held.lanes.items():
+        if lane.end <= lane.position:
             continue
-        seen, before = track.looks.get(name, _NO_LOOKS), track.ends.get(name, -1)
-        if not seen and before >= 0:
+        seen, before = track.looks.get(name, _NO_LOOKS), track.ends.get(name, UNKNOWN)
+        if not seen and before != UNKNOWN:
             # It had no lag when it was seen last, whenever that end was learned.
             seen = (EndSample(track.seen_s, before),)
         looks[name] = remembered(seen, EndSample(now.steady_s, lane.end), lane.position)
-        late_s[name] = lag_s(looks[name], lane.position)
+        late_s[name] = lag_s(looks[name], lane.position, held.measures)
     track.looks = looks
     return late_s
 
@@ -259,8 +260,11 @@ def _count(window: MeterWindow, came: int, lag: int, late_s: float) -> None:
     window.lag_s = max(window.lag_s, late_s)
 
 
-def _lanes(lanes: Mapping[str, Lane], late_s: Mapping[str, float]) -> tuple[LaneFigures, ...]:
+def _lanes(held: HeldStream, late_s: Mapping[str, float]) -> tuple[LaneFigures, ...]:
+    places = held.measures
     return tuple(
-        LaneFigures(name, lane.position, lane.end, lane.failure, late_s.get(name, 0.0))
-        for name, lane in lanes.items()
+        LaneFigures(
+            name, lane.position, lane.end, lane.failure, late_s.get(name, 0.0), lane.lag(places)
+        )
+        for name, lane in held.lanes.items()
     )

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from headrace.model.places import Place, Places
+
 #: looks remembered of a lane; with more of them every other one is forgotten
 MOST_LOOKS = 30
 #: a line drawn backwards ends here
@@ -23,11 +25,11 @@ class EndSample(NamedTuple):
     """Where a log ended at a time."""
 
     at_s: float
-    end: int
+    end: Place
 
 
 def remembered(
-    looks: tuple[EndSample, ...], new: EndSample, position: int
+    looks: tuple[EndSample, ...], new: EndSample, position: Place
 ) -> tuple[EndSample, ...]:
     """What to remember of a lane that lags, after one more look.
 
@@ -43,20 +45,23 @@ def remembered(
     return looks
 
 
-def lag_s(looks: tuple[EndSample, ...], position: int) -> float:
+def lag_s(looks: tuple[EndSample, ...], position: Place, places: Places) -> float:
     """Seconds since the log ended at ``position``, as of the last look; 0 if it still does."""
     first, last = looks[0], looks[-1]
     if last.end <= position:
         return 0.0
     if first.end > position:
-        return min(MOST_S, last.at_s - first.at_s + _before(first, last, position))
+        return min(MOST_S, last.at_s - first.at_s + _before(first, last, position, places))
     number = max(n for n, look in enumerate(looks) if look.end <= position)
     here, after = looks[number], looks[number + 1]
-    share = (position - here.end) / (after.end - here.end)
+    share = places.between(position, here.end) / places.between(after.end, here.end)
     return last.at_s - (here.at_s + share * (after.at_s - here.at_s))
 
 
-def _before(first: EndSample, last: EndSample, position: int) -> float:
+def _before(first: EndSample, last: EndSample, position: Place, places: Places) -> float:
     """How long before the first look the end was at a position, if it always grew as since."""
-    grown, seconds = last.end - first.end, last.at_s - first.at_s
-    return (first.end - position) * seconds / grown if grown > 0 and seconds > 0 else 0.0
+    seconds = last.at_s - first.at_s
+    if last.end <= first.end or seconds <= 0:
+        return 0.0
+    grown = places.between(last.end, first.end)
+    return places.between(first.end, position) * seconds / grown

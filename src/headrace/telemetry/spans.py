@@ -24,6 +24,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from headrace.model.lane_names import label_of
+from headrace.model.places import text_of
 from headrace.model.receipts import Receipt
 
 _WORDS = TraceContextTextMapPropagator()
@@ -81,8 +82,8 @@ class Spans:
                 "messaging.destination.name": piece.topic,
                 "messaging.destination.partition.id": label_of(piece.lane.name),
                 "messaging.batch.message_count": receipt.records,
-                "headrace.from_offset": piece.from_offset,
-                "headrace.reached": receipt.reached,
+                "headrace.from_offset": text_of(piece.from_offset),
+                "headrace.reached": text_of(receipt.reached),
             },
         )
         if receipt.error is not None:

@@ -106,7 +106,7 @@ def _told(entry: _Entry, ended_at_s: float | None) -> WaveFigures:
 def _running_bin(row: int, planned: Bin) -> BinFigures:
     records: dict[str, int] = {}
     for piece in planned.slices:
-        records[piece.lane.tenant] = records.get(piece.lane.tenant, 0) + piece.size
+        records[piece.lane.tenant] = records.get(piece.lane.tenant, 0) + piece.records
     return _figures(row, records, Outcome.RUNNING)
 
 

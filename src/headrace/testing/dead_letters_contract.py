@@ -29,6 +29,7 @@ import pytest
 
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import named
+from headrace.model.places import Place, place_at
 from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, DeadLetter, DeadLetters, DeadLettersFactory
@@ -54,14 +55,14 @@ def letter(  # noqa: PLR0913  (each is a fact of a letter that some test is abou
         "HandlerError",
         message,
         traceback,
-        offset=offset,
+        offset=place_at(offset),
         raw_key=key,
         raw_value=value,
         raw_headers=headers,
         timestamp_ms=timestamp_ms,
     )
     lane = LaneId(use_case, "acme", named(topic, partition))
-    piece = Slice(lane, topic, 0, offset + 10, epoch)
+    piece = Slice(lane, topic, place_at(0), place_at(offset + 10), epoch)
     return DeadLetter(piece, error, attempts=2)
 
 
@@ -96,7 +97,7 @@ class DeadLettersContract(ABC):
         with closing(self.factory().open(self.connections())) as opened:
             yield opened
 
-    def offsets(self, topic: str, partition: int = 0) -> list[int | None]:
+    def offsets(self, topic: str, partition: int = 0) -> list[Place | None]:
         kept = self.kept(topic)
         return [
             kept_letter.error.offset
@@ -129,7 +130,7 @@ class DeadLettersContract(ABC):
         (kept,) = self.kept(topic)
         assert kept.slice.topic == topic
         assert kept.slice.lane == LaneId("pages", "acme", named(topic, 2))
-        assert (kept.error.offset, kept.attempts) == (7, 2)
+        assert (kept.error.offset, kept.attempts) == (place_at(7), 2)
         assert kept.error.code == "HandlerError"
         assert (kept.error.message, kept.error.traceback) == ("Zürich", "line 1\n")
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headrace.errors import ConfigError
 from headrace.model.lane_names import named
+from headrace.model.places import place_at
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Schemas
 from headrace.spark.handling import called
@@ -64,7 +65,9 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
         timestamps_ms=timestamps_ms,
         keys=keys,
     )
-    piece = Slice(LaneId(use_case.name, tenant, named(topic, 0)), topic, 0, len(values), 1)
+    piece = Slice(
+        LaneId(use_case.name, tenant, named(topic, 0)), topic, place_at(0), place_at(len(values)), 1
+    )
     context = SliceContext(use_case.name, tenant, (piece,), dict(options or {}))
     output = called(use_case, given, context, known)
     # A sink of users may have no such look; an empty table writes nothing, whatever its columns.

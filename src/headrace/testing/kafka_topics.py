@@ -21,6 +21,7 @@ from headrace.connectors.kafka import KafkaLog, create_topics, make_producer
 from headrace.connectors.kafka.config import admin_config, consumer_config
 from headrace.connectors.kafka.partitions import by_partition
 from headrace.model.lane_names import named
+from headrace.model.places import number_at
 from headrace.testing.log_fake import Row
 
 _DEADLINE_S = 30.0
@@ -92,7 +93,11 @@ class KafkaTopics:
         log.close()
         settings["auto.offset.reset"] = "earliest"
         with closing(Consumer(settings)) as consumer:
-            return [message for lane in lanes for message in _read_all(consumer, lane, ends[lane])]
+            return [
+                message
+                for lane in lanes
+                for message in _read_all(consumer, lane, number_at(ends[lane]))
+            ]
 
     def transaction(self, topic: str, partition: int, records: int) -> Producer:
         """Write into a transaction and leave it open."""
@@ -126,7 +131,7 @@ class KafkaTopics:
         log = KafkaLog(self.config)
         before = log.end_offsets([lane])[lane]
         end(_DEADLINE_S)
-        until(lambda: log.end_offsets([lane]).get(lane, 0) > before)
+        until(lambda: log.end_offsets([lane]).get(lane, before) > before)
         log.close()
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from headrace.connectors.kafka.offsets import OFFSETS
 from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.seals import Message, sent_back
 from headrace.errors import (
@@ -27,6 +28,7 @@ from headrace.errors import (
 )
 from headrace.model.lane_names import in_order, named, number_of
 from headrace.model.lineage import Parent
+from headrace.model.places import Place, Places, number_at, place_at
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice, original
 from headrace.ports import (
@@ -196,6 +198,11 @@ class MemoryLog:
 
     # the port
 
+    @property
+    def places(self) -> Places:
+        """Offsets, as Kafka's."""
+        return OFFSETS
+
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists."""
         self._answer()
@@ -205,17 +212,17 @@ class MemoryLog:
             if name in self._ids
         }
 
-    def end_offsets(self, lanes: Collection[str]) -> dict[str, int]:
+    def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The last stable offsets."""
         return self._offsets(
             lanes, lambda lane: lane.stable_end if lane.told_end is None else lane.told_end
         )
 
-    def start_offsets(self, lanes: Collection[str]) -> dict[str, int]:
+    def start_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The first offsets that are left."""
         return self._offsets(lanes, lambda lane: lane.start)
 
-    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, int]:
+    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
         """The first offset whose record is not older; the end offset where there is none."""
 
         def first(lane: _Lane) -> int:
@@ -248,13 +255,14 @@ class MemoryLog:
             raise TopicMissing(f"{piece} is not there; create the topic or remove the stream")
         if not lane.leader:
             raise LeaderUnknown(f"{piece}: the partition has no leader at the moment")
-        if not lane.start <= piece.from_offset <= len(lane.rows):
+        start, until = number_at(piece.from_offset), number_at(piece.until_offset)
+        if not lane.start <= start <= len(lane.rows):
             raise OffsetOutOfRange(
                 f"{piece}: the log now has {lane.start}..{len(lane.rows)} (start to end)"
             )
-        if piece.until_offset > lane.stable_end:
+        if until > lane.stable_end:
             raise Temporary(f"{piece}: the readable log ends at {lane.stable_end}")
-        found = enumerate(lane.rows[piece.from_offset : piece.until_offset], piece.from_offset)
+        found = enumerate(lane.rows[start:until], start)
         return [(offset, row) for offset, row in found if row is not None]
 
     def _add(self, topic: str, *follows: str) -> int:
@@ -272,21 +280,23 @@ class MemoryLog:
         """What lanes follow; of one that is not there any more nobody knows the end."""
         return {
             name: tuple(
-                Parent(parent, len(self._lanes[parent].rows) if parent in self._lanes else None)
-                for parent in self._lanes[name].follows
+                Parent(parent, self._end_of(parent)) for parent in self._lanes[name].follows
             )
             for name in self._lanes_of(topic)
             if self._lanes[name].follows
         }
 
+    def _end_of(self, name: str) -> Place | None:
+        return place_at(len(self._lanes[name].rows)) if name in self._lanes else None
+
     def _lanes_of(self, topic: str) -> list[str]:
         lanes = (name for name in self._lanes if name.startswith(f"{topic}["))
         return in_order(lanes)
 
-    def _offsets(self, lanes: Collection[str], of: Callable[[_Lane], int]) -> dict[str, int]:
+    def _offsets(self, lanes: Collection[str], of: Callable[[_Lane], int]) -> dict[str, Place]:
         self._answer()
         return {
-            name: of(self._lanes[name])
+            name: place_at(of(self._lanes[name]))
             for name in lanes
             if name in self._lanes and self._lanes[name].leader
         }
@@ -318,18 +328,22 @@ class MemoryReader:
         """Yield the records of each slice."""
         for piece in slices:
             try:
-                rows = self._log.rows(piece) if piece.size > 0 else []
+                rows = self._log.rows(piece) if not piece.is_empty else []
             except HeadraceError as exc:
                 fault = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
                 yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, fault)
                 continue
             broken = next(((at, row) for at, row in rows if not row.readable), None)
             error = None if broken is None else _unreadable(*broken)
-            reached = piece.until_offset if broken is None else broken[0]
-            rows = [row for row in rows if row[0] < reached and self._is_given(piece, row[1])]
+            reached = piece.until_offset if broken is None else place_at(broken[0])
+            rows = [
+                row for row in rows if place_at(row[0]) < reached and self._is_given(piece, row[1])
+            ]
             while len(rows) > batch_records:
                 batch, rows = rows[:batch_records], rows[batch_records:]
-                yield SliceBatch(piece, _table(piece, batch), batch[-1][0] + 1, last=False)
+                yield SliceBatch(
+                    piece, _table(piece, batch), place_at(batch[-1][0] + 1), last=False
+                )
             yield SliceBatch(piece, _table(piece, rows), reached, True, error)
 
     def close(self) -> None:
@@ -347,7 +361,7 @@ def _unreadable(offset: int, row: Row) -> SliceError:
         temporary=False,
         code=RecordUnreadable.__name__,
         message=f"offset {offset}: the fake plays a record that cannot be handed out",
-        offset=offset,
+        offset=place_at(offset),
         raw_key=row.key,
         raw_value=row.value,
         timestamp_ms=row.timestamp_ms,

@@ -15,12 +15,19 @@ A subclass says how to make one and how to see what other tools see::
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 import pytest
 
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import named
+from headrace.model.places import Place, place_at
 from headrace.ports import PositionsMirror
+
+
+def places(offsets: Mapping[str, int]) -> dict[str, Place]:
+    """Offsets as a mirror is shown them."""
+    return {lane: place_at(offset) for lane, offset in offsets.items()}
 
 
 class MirrorContract:
@@ -35,7 +42,7 @@ class MirrorContract:
     def unreachable(self) -> PositionsMirror:
         raise NotImplementedError
 
-    def seen(self, use_case: str) -> dict[str, int]:
+    def seen(self, use_case: str) -> dict[str, Place]:
         raise NotImplementedError
 
     @pytest.fixture
@@ -46,24 +53,24 @@ class MirrorContract:
         topic = self.make_topic(3)
         one, two, three = (named(topic, number) for number in range(3))
         mirror = self.mirror()
-        mirror.show(use_case, {one: 5, two: 0})
-        mirror.show(use_case, {one: 9, three: 4})
+        mirror.show(use_case, places({one: 5, two: 0}))
+        mirror.show(use_case, places({one: 9, three: 4}))
         assert self.seen(use_case) == {one: 9, two: 0, three: 4}
-        mirror.show(use_case, {one: 2})
+        mirror.show(use_case, places({one: 2}))
         assert self.seen(use_case) == {one: 2, two: 0, three: 4}
         mirror.close()
 
     def test_use_cases_on_one_topic_are_seen_apart(self, use_case: str) -> None:
         lane, other = named(self.make_topic(1), 0), f"{use_case}-2"
         mirror = self.mirror()
-        mirror.show(use_case, {lane: 5})
-        mirror.show(other, {lane: 7})
-        assert (self.seen(use_case), self.seen(other)) == ({lane: 5}, {lane: 7})
+        mirror.show(use_case, {lane: place_at(5)})
+        mirror.show(other, {lane: place_at(7)})
+        assert (self.seen(use_case), self.seen(other)) == ({lane: place_at(5)}, {lane: place_at(7)})
         mirror.close()
 
     def test_more_lanes_than_one_request_takes_are_all_seen(self, use_case: str) -> None:
         topic = self.make_topic(1200)
-        offsets = {named(topic, number): number for number in range(1200)}
+        offsets = {named(topic, number): place_at(number) for number in range(1200)}
         mirror = self.mirror()
         mirror.show(use_case, offsets)
         assert self.seen(use_case) == offsets
@@ -71,9 +78,9 @@ class MirrorContract:
 
     def test_a_partition_that_is_not_there_takes_no_other_with_it(self, use_case: str) -> None:
         topic = self.make_topic(2)
-        there = {named(topic, number): 3 for number in range(2)}
+        there = {named(topic, number): place_at(3) for number in range(2)}
         mirror = self.mirror()
-        mirror.show(use_case, {**there, self.gone(): 4})
+        mirror.show(use_case, {**there, self.gone(): place_at(4)})
         assert self.seen(use_case) == there
         mirror.close()
 
@@ -86,4 +93,4 @@ class MirrorContract:
 
     def test_a_cluster_that_is_down_is_told_in_time(self) -> None:
         with pytest.raises(BrokerUnavailable):
-            self.unreachable().show("case", {named("a", 0): 1})
+            self.unreachable().show("case", {named("a", 0): place_at(1)})

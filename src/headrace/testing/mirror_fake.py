@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError
+from headrace.model.places import Place
 
 
 @dataclass(slots=True)
@@ -25,8 +26,8 @@ class MemoryMirror:
         missing: partitions that are not there.
     """
 
-    shown: dict[str, dict[str, int]] = field(default_factory=dict)
-    calls: list[tuple[str, dict[str, int]]] = field(default_factory=list)
+    shown: dict[str, dict[str, Place]] = field(default_factory=dict)
+    calls: list[tuple[str, dict[str, Place]]] = field(default_factory=list)
     troubles: dict[str, HeadraceError] = field(default_factory=dict)
     free: threading.Event = field(default_factory=threading.Event)
     missing: set[str] = field(default_factory=set)
@@ -35,7 +36,7 @@ class MemoryMirror:
         """Begin in good health."""
         self.free.set()
 
-    def show(self, use_case: str, offsets: Mapping[str, int]) -> None:
+    def show(self, use_case: str, offsets: Mapping[str, Place]) -> None:
         """Show these next offsets, or fail as told."""
         self.free.wait()
         self.calls.append((use_case, dict(offsets)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from headrace.errors import LeaderUnknown
 from headrace.model.lane_names import number_of
+from headrace.model.places import number_at, place_at
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, SliceBatch
 from headrace.spark.slice_errors import error_of
@@ -38,18 +39,20 @@ class NumbersReader:
                 error = error_of(LeaderUnknown(f"{piece}: no leader"))
                 yield SliceBatch(piece, records([]), piece.from_offset, last=True, error=error)
             else:
-                yield from self._cut(piece, min(batch_records, max(1, piece.size // self.parts)))
+                span = number_at(piece.until_offset) - number_at(piece.from_offset)
+                yield from self._cut(piece, min(batch_records, max(1, span // self.parts)))
 
     def _cut(self, piece: Slice, step: int) -> Iterator[SliceBatch]:
-        for start in range(piece.from_offset, piece.until_offset, step):
-            end = min(start + step, piece.until_offset)
+        until = number_at(piece.until_offset)
+        for start in range(number_at(piece.from_offset), until, step):
+            end = min(start + step, until)
             table = records(
                 [b"%d" % offset for offset in range(start, end)],
                 topic=piece.topic,
                 partition=number_of(piece.lane.name),
                 first_offset=start,
             )
-            yield SliceBatch(piece, table, end, last=end == piece.until_offset)
+            yield SliceBatch(piece, table, place_at(end), last=end == until)
 
     def close(self) -> None:
         """Nothing to give up."""

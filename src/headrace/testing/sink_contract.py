@@ -34,6 +34,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.model.lane_names import named
+from headrace.model.places import number_at, place_at
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Effect, Sink, SinkWriter, Site, needs_shared_folder
 from headrace.testing.odd_tables import odd_tables
@@ -103,8 +104,8 @@ class SinkContract(ABC):
         """An effect of one slice that stands for as many records as it has rows, at least one."""
         reached = from_offset + max(table.num_rows, 1)
         lane = LaneId(USE_CASE, tenant, named(f"{tenant}.visits", partition))
-        piece = Slice(lane, f"{tenant}.visits", from_offset, reached, epoch=1)
-        made = Effect((piece,), (reached,), table, move_positions=self._transacts)
+        piece = Slice(lane, f"{tenant}.visits", place_at(from_offset), place_at(reached), epoch=1)
+        made = Effect((piece,), (place_at(reached),), table, move_positions=self._transacts)
         self.place(made)
         return made
 
@@ -194,7 +195,7 @@ class SinkContract(ABC):
                 assert errors[1] is None or not errors[1].temporary, what
                 for effect, error in zip(effects, errors, strict=True):
                     if error is None:
-                        reached[effect.slices[0].lane.tenant] = effect.reached[0]
+                        reached[effect.slices[0].lane.tenant] = number_at(effect.reached[0])
         found = self._values()
         for tenant, values in good.items():
             assert [value for value in found if value in values] == values, tenant

@@ -20,6 +20,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
+from headrace.model.places import place_at
 from headrace.model.statistics import (
     BinFigures,
     LaneFigures,
@@ -52,8 +53,8 @@ def report_of(driver: str, at_s: float, *streams: StreamId) -> Report:
             stream, f"{stream.tenant}.visits", "suspended 1/2", 2, 1.5, 0.5, 0.25, spread,
             True, 0.125, 11, 1, 2, "run-1.0", "HandlerError: \u00e9 \U0001f680",
             (
-                LaneFigures(f"{stream.tenant}.visits[0]", 7, 9),
-                LaneFigures(f"{stream.tenant}.visits[1]", 4, -1, failure=3),
+                LaneFigures(f"{stream.tenant}.visits[0]", place_at(7), place_at(9), lag_records=2),
+                LaneFigures(f"{stream.tenant}.visits[1]", place_at(4), place_at(-1), failure=3),
             ),
             retry_at_s=12.5, writers=(WriterFigures("value", "100001", 9, 5.0, 6.5),),
         )

@@ -66,9 +66,11 @@ def fail(store):
 
     def keep(tenant="acme", partition=0, *, stop_use_case=False, until=9, **error):
         lane = LaneId("score", tenant, f"{tenant}.visits[{partition}]")
-        piece = Slice(lane, f"{tenant}.visits", 3, until, 1)
+        piece = Slice(lane, f"{tenant}.visits", 3, until, 1, records=until - 3)
         given = {"code": "HandlerError", "message": "no JSON", "offset": 3, **error}
-        failure = Failure(piece, SliceError(temporary=False, **given), 1_790_000_000.0, 4)
+        wrong = SliceError(temporary=False, **given)
+        behind = None if wrong.offset is None else wrong.offset + 1
+        failure = Failure(piece, wrong, 1_790_000_000.0, 4, behind=behind)
         return store.failures.keep(failure, stop_use_case=stop_use_case)
 
     return keep

@@ -19,7 +19,8 @@ COMMANDS = [
 
 
 def test_there_are_groups_to_look_at():
-    groups = {"fleet", "keys", "quarantine", "schemas", "store", "streams", "tenants", "topics"}
+    groups = {"fleet", "keys", "quarantine", "schemas", "store", "streams", "tables"}
+    groups |= {"tenants", "topics"}
     assert {name for name, _ in COMMANDS} == groups | {"use-cases"}
 
 

@@ -63,6 +63,7 @@ def test_keys_are_listed_for_programs_in_the_words_of_the_api(made, headrace, st
         "prefix": text[3:11],
         "role": "sender",
         "tenant": "acme",
+        "subjects": None,
         "label": "shop",
         "created_at_s": key.created_at_s,
         "expires_at_s": None,
@@ -88,6 +89,9 @@ def test_a_key_works_as_long_as_it_was_made_for(made, headrace, store):
         (("--role", "viewer", "--tenant", "acme"), "name none"),
         (("--role", "king"), "operator"),
         (("--role", "viewer", "--expires", "soon"), "a duration looks like"),
+        (("--role", "viewer", "--subjects", "acme.*"), "is for no subjects"),
+        (("--role", "schemas", "--subjects", "acme.*-value"), "with a * behind it"),
+        (("--role", "schemas", "--subjects", ""), "with a * behind it"),
     ],
 )
 def test_a_key_that_makes_no_sense_is_refused(headrace, store, words, told):
@@ -105,6 +109,15 @@ def test_a_rotated_key_goes_on_for_the_overlap(made, headrace, store):
     key = store.keys.find(old[3:11])
     assert 3590 < key.expires_at_s - key.created_at_s < 3660
     assert headrace("keys", "rotate", "nobody00").exit_code != 0
+
+
+def test_a_key_of_some_subjects_says_so_and_so_does_the_one_that_follows_it(made, headrace, store):
+    old = made("create", "--role", "schemas", "--subjects", "acme.*", "--label", "team")
+    made("rotate", old[3:11])
+    assert [key.subjects for key in store.keys.every()] == ["acme.*"] * 2
+    assert headrace("keys", "list").output.count("schemas (acme.*)") == 2
+    rows = json.loads(headrace("keys", "list", "--json").output)
+    assert [row["subjects"] for row in rows] == ["acme.*"] * 2
 
 
 def test_a_revoked_key_opens_nothing(made, headrace, store):

@@ -158,7 +158,7 @@ def test_show_says_when_no_record_is_named(headrace, fail, store):
 def test_what_kafka_lost_is_listed_with_its_range_and_stops_nothing(headrace, store, until, shown):
     lane = LaneId("score", "acme", "acme.visits[0]")
     (epoch,) = store.membership.hold([ACME]).values()
-    message = "acme.visits[0] lost offsets 3 to 8 to retention before they were read"
+    message = "acme.visits[0] lost offsets 3..9 to retention before they were read"
     error = SliceError(False, "OffsetOutOfRange", message)
     note = Failure(Slice(lane, "acme.visits", 3, until, epoch), error, 1.0, 0, FailureState.SKIPPED)
     store.progress.skip_lost(ACME, [Move(lane, 3, 9, epoch)], [note], "id")
@@ -435,7 +435,7 @@ def test_failures_are_listed_for_programs_in_the_words_of_the_api(headrace, fail
         number,
         "acme/score",
         "open",
-        3,
+        "3",
     )
     assert (row["code"], row["message"], row["earlier_tenant"]) == (
         "HandlerError",

@@ -26,7 +26,7 @@ def log(monkeypatch):
 def test_a_dry_run_counts_and_begins_nothing(headrace, store):
     told = headrace("rerun", "acme/score", "--from", "1", "--dry-run")
     assert told.exit_code == 0, told.output
-    assert "acme/score partition 0: offsets 1 to 2, at most 2 records" in told.output
+    assert "acme/score partition 0: offsets 1..3, at most 2 records" in told.output
     assert "acme/score: at most 4 records" in told.output
     assert len(store.registry.deployments()) == 1
 

@@ -397,7 +397,8 @@ def test_a_rerun_waits_for_its_own_partitions_alone(log):
 
     def lag(until, ends):
         starts = dict.fromkeys(topic.lanes, 0)
-        held = StreamLag(stream, State.ACTIVE, {ours: 3}, ends, starts, topic, until)
+        at = {ours: 3}
+        held = StreamLag(stream, State.ACTIVE, at, ends, starts, topic, until, log.places)
         return held.lag_records
 
     assert lag({ours: 5}, {ours: 9}) == 2

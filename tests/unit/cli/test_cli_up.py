@@ -229,6 +229,6 @@ def test_up_with_drivers_deploys_once_and_has_them_supervised(folder, monkeypatc
     assert command[-6:] == ["--master", "local[1]", "--name", "d-0", "--health-port", "7"]
     assert "--deploy" not in command
     assert state == folder / ".headrace" / "fleet" / "headrace"
-    assert "0 tenants, positions at 0 records" in done.output
+    assert "0 tenants, 0 lanes begun" in done.output
     assert "'headrace tenants add NAME'" in done.output
     assert "'headrace reset' removes it" in done.output

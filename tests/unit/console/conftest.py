@@ -167,7 +167,9 @@ def fail(store):
             "traceback": "Traceback ...",
             **error,
         }
-        piece = Slice(lane, f"{tenant}.visits", 3, until, 1)
-        return store.failures.keep(Failure(piece, SliceError(temporary=False, **given), 5.0, 4))
+        piece = Slice(lane, f"{tenant}.visits", 3, until, 1, records=until - 3)
+        wrong = SliceError(temporary=False, **given)
+        behind = None if wrong.offset is None else wrong.offset + 1
+        return store.failures.keep(Failure(piece, wrong, 5.0, 4, behind=behind))
 
     return keep

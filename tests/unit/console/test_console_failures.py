@@ -41,7 +41,7 @@ def test_a_failure_is_shown_with_its_record_byte_for_byte(api, fail):
 def test_a_viewer_does_not_see_the_record(api, fail):
     shown = api.get(f"/v1/failures/{fail()}", "viewer").json()
     assert shown["record"] is None
-    assert shown["offset"] == 3
+    assert shown["offset"] == "3"
 
 
 def test_a_failure_without_a_record_has_none(api, fail):
@@ -132,7 +132,7 @@ def test_a_retry_lets_the_lane_go_on_at_the_record(api, store, fail):
     number = fail()
     answer = api("POST", f"/v1/failures/{number}/retry", "tenant").json()
     assert answer["failure"]["state"] == "retried"
-    assert (answer["next_offset"], answer["suspended"]) == (3, None)
+    assert (answer["next_offset"], answer["suspended"]) == ("3", None)
     assert state(store, number) is FailureState.RETRIED
     again = api("POST", f"/v1/failures/{number}/retry")
     assert again.status_code == 409
@@ -142,7 +142,7 @@ def test_a_retry_lets_the_lane_go_on_at_the_record(api, store, fail):
 def test_a_skip_keeps_the_record_first_and_then_moves_the_lane(api, store, tools, fail):
     number = fail()
     answer = api("POST", f"/v1/failures/{number}/skip", "tenant").json()
-    assert answer["next_offset"] == at(store) == 4
+    assert (answer["next_offset"], at(store)) == ("4", 4)
     (letter,) = tools.kept.letters
     assert (letter.error.offset, letter.error.raw_value, letter.attempts) == (3, b"\xff{", 4)
     assert state(store, number) is FailureState.SKIPPED
@@ -154,7 +154,7 @@ def test_what_stops_a_removed_stream_is_listed_and_skipped_too(api, store, tools
     store.registry.set_stream_state(ACME, State.REMOVED)
     assert [item["id"] for item in api.items("/v1/failures?state=open", role)] == [number]
     answer = api("POST", f"/v1/failures/{number}/skip", role).json()
-    assert answer["next_offset"] == at(store) == 4
+    assert (answer["next_offset"], at(store)) == ("4", 4)
     assert len(tools.kept.letters) == 1
     assert state(store, number) is FailureState.SKIPPED
 
@@ -172,7 +172,7 @@ def test_a_whole_slice_is_skipped_only_if_that_is_meant(api, store, tools, fail)
     assert refused.status_code == 409
     assert at(store) == 3
     answer = api("POST", f"/v1/failures/{number}/skip", json={"whole_slice": True})
-    assert answer.json()["next_offset"] == 9
+    assert answer.json()["next_offset"] == "9"
     assert tools.kept.letters == []
 
 

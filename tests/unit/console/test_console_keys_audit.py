@@ -34,6 +34,13 @@ def test_a_new_key_works_and_is_never_shown_again(api):
     assert listed["expires_at_s"] == listed["created_at_s"] + 60
 
 
+def test_a_key_of_some_subjects_is_listed_with_them(api):
+    body = {"role": "schemas", "label": "team", "subjects": "acme.*"}
+    assert api("POST", "/v1/keys", json=body).json()["subjects"] == "acme.*"
+    (listed,) = [item for item in api.items("/v1/keys") if item["label"] == "team"]
+    assert (listed["subjects"], listed["tenant"]) == ("acme.*", None)
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -43,6 +50,9 @@ def test_a_new_key_works_and_is_never_shown_again(api):
         ({"role": "viewer", "label": ""}, 422),
         ({"role": "viewer", "label": "x", "expires_in_s": 0}, 422),
         ({"role": "sender", "tenant": "nobody", "label": "x"}, 404),
+        ({"role": "viewer", "label": "x", "subjects": "acme.*"}, 422),
+        ({"role": "schemas", "label": "x", "subjects": "a*.b"}, 422),
+        ({"role": "schemas", "label": "x", "subjects": ""}, 422),
     ],
 )
 def test_a_key_that_cannot_be_is_not_made(api, store, body, status):

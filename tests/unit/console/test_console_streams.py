@@ -38,16 +38,18 @@ def test_a_stream_is_shown_with_its_lanes_and_what_stops_them(api, store, clock,
         {
             "lane": "acme.visits[0]",
             "partition": 0,
-            "next_offset": 3,
-            "end": 9,
+            "next_offset": "3",
+            "end": "9",
+            "lag_records": 6,
             "failure": number,
             "waits_for": [],
         },
         {
             "lane": "acme.visits[1]",
             "partition": 1,
-            "next_offset": 3,
+            "next_offset": "3",
             "end": None,
+            "lag_records": None,
             "failure": None,
             "waits_for": [],
         },
@@ -107,15 +109,15 @@ def test_the_state_can_be_put_and_the_same_again_changes_nothing(api, store, fai
 
 
 def test_a_seek_moves_the_lanes_it_names_and_no_other(api, store):
-    answer = api("PUT", f"{PATH}/positions", json={"offsets": {"0": 7}})
+    answer = api("PUT", f"{PATH}/positions", json={"offsets": {"0": "7"}})
     told = answer.json()
-    assert (told["offsets"], told["again"], told["passed"]) == ({"0": 7}, 0, 4)
+    assert (told["offsets"], told["again"], told["passed"]) == ({"0": "7"}, 0, 4)
     assert offsets(store) == {0: 7, 1: 3}
 
 
 def test_a_lane_may_be_named_as_its_log_names_it(api, store):
     body = {"offsets": {"acme.visits[1]": 5, "0": 7}}
-    assert api("PUT", f"{PATH}/positions", json=body).json()["offsets"] == {"0": 7, "1": 5}
+    assert api("PUT", f"{PATH}/positions", json=body).json()["offsets"] == {"0": "7", "1": "5"}
     assert offsets(store) == {0: 7, 1: 5}
 
 
@@ -138,7 +140,7 @@ def test_a_dry_run_of_a_seek_counts_says_what_it_means_and_moves_nothing(api, st
     before = store.revision()
     body = {"offsets": {"0": 7, "1": 1}, "dry_run": True}
     told = api("PUT", f"{PATH}/positions", json=body).json()
-    assert (told["offsets"], told["again"], told["passed"]) == ({"0": 7, "1": 1}, 2, 4)
+    assert (told["offsets"], told["again"], told["passed"]) == ({"0": "7", "1": "1"}, 2, 4)
     again, passed, running = told["consequences"]
     assert "suspend it and wait first" in running
     assert "effects of up to 2 records of acme/score are made again" in again
@@ -164,7 +166,15 @@ def test_a_seek_to_where_the_log_is_not_does_nothing_at_all(api, store, wanted):
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"offsets": {}}, {"offsets": {"0": -1}}, {"offsets": {"": 1}}, {"offsets": {"0": False}}],
+    [
+        {},
+        {"offsets": {}},
+        {"offsets": {"0": -1}},
+        {"offsets": {"": 1}},
+        {"offsets": {"0": False}},
+        {"offsets": {"0": "07"}},
+        {"offsets": {"0": 2**53}},
+    ],
 )
 def test_offsets_that_are_none_are_refused(api, store, body):
     assert api("PUT", f"{PATH}/positions", json=body).status_code == 422
@@ -172,7 +182,7 @@ def test_offsets_that_are_none_are_refused(api, store, body):
 
 
 def test_a_tenant_may_not_seek(api, store):
-    answer = api("PUT", f"{PATH}/positions", "tenant", json={"offsets": {"0": 7}})
+    answer = api("PUT", f"{PATH}/positions", "tenant", json={"offsets": {"0": "7"}})
     assert answer.status_code == 403
     assert offsets(store) == {0: 3, 1: 3}
 

@@ -76,7 +76,10 @@ def test_the_page_of_the_documentation_is_the_list():
 
 
 def test_lag_is_told_under_the_names_that_lag_tools_know():
-    lanes = (LaneFigures("acme.visits[0]", 7, 12, None, 4.5), LaneFigures("acme.visits[1]", 4, -1))
+    lanes = (
+        LaneFigures("acme.visits[0]", 7, 12, None, 4.5, 5),
+        LaneFigures("acme.visits[1]", 4, -1),
+    )
     found = scraped(told(NOW_S, ACME, lanes=lanes))
     place = ("headrace.score", "acme.visits", "0")
     assert found["kafka_consumergroup_lag", place] == 5

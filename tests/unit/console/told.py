@@ -32,7 +32,10 @@ def figures(tenant="acme", use_case="score", **more):
         "lost_records_total": 0,
         "wave": "w1",
         "note": "",
-        "lanes": (LaneFigures("acme.visits[0]", 3, 9), LaneFigures("acme.visits[1]", 3, -1)),
+        "lanes": (
+            LaneFigures("acme.visits[0]", 3, 9, lag_records=6),
+            LaneFigures("acme.visits[1]", 3, -1),
+        ),
     }
     return StreamFigures(**given | more)
 

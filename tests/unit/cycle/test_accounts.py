@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from with_parts import WithParts
 
 from headrace.board import Board, HeldStream, Lane
+from headrace.connectors.kafka import OFFSETS
 from headrace.cycle.accounts import Accounts
 from headrace.cycle.gates import GateId, GateRate, Gates
 from headrace.errors import OutcomeUnknown, SinkUnavailable, TaskLost
@@ -51,7 +52,7 @@ class Till:
 
     def hand_over(self, name):
         """Somebody else had it meanwhile, or it was removed and added again."""
-        held = HeldStream(Stream(name, "acme.visits"), Tenant("acme"), DEPLOYMENT, 1)
+        held = HeldStream(Stream(name, "acme.visits"), Tenant("acme"), DEPLOYMENT, 1, OFFSETS)
         held.lanes["acme.visits[0]"] = Lane(0, 10**6)
         held.cost = Cost(bytes_per_record=BYTES, seconds_per_record=0.01, seconds_per_slice=0.0)
         self.board.streams[name] = held
@@ -68,7 +69,7 @@ class Till:
 
     def start(self, name, size):
         self.waves += 1
-        piece = Slice(LaneId(*name, "acme.visits[0]"), "acme.visits", 0, size, 1)
+        piece = Slice(LaneId(*name, "acme.visits[0]"), "acme.visits", 0, size, 1, records=size)
         wave = Wave(f"w{self.waves}", name.use_case, (Bin((piece,), 1.0),), 1.0)
         self.accounts.started(wave, self.now_s)
         self.names[wave.id] = set(self._rates(self.board.streams[name]))
@@ -77,7 +78,7 @@ class Till:
     def end(self, number, part, error=None, *, told=True):
         wave = self.flights.pop(number % len(self.flights))
         (piece,) = wave.slices
-        reached = int(piece.size * part) if told else 0
+        reached = int(piece.records * part) if told else 0
         receipts = (Receipt(piece, reached, committed=False, seconds=0.5),) if told else ()
         for _ in range(2):  # a second time gives nothing
             self.accounts.returned(WaveResult(wave, receipts, 1.0, error))
@@ -95,7 +96,7 @@ class Till:
                 continue
             burst = max(1.0, rate.records_per_s * rate.burst_s)
             running = sum(
-                piece.size
+                piece.records
                 for flight in self.flights
                 for piece in flight.slices
                 if name in self.names[flight.id]
@@ -229,7 +230,7 @@ def test_a_wave_whose_job_is_lost_gives_its_tokens_back(world):
     for _ in range(20):
         world.turns(1, 0.0)
         flights = world.driver.board.flights.values()
-        running = sum(piece.size for flight in flights for piece in flight.wave.slices)
+        running = sum(piece.records for flight in flights for piece in flight.wave.slices)
         gate = world.driver.gates.gates[GateId("tenant", "a")]
         assert gate.records.tokens == 20 - running
 
@@ -302,7 +303,7 @@ def test_who_runs_apart_and_has_to_be_ended_owes_for_the_time_it_had_the_slot(ap
     till = Till()
     held = till.board.streams[KEEP]
     held.apart = apart
-    piece = Slice(LaneId(*KEEP, "acme.visits[0]"), "acme.visits", 0, 10, 1)
+    piece = Slice(LaneId(*KEEP, "acme.visits[0]"), "acme.visits", 0, 10, 1, records=10)
     wave = Wave("w", "keep", (Bin((piece,), 0.1),), 1.0)
     till.accounts.started(wave, 0.0)
     till.accounts.returned(WaveResult(wave, (), 90.0, error_of(TaskLost("ended"))))

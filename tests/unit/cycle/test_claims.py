@@ -60,7 +60,7 @@ def test_what_was_claimed_and_not_done_is_told_exactly(world, capsys):
     assert told(world) == [(0, 5, "SinkUnavailable")]
     assert told(world, "b") == []
     (kept,) = world.store.failures.every()
-    assert "offsets 0 to 4 of a.visits[0] were claimed and may have no effect" in kept.error.message
+    assert "offsets 0..5 of a.visits[0] were claimed and may have no effect" in kept.error.message
     assert capsys.readouterr().out.count("records may be lost") == 1
     assert world.positions() == {("a", 0): 5, ("b", 0): 5}
 

@@ -118,14 +118,14 @@ def test_a_failure_that_is_retried_goes_on_at_its_record(world, call):
     world.turns()
     assert offsets(world, "acme")[-1] == 1
     world.mended = True
-    assert call("POST", f"/v1/failures/{stopped(call)}/retry")["next_offset"] == 2
+    assert call("POST", f"/v1/failures/{stopped(call)}/retry")["next_offset"] == "2"
     world.turns()
     assert world.positions()["acme", 0] == 5
 
 
 def test_what_was_skipped_is_sent_back_and_handled_once_it_can_be(world, call):
     world.turns()
-    assert call("POST", f"/v1/failures/{stopped(call)}/skip")["next_offset"] == 3
+    assert call("POST", f"/v1/failures/{stopped(call)}/skip")["next_offset"] == "3"
     world.turns()
     assert offsets(world, "acme")[-2:] == [3, 4]
     world.mended = True

@@ -285,7 +285,7 @@ def test_temporary_trouble_is_never_held_against_a_record_and_takes_less_each_ti
     begin(world, down, records=64, retries=0)
     world.turns(60, seconds=1.0)
     sizes = [
-        piece.size
+        piece.records
         for wave in world.engine.started
         for piece in wave.slices
         if piece.lane.tenant == "acme"

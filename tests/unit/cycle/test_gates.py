@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.board import HeldStream, Lane
+from headrace.connectors.kafka import OFFSETS
 from headrace.cycle.gates import KEPT_S, GateId, GateRate, Gates
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
@@ -16,7 +17,7 @@ ACME = GateId("tenant", "acme")
 
 def held(use_case, lag, tenant="acme"):
     name = StreamId(use_case, tenant)
-    made = HeldStream(Stream(name, f"{tenant}.visits"), Tenant(tenant), DEPLOYMENT, 1)
+    made = HeldStream(Stream(name, f"{tenant}.visits"), Tenant(tenant), DEPLOYMENT, 1, OFFSETS)
     made.lanes["t[0]"] = Lane(0, lag)
     made.cost = Cost(bytes_per_record=100.0)
     return made
@@ -35,7 +36,7 @@ def records_of(made, streams, now_s):
 
 
 def piece(stream, size):
-    return Slice(LaneId(*stream.stream.id, "t[0]"), "t", 0, size, 1)
+    return Slice(LaneId(*stream.stream.id, "t[0]"), "t", 0, size, 1, records=size)
 
 
 def test_streams_behind_no_gate_are_not_limited():

@@ -16,7 +16,9 @@ from headrace.spark.slice_errors import error_of
 
 def result(use_case, seconds, tenants, refused=(), predicted_s=1.0):
     slices = tuple(
-        Slice(LaneId(use_case.name, name, f"{name}.visits[0]"), f"{name}.visits", 0, 10, 1)
+        Slice(
+            LaneId(use_case.name, name, f"{name}.visits[0]"), f"{name}.visits", 0, 10, 1, records=10
+        )
         for name in tenants
     )
     down = error_of(SinkUnavailable("down"))

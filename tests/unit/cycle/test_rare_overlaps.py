@@ -221,7 +221,7 @@ def test_a_recorded_slice_that_kills_each_time_is_looked_at_more_closely(world, 
     retries = next(iter(world.store.registry.deployments())).retries
     killing(monkeypatch, retries + 1)
     world.turns(60, 5.0)
-    tried = [[piece.size for piece in wave.slices] for wave in world.engine.started]
+    tried = [[piece.records for piece in wave.slices] for wave in world.engine.started]
     assert tried[: retries + 1] == [[16]] * (retries + 1)
     assert tried[retries + 1] == [2]
     assert in_files(world) == list(range(16))

@@ -104,19 +104,19 @@ class TimedEngine:
     def _merged(self, slices):
         """One call for all lanes, whose seconds are spread by records."""
         call_s, record_s = self.costs[slices[0].lane.tenant]
-        records = sum(piece.size for piece in slices)
+        records = sum(piece.records for piece in slices)
         each_s = call_s / records + record_s
         for piece in slices:
-            size = piece.size
+            size = piece.records
             yield Receipt(
                 piece, piece.until_offset, False, records=size, bytes=size, seconds=size * each_s
             )
 
     def _called(self, piece, most_s, *, shared):
         call_s, record_s = self.costs[piece.lane.tenant]
-        seconds = call_s + piece.size * record_s
+        seconds = call_s + piece.records * record_s
         if seconds <= most_s:
-            size = piece.size
+            size = piece.records
             return Receipt(
                 piece, piece.until_offset, False, records=size, bytes=size, seconds=seconds
             )
@@ -124,8 +124,8 @@ class TimedEngine:
             error = error_of(HandlerSlow("in company"))
             return Receipt(piece, piece.from_offset, False, seconds=most_s, error=error)
         # Each prefix hangs, so the first record is found, and has its full time by itself.
-        searches = math.ceil(math.log2(max(1, piece.size)))
-        spent_s = most_s * (1 + searches / SEARCH_PART + (piece.size > 1))
+        searches = math.ceil(math.log2(max(1, piece.records)))
+        spent_s = most_s * (1 + searches / SEARCH_PART + (piece.records > 1))
         error = replace(error_of(HandlerHung("alone")), offset=piece.from_offset)
         return Receipt(piece, piece.from_offset, False, seconds=spent_s, error=error)
 

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.demo.poster import POSTED, Poster, posted
 from headrace.demo.visits import LANES, read_visits, unsent
 from headrace.errors import BrokerUnavailable
@@ -17,6 +18,8 @@ KEYS = {tenant: f"hr_{tenant}" for tenant in POSTED}
 
 class Gateway:
     """Keeps lines as Kafka would, and answers as it is told to."""
+
+    places = OFFSETS
 
     def __init__(self):
         #: statuses of the next answers, and whether the lines are kept all the same

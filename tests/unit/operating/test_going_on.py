@@ -37,8 +37,8 @@ def store():
 def fail(store):
     def keep(**error):
         given = {"temporary": False, "code": "HandlerError", "message": "no", "offset": 3}
-        piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1)
-        failure = Failure(piece, SliceError(**given | error), 5.0, 4)
+        piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1, records=6)
+        failure = Failure(piece, SliceError(**given | error), 5.0, 4, behind=4)
         return store.failures.one(store.failures.keep(failure))
 
     return keep

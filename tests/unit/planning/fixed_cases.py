@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.lane_names import number_of
 from headrace.model.plans import Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import Order, Slice, StreamId
@@ -72,8 +73,9 @@ class Handler:
 
     def view(self, now_s: float) -> StreamView:
         """What the planner is shown."""
+        end = self.end(now_s)
         lanes = tuple(
-            LaneView(f"calls[{number}]", position, self.end(now_s), number in self.running)
+            LaneView(f"calls[{number}]", position, end, end - position, number in self.running)
             for number, position in enumerate(self.positions)
         )
         return StreamView(
@@ -147,8 +149,8 @@ class Play:
         express = asked.limits.bin_budget_s < self.limits.bin_budget_s
         if express or (self.slots == 1 and self.was_long):
             asked = quick_only(asked)
-        made = plan(asked)
-        assert check(asked, made) == []
+        made = plan(asked, OFFSETS)
+        assert check(asked, made, OFFSETS) == []
         for credit in made.credits:
             self.streams[credit.stream].credit_s = credit.credit_s
         for number, bin_made in enumerate(bin_ for wave in made.waves for bin_ in wave.bins):
@@ -162,17 +164,17 @@ class Play:
             handler = self.streams[piece.lane.stream]
             handler.running.add(number_of(piece.lane.name))
             cost = handler.cost
-            played = Played(piece, cost.seconds_per_slice + piece.size * cost.seconds_per_record)
+            played = Played(piece, cost.seconds_per_slice + piece.records * cost.seconds_per_record)
             came_back.append(played)
             if handler.order is Order.STREAM:
                 merged.setdefault(handler.stream, []).append(played)
                 continue
             overdue = handler.overdue
-            while played.records < piece.size and left_s > 0 and handler.overdue == overdue:
-                records = min(CALL_RECORDS, piece.size - played.records)
+            while played.records < piece.records and left_s > 0 and handler.overdue == overdue:
+                records = min(CALL_RECORDS, piece.records - played.records)
                 left_s -= self._call(handler, [played], records)
         for name, together in merged.items():
-            self._call(self.streams[name], together, sum(tried.slice.size for tried in together))
+            self._call(self.streams[name], together, sum(tried.slice.records for tried in together))
         end_s = self.now_s + OVERHEAD_S + sum(tried.seconds for tried in came_back)
         names = {tried.slice.lane.stream for tried in came_back}
         long = is_long(
@@ -192,7 +194,7 @@ class Play:
         if handler.most is not None:
             handler.most *= GROWTH
         for tried in together:
-            part = records if len(together) == 1 else tried.slice.size
+            part = records if len(together) == 1 else tried.slice.records
             tried.records += part
             tried.seconds += seconds * part / records
         return seconds
@@ -206,7 +208,7 @@ class Play:
                 lanes = [tried for tried in came_back if tried.slice.lane.stream == handler.stream]
                 if lanes and handler.order is Order.STREAM:
                     records = sum(lane.records for lane in lanes)
-                    planned = sum(lane.slice.size for lane in lanes)
+                    planned = sum(lane.slice.records for lane in lanes)
                     self._learn(handler, records, sum(lane.seconds for lane in lanes), planned)
             if len(self.flights) < self.slots:
                 return

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.lane_names import number_of
 from headrace.model.plans import Cost, LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
@@ -64,6 +65,7 @@ class Tenant:
                     f"{self.name}.visits[{number}]",
                     position,
                     position + ENDLESS,
+                    ENDLESS,
                     number in self.running,
                 )
                 for number, position in enumerate(self.positions)
@@ -110,8 +112,8 @@ class Loop:
         views = tuple(tenant.view() for tenant in self.tenants.values())
         free = self.slots - len(self.flights)
         asked = Snapshot(f"turn-{self.turn}", views, free, self.limits)
-        made = plan(asked)
-        assert check(asked, made) == []
+        made = plan(asked, OFFSETS)
+        assert check(asked, made, OFFSETS) == []
         for credit in made.credits:
             self.tenants[credit.stream].credit_s = credit.credit_s
         self._count_waits({piece.lane.stream for wave in made.waves for piece in wave.slices})
@@ -178,9 +180,9 @@ class Loop:
 
 def _run(piece: Slice, tenant: Tenant, turn: int, left_s: float) -> Done:
     cost = tenant.cost
-    done = Done(piece, cost.seconds_per_slice + piece.size * cost.seconds_per_record)
-    while done.records < piece.size and done.seconds < left_s:
-        records = min(PORTION, piece.size - done.records)
+    done = Done(piece, cost.seconds_per_slice + piece.records * cost.seconds_per_record)
+    while done.records < piece.records and done.seconds < left_s:
+        records = min(PORTION, piece.records - done.records)
         done.records += records
         done.seconds += records * tenant.record_s(turn)
     return done

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.lane_names import number_of
 from headrace.model.plans import Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import Order, Slice, StreamId
@@ -53,8 +54,8 @@ class Merged:
         while self.now_s < until_s and self.left:
             self.turn += 1
             asked = Snapshot(f"turn-{self.turn}", (self.view(),), 1, limits or Limits())
-            made = plan(asked)
-            assert check(asked, made) == []
+            made = plan(asked, OFFSETS)
+            assert check(asked, made, OFFSETS) == []
             self.credit_s = made.credits[0].credit_s
             (wave,) = made.waves
             self._call(tuple(wave.slices), wave.bins[0].predicted_s)
@@ -66,6 +67,7 @@ class Merged:
                 f"merged.visits[{number}]",
                 self.positions[number],
                 len(times),
+                len(times) - self.positions[number],
                 taken=self.taken[number],
             )
             for number, times in enumerate(self.happened_s)
@@ -87,7 +89,7 @@ class Merged:
 
     def _call(self, slices: Sequence[Slice], predicted_s: float) -> None:
         reached = self._reached(slices)
-        planned = sum(piece.size for piece in slices)
+        planned = sum(piece.records for piece in slices)
         self.taken = [0] * len(self.happened_s)
         for piece, upto in zip(slices, reached, strict=True):
             self.positions[number_of(piece.lane.name)] = upto

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.plans import Contrast, Cost, LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Order, StreamId
 from headrace.planning import check, plan
@@ -31,7 +32,8 @@ def cost(record_s: float = 0.001, slice_s: float = 0.0, **more: Any) -> Cost:
 def stream(tenant: str, *lags: int, use_case: str = "score", **more: Any) -> StreamView:
     """A stream with a lane for each lag, at position 100, a millisecond a record."""
     lanes = tuple(
-        LaneView(f"{tenant}.visits[{number}]", 100, 100 + lag) for number, lag in enumerate(lags)
+        LaneView(f"{tenant}.visits[{number}]", 100, 100 + lag, lag)
+        for number, lag in enumerate(lags)
     )
     view = StreamView(StreamId(use_case, tenant), f"{tenant}.visits", lanes, epoch=3, cost=cost())
     return replace(view, **more)
@@ -42,8 +44,8 @@ def snapshot(*streams: StreamView, slots: int = 1, **limits: Any) -> Snapshot:
 
 
 def valid_plan(asked: Snapshot) -> Plan:
-    made = plan(asked)
-    assert check(asked, made) == []
+    made = plan(asked, OFFSETS)
+    assert check(asked, made, OFFSETS) == []
     return made
 
 
@@ -51,7 +53,7 @@ def records_of(made: Plan) -> dict[str, int]:
     """Planned records by tenant."""
     found: dict[str, int] = {}
     for piece in (piece for wave in made.waves for piece in wave.slices):
-        found[piece.lane.tenant] = found.get(piece.lane.tenant, 0) + piece.size
+        found[piece.lane.tenant] = found.get(piece.lane.tenant, 0) + piece.records
     return found
 
 
@@ -61,7 +63,9 @@ def seconds_of(asked: Snapshot, made: Plan) -> dict[StreamId, float]:
     found = dict.fromkeys(costs, 0.0)
     for piece in (piece for wave in made.waves for piece in wave.slices):
         price = costs[piece.lane.stream]
-        found[piece.lane.stream] += price.seconds_per_slice + piece.size * price.seconds_per_record
+        found[piece.lane.stream] += (
+            price.seconds_per_slice + piece.records * price.seconds_per_record
+        )
     return found
 
 
@@ -83,6 +87,11 @@ def started(asked: Snapshot, made: Plan) -> Snapshot:
     )
 
 
+def at(lane: LaneView, position: int) -> LaneView:
+    """A lane that has come so far."""
+    return replace(lane, position=position, waits=lane.end - position)
+
+
 def finished(asked: Snapshot, made: Plan) -> Snapshot:
     """The next turn, with everything planned done and its credits remembered."""
     reached = {piece.lane: piece.until_offset for wave in made.waves for piece in wave.slices}
@@ -95,10 +104,7 @@ def finished(asked: Snapshot, made: Plan) -> Snapshot:
                 view,
                 credit_s=credits_s.get(view.id, view.credit_s),
                 lanes=tuple(
-                    replace(
-                        lane,
-                        position=reached.get((*view.id, lane.name), lane.position),  # type: ignore[call-overload]
-                    )
+                    at(lane, reached.get((*view.id, lane.name), lane.position))  # type: ignore[call-overload]
                     for lane in view.lanes
                 ),
             )
@@ -114,7 +120,9 @@ def refilled(asked: Snapshot, lag: int) -> Snapshot:
         streams=tuple(
             replace(
                 view,
-                lanes=tuple(replace(lane, end=lane.position + lag) for lane in view.lanes),
+                lanes=tuple(
+                    replace(lane, end=lane.position + lag, waits=lag) for lane in view.lanes
+                ),
             )
             for view in asked.streams
         ),
@@ -146,7 +154,7 @@ def lane_views(draw: st.DrawFn, name: str) -> LaneView:
     position = draw(st.integers(0, 10**6))
     lag = draw(st.one_of(st.integers(0, 5), st.integers(0, 10**6)))
     in_flight, goes_on = draw(st.integers(0, 4)) == 0, draw(st.integers(0, 4)) == 0
-    return LaneView(name, position, position + lag, in_flight, goes_on)
+    return LaneView(name, position, position + lag, lag, in_flight, goes_on)
 
 
 @st.composite

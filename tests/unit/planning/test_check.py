@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from planning_cases import cost, snapshot, stream
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.lineage import Ahead
 from headrace.model.plans import Credit, LaneView, Plan, Snapshot
 from headrace.model.streams import LaneId, Order, Slice, StreamId
@@ -15,9 +16,9 @@ from headrace.model.waves import Bin, Wave
 from headrace.planning import FaultKind, check
 
 LANES = (
-    LaneView("a.visits[0]", 100, 110),
-    LaneView("a.visits[1]", 100, 110),
-    LaneView("a.visits[2]", 100, 110, in_flight=True),
+    LaneView("a.visits[0]", 100, 110, 10),
+    LaneView("a.visits[1]", 100, 110, 10),
+    LaneView("a.visits[2]", 100, 110, 10, in_flight=True),
 )
 #: a: three lanes, one of them running. s: two lanes in one order. d: one record is over the
 #: budget. w: a flood. h, i: suspected
@@ -37,13 +38,14 @@ ASKED = snapshot(
 
 def piece(tenant: str = "a", partition: int = 0, until: int = 105, **more: object) -> Slice:
     lane = LaneId("score", tenant, f"{tenant}.visits[{partition}]")
-    made = Slice(lane, f"{tenant}.visits", 100, until, epoch=3, more=until < 110)
+    records = until - 100
+    made = Slice(lane, f"{tenant}.visits", 100, until, 3, more=until < 110, records=records)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
 def full(*slices: Slice, predicted_s: float | None = None) -> Bin:
     price = {"d": 4.0}
-    found = sum(part.size * price.get(part.lane.tenant, 0.001) for part in slices)
+    found = sum(part.records * price.get(part.lane.tenant, 0.001) for part in slices)
     return Bin(slices, found if predicted_s is None else predicted_s)
 
 
@@ -72,7 +74,7 @@ def merged_running() -> Snapshot:
 
 def merged_unknown() -> Snapshot:
     first, second = ASKED.streams[1].lanes
-    return merged_of(lanes=(first, replace(second, end=second.position, goes_on=True)))
+    return merged_of(lanes=(first, replace(second, end=second.position, waits=0, goes_on=True)))
 
 
 def closed() -> Snapshot:
@@ -91,11 +93,12 @@ PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.PLANNED_TWICE: lambda: (ASKED, Plan((wave(full(piece()), full(piece())),))),
     FaultKind.NOT_AT_POSITION: lambda: (ASKED, of(piece(from_offset=101))),
     FaultKind.BEYOND_END: lambda: (ASKED, of(piece(until=111))),
+    FaultKind.WRONG_BOUND: lambda: (ASKED, of(piece(records=4))),
     FaultKind.EMPTY_SLICE: lambda: (ASKED, of(piece(until=100))),
     FaultKind.WRONG_DEPTH: lambda: (ASKED, of(piece(depth=1))),
     FaultKind.WRONG_MORE: lambda: (ASKED, of(piece(more=False))),
     FaultKind.TOO_MANY_RECORDS: lambda: (
-        asked(lanes=(LaneView("a.visits[0]", 100, 900),)),
+        asked(lanes=(LaneView("a.visits[0]", 100, 900, 800),)),
         of(piece(until=151, more=True)),
     ),
     FaultKind.TOO_MANY_BYTES: lambda: (
@@ -151,7 +154,7 @@ def test_every_fault_is_planted_once() -> None:
 
 @pytest.mark.parametrize("kind", list(FaultKind), ids=lambda kind: kind.name)
 def test_a_planted_fault_is_found_and_no_other(kind: FaultKind) -> None:
-    found = {fault.kind for fault in check(*PLANTED[kind]())}
+    found = {fault.kind for fault in check(*PLANTED[kind](), OFFSETS)}
     # A merged stream with a running lane also leaves that lane out.
     also = {FaultKind.LANE_LEFT_OUT} if kind is FaultKind.STREAM_IN_FLIGHT else set()
     assert found == {kind} | also
@@ -169,32 +172,32 @@ def test_a_planted_fault_is_found_and_no_other(kind: FaultKind) -> None:
     ids=["nothing", "two lanes", "merged", "one record over the budget", "apart"],
 )
 def test_a_good_plan_has_no_fault(good: Plan) -> None:
-    assert check(ASKED, good) == []
+    assert check(ASKED, good, OFFSETS) == []
 
 
 def test_a_record_over_the_budget_shares_its_bin_with_nobody() -> None:
-    kinds = {fault.kind for fault in check(ASKED, of(piece("d", until=101), piece()))}
+    kinds = {fault.kind for fault in check(ASKED, of(piece("d", until=101), piece()), OFFSETS)}
     assert kinds == {FaultKind.OVER_BUDGET, FaultKind.MIXED_QUICK}
 
 
 @pytest.mark.parametrize("other", ["a", "w"])
 def test_a_suspected_stream_shares_no_bin_with_others_of_any_kind(other: str) -> None:
     mixed = of(piece("h", more=False), piece(other, more=True))
-    assert {fault.kind for fault in check(ASKED, mixed)} >= {FaultKind.MIXED_APART}
+    assert {fault.kind for fault in check(ASKED, mixed, OFFSETS)} >= {FaultKind.MIXED_APART}
 
 
 def test_one_record_of_each_lane_may_be_larger_than_the_limit() -> None:
     asked = merged_of(cost=cost(bytes_per_record=30_000.0))
-    assert check(asked, of(piece("s", until=101), piece("s", 1, until=101))) == []
+    assert check(asked, of(piece("s", until=101), piece("s", 1, until=101)), OFFSETS) == []
 
 
 def test_nothing_passes_a_throttle_that_allows_nothing() -> None:
-    kinds = {fault.kind for fault in check(asked(allowance_bytes=0), of(piece(until=101)))}
+    kinds = {fault.kind for fault in check(asked(allowance_bytes=0), of(piece(until=101)), OFFSETS)}
     assert kinds == {FaultKind.OVER_THROTTLE}
 
 
 def test_a_fault_says_what_and_where() -> None:
-    (fault,) = check(ASKED, of(piece(epoch=2)))
+    (fault,) = check(ASKED, of(piece(epoch=2)), OFFSETS)
     assert str(fault) == (
         "WRONG_EPOCH: a.visits[0] 100..105: a slice held under another epoch than its stream"
     )

@@ -51,7 +51,7 @@ def test_all_that_is_wanted_fits_the_room_it_asks_for(asked: Snapshot) -> None:
 def test_the_lane_that_begins_moves_on_and_none_is_last_for_long() -> None:
     waits = [0] * 5
     for position in range(60):
-        first = rotation([LaneView("a[0]", position, position)], 5)
+        first = rotation([LaneView("a[0]", position, position, 0)], 5)
         waits = [0 if lane == first else wait + 1 for lane, wait in enumerate(waits)]
         assert max(waits) < 20
 
@@ -61,7 +61,7 @@ def test_an_idle_stream_asks_for_nothing() -> None:
 
 
 def test_one_order_waits_for_every_lane_that_runs() -> None:
-    lanes = (LaneView("a[0]", 0, 5), LaneView("a[1]", 5, 5, in_flight=True))
+    lanes = (LaneView("a[0]", 0, 5, 5), LaneView("a[1]", 5, 5, 0, in_flight=True))
     assert find_demands(snapshot(stream("a", order=Order.STREAM, lanes=lanes))) == []
 
 
@@ -89,7 +89,7 @@ def test_a_merged_stream_takes_one_record_of_each_lane_however_large() -> None:
 
 def test_a_closed_lane_is_not_planned_and_keeps_merged_ones_from_nothing():
     waits = (Ahead("a[9]", 3, 5),)
-    lanes = (LaneView("a[0]", 0, 5), LaneView("a[1]", 0, 5, parents=waits))
+    lanes = (LaneView("a[0]", 0, 5, 5), LaneView("a[1]", 0, 5, 5, parents=waits))
     for order in (Order.LANE, Order.STREAM):
         (demand,) = find_demands(snapshot(replace(stream("a"), lanes=lanes, order=order)))
         assert [lane.name for lane in demand.lanes] == ["a[0]"]

@@ -62,7 +62,7 @@ def test_what_waits_counts_and_not_what_may_be_taken() -> None:
 
 
 def test_what_runs_already_does_not_count() -> None:
-    lanes = (LaneView("a[0]", 0, 10**6, in_flight=True), LaneView("a[1]", 0, 5))
+    lanes = (LaneView("a[0]", 0, 10**6, 10**6, in_flight=True), LaneView("a[1]", 0, 5, 5))
     assert kind_of(stream("a", lanes=lanes)) is Kind.QUICK
 
 
@@ -128,7 +128,7 @@ def trickled(asked: Snapshot) -> Snapshot:
     """With nine more records for the small one."""
     whale, small = asked.streams
     (lane,) = small.lanes
-    small = replace(small, lanes=(replace(lane, end=lane.position + 9),))
+    small = replace(small, lanes=(replace(lane, end=lane.position + 9, waits=9),))
     return replace(asked, streams=(whale, small))
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_cases import RECORD_BYTES, Tenant, loop
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.plans import Cost, LaneView, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
 from headrace.planning import plan
@@ -20,6 +21,10 @@ TURNS = 200
 factors = st.sampled_from([0.1, 0.3, 1.0, 3.0, 10.0])
 #: what the planner thinks a record takes; None is a stream nobody knows
 guesses_s = st.sampled_from([None, 0.000_05, 0.000_3, 0.002])
+
+
+def lane(name: str, position: int, end: int) -> LaneView:
+    return LaneView(name, position, end, end - position)
 
 
 def known(record_s: float) -> Cost:
@@ -91,7 +96,7 @@ def test_a_newcomer_is_probed_with_care_and_then_has_its_share() -> None:
             tenants = {piece.lane.tenant for piece in bin_.slices}
             assert tenants == {"new"} or "new" not in tenants
             probe += bin_.slices if tenants == {"new"} else []
-    assert sum(piece.size for piece in probe) == running.limits.probe_records
+    assert sum(piece.records for piece in probe) == running.limits.probe_records
     before_s = running.used()
     running.run(TURNS)
     assert running.worst_share(running.used_since(before_s)) <= 0.05
@@ -126,20 +131,27 @@ def test_a_backlog_over_a_thousand_lanes_is_soon_read_in_long_slices() -> None:
             StreamView(
                 StreamId("score", f"t{number:03}"),
                 f"t{number:03}.visits",
-                (LaneView(f"t{number:03}.visits[0]", positions[number], records),),
+                (
+                    LaneView(
+                        f"t{number:03}.visits[0]",
+                        positions[number],
+                        records,
+                        records - positions[number],
+                    ),
+                ),
                 cost=costs[number],
                 credit_s=credit_s[number],
             )
             for number in range(lanes)
             if positions[number] < records
         ]
-        made = plan(Snapshot(f"turn-{turn}", tuple(views), free_slots=2))
+        made = plan(Snapshot(f"turn-{turn}", tuple(views), free_slots=2), OFFSETS)
         for credit in made.credits:
             credit_s[int(credit.stream.tenant[1:])] = credit.credit_s
         for piece in (piece for wave in made.waves for piece in wave.slices):
             number = int(piece.lane.tenant[1:])
-            seconds = visit_s + piece.size * record_s
-            costs[number] = learn(costs[number], piece.size, piece.size * 200, seconds)
+            seconds = visit_s + piece.records * record_s
+            costs[number] = learn(costs[number], piece.records, piece.records * 200, seconds)
             positions[number] = piece.until_offset
             used_s += seconds
         turn += 1

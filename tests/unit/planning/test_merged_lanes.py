@@ -110,7 +110,7 @@ def test_lanes_are_divided_half_alike_and_half_as_the_last_call_took(
     drawn: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     lanes = [
-        LaneView(f"a[{number}]", 0, 99, taken=taken) for number, (_, taken) in enumerate(drawn)
+        LaneView(f"a[{number}]", 0, 99, 99, taken=taken) for number, (_, taken) in enumerate(drawn)
     ]
     most = [some for some, _ in drawn]
     total = data.draw(st.integers(len(most), sum(most)))
@@ -123,6 +123,7 @@ def test_lanes_are_divided_half_alike_and_half_as_the_last_call_took(
 
 def test_the_lane_that_had_all_old_records_has_half_of_the_next_slices() -> None:
     lanes = [
-        LaneView(f"a[{number}]", 0, 10**6, taken=90 if number == 1 else 0) for number in range(10)
+        LaneView(f"a[{number}]", 0, 10**6, 10**6, taken=90 if number == 1 else 0)
+        for number in range(10)
     ]
     assert by_pull(lanes, [10**6] * 10, 1_000) == [50, 550, *[50] * 8]

@@ -18,7 +18,7 @@ def sizes(made: Plan, tenant: str) -> dict[int, int]:
     """Planned records of a tenant's lanes, by partition."""
     pieces = (piece for wave in made.waves for piece in wave.slices)
     return {
-        number_of(piece.lane.name): piece.size for piece in pieces if piece.lane.tenant == tenant
+        number_of(piece.lane.name): piece.records for piece in pieces if piece.lane.tenant == tenant
     }
 
 

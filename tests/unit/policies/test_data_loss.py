@@ -20,7 +20,6 @@ edges = some.tuples(offsets, offsets).map(sorted)
 
 def test_the_offsets_between_position_and_start_are_lost_to_retention():
     assert lost_range(3, 7, 20) == Lost(Loss.RETENTION, 3, 7, 7)
-    assert lost_range(3, 7, 20).size == 4
 
 
 def test_the_offsets_that_were_read_past_the_end_are_told_where_a_log_was_cut():
@@ -43,7 +42,7 @@ def test_every_lost_offset_is_missing_from_the_log_and_touches_the_position(posi
     found = lost_range(position, start, end)
     if found is None:
         return
-    assert found.size > 0
+    assert found.until_offset > found.from_offset
     assert position in (found.from_offset, found.until_offset)
     assert not any(start <= offset < end for offset in range(found.from_offset, found.until_offset))
 

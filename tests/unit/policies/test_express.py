@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.plans import Contrast, Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import StreamId
 from headrace.planning import check, plan
@@ -16,7 +17,7 @@ LIMITS = Limits()
 
 def stream(tenant, records, *, record_s=0.001, samples=9, apart=""):
     cost = Cost(seconds_per_record=record_s, spread=0.1, samples=samples)
-    lanes = (LaneView(f"{tenant}.visits[0]", 0, records),)
+    lanes = (LaneView(f"{tenant}.visits[0]", 0, records, records),)
     name = StreamId("keep", tenant)
     return StreamView(name, f"{tenant}.visits", lanes, cost=cost, apart=apart)
 
@@ -40,17 +41,17 @@ def test_what_costs_much_however_small_has_longer_bins_where_quick_streams_need_
     calls = replace(stream("calls", 10**6), cost=cost)
     (planned,) = (
         bin_
-        for wave in plan(with_express(snapshot(calls, free=1), slots, 0)).waves
+        for wave in plan(with_express(snapshot(calls, free=1), slots, 0), OFFSETS).waves
         for bin_ in wave.bins
     )
     assert planned.predicted_s == pytest.approx(most_s, rel=0.01)
-    assert plan(with_express(snapshot(calls, free=1), 2, 1)).waves == ()
+    assert plan(with_express(snapshot(calls, free=1), 2, 1), OFFSETS).waves == ()
 
 
 def test_the_last_slot_without_a_long_bin_takes_short_ones_only():
     made = with_express(snapshot(stream("whale", 1_000_000), free=1), 2, 1)
     assert (made.free_slots, made.limits.bin_budget_s) == (1, LIMITS.express_s)
-    assert plan(made).waves[0].bins[0].predicted_s <= LIMITS.express_s
+    assert plan(made, OFFSETS).waves[0].bins[0].predicted_s <= LIMITS.express_s
 
 
 def test_short_bins_in_flight_leave_room_for_a_long_one():
@@ -82,7 +83,7 @@ def test_slow_unknown_and_suspected_streams_never_take_the_express(unfit):
 )
 def test_a_bin_is_long_if_it_is_predicted_or_feared_to_be(unfit, long):
     asked = snapshot(unfit, free=1)
-    (planned,) = (bin_ for wave in plan(asked).waves for bin_ in wave.bins)
+    (planned,) = (bin_ for wave in plan(asked, OFFSETS).waves for bin_ in wave.bins)
     assert is_long(planned, {unfit.id: unfit}, LIMITS.express_s) is long
 
 
@@ -103,8 +104,8 @@ def test_long_bins_never_take_all_slots_and_every_plan_keeps_the_rules(
         for number, backlog in enumerate(backlogs)
     ]
     made = with_express(snapshot(*streams, free=free), slots, long_running)
-    planned = plan(made)
-    assert check(made, planned) == []
+    planned = plan(made, OFFSETS)
+    assert check(made, planned, OFFSETS) == []
     bins = [bin_ for wave in planned.waves for bin_ in wave.bins]
     assert bins, "a slot is free and there is work that may have it"
     views = {stream_seen.id: stream_seen for stream_seen in streams}

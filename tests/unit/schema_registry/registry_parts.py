@@ -6,7 +6,7 @@ import json
 from starlette.testclient import TestClient
 
 from headrace.doors.guard import Guard
-from headrace.doors.keys import new_key
+from headrace.doors.keys import bound_to, new_key
 from headrace.doors.problems import install_problems
 from headrace.model.credentials import OF_TENANT, Role
 from headrace.model.records import Deployment
@@ -35,6 +35,8 @@ BROKEN = (
 
 #: who registers schemas of acme alone
 OF_ACME = "schemas of acme"
+#: who registers what begins so, whosever it is, and of acme what is both
+OF_A_TEAM, OF_ACME_VISITS = "schemas named acme.*", "schemas of acme named acme.visits-*"
 #: what each tenant's visits come to
 WRITES = KafkaTopic("{tenant}.scores", partitions=3)
 
@@ -58,6 +60,8 @@ class World:
         for role in Role:
             self.keys[role] = self.key(role, "acme" if role in OF_TENANT else None)
         self.keys[OF_ACME] = self.key(Role.SCHEMAS, "acme")
+        self.keys[OF_A_TEAM] = self.key(Role.SCHEMAS, None, "acme.*")
+        self.keys[OF_ACME_VISITS] = self.key(Role.SCHEMAS, "acme", "acme.visits-*")
         owners = Owners(self.store, ["orders"])
         guard = Guard(self.store.keys, SECRET)
         limits = limits or RoomLimits()
@@ -66,9 +70,10 @@ class World:
         self.app.add_middleware(ClientForm)
         self.client = TestClient(self.app, raise_server_exceptions=False)
 
-    def key(self, role, tenant):
-        """A new key of a role, and of a tenant or of none."""
+    def key(self, role, tenant, subjects=None):
+        """A new key of a role, of a tenant or of none, for some subjects or all."""
         text, key = new_key(role, tenant, "test", SECRET, 0.0)
+        key = bound_to(key, subjects)
         self.store.keys.add(key)
         return text
 

@@ -1,7 +1,7 @@
 """Who may do what: every route there is, for every role, of one's own subject and of another's."""
 
 import pytest
-from registry_parts import AVRO, OF_ACME
+from registry_parts import AVRO, OF_A_TEAM, OF_ACME, OF_ACME_VISITS
 
 from headrace.model.credentials import Role
 from headrace.schema_registry.access import ROUTES
@@ -150,3 +150,71 @@ def test_a_serializer_that_looks_up_before_it_registers_needs_no_more_than_role_
         assert world.ask("POST", path, {"schema": AVRO}, who).json()["id"] == made["id"]
         newest = world.ask("GET", f"{path}/versions/latest", role=who).json()
         assert newest["id"] == made["id"]
+
+
+BOUND = pytest.mark.parametrize("who", [OF_A_TEAM, OF_ACME_VISITS])
+
+
+@BOUND
+@ROUTE
+def test_a_key_of_some_subjects_does_there_what_its_role_does(filled, route, who):
+    answer = asked(filled, route, who)
+    if Role.SCHEMAS in route.roles:
+        assert answer.status_code == 200, answer.text
+    else:
+        assert (answer.status_code, answer.json()["error_code"]) == (403, 40301)
+
+
+@pytest.mark.parametrize(
+    ("who", "subject"),
+    [
+        (OF_A_TEAM, "bolt.visits-value"),
+        (OF_A_TEAM, "com.acme.Visit"),
+        (OF_A_TEAM, "acme-visits-value"),
+        (OF_ACME_VISITS, "bolt.visits-value"),
+        (OF_ACME_VISITS, "acme.orders-value"),
+    ],
+)
+@ROUTE
+def test_to_a_key_of_some_subjects_others_are_not_there(filled, route, who, subject):
+    if "{subject}" not in route.path:
+        return
+    if subject != "bolt.visits-value":
+        filled.put(subject, '"bytes"')
+    before = filled.store.schema_subjects.versions()
+    answer = asked(filled, route, who, subject)
+    wanted = (403, 40301) if route.changes else (404, 40401)
+    assert (answer.status_code, answer.json()["error_code"]) == wanted
+    assert filled.store.schema_subjects.versions() == before
+
+
+@BOUND
+def test_lists_ids_and_references_show_a_key_of_some_subjects_these_alone(filled, who):
+    other = filled.put("bolt.orders-value", '{"type":"record","name":"Part","fields":[]}')
+    mine = ["acme.visits-value"]
+    assert filled.ask("GET", "/subjects", role=who).json() == mine
+    assert filled.ask("GET", "/subjects?subjectPrefix=bolt", role=who).json() == []
+    assert {row["subject"] for row in filled.ask("GET", "/schemas", role=who).json()} == {*mine}
+    assert filled.ask("GET", "/schemas/ids/1/subjects", role=who).json() == mine
+    shown = filled.ask("GET", "/schemas/ids/1/versions", role=who).json()
+    assert [row["subject"] for row in shown] == mine
+    assert "maxId" not in filled.ask("GET", "/schemas/ids/1?fetchMaxId=true", role=who).json()
+    for place in (f"ids/{other['id']}", f"ids/{other['id']}/schema", f"guids/{other['guid']}"):
+        assert filled.refused("GET", f"/schemas/{place}", role=who)[0] == 404
+    text = '{"type":"record","name":"W","fields":[{"name":"p","type":"Part"}]}'
+    refers = [{"name": "Part", "subject": "bolt.orders-value", "version": 1}]
+    body = {"schema": text, "references": refers}
+    for path in ("/subjects/{}/versions", "/subjects/{}", "/compatibility/subjects/{}/versions"):
+        assert filled.refused("POST", path.format("acme.visits-value"), body, role=who)[0] == 422
+    assert filled.ask("POST", "/subjects/acme.visits-more/versions", body, role=who).is_success is (
+        False
+    )
+    filled.put("acme.visits-more", text, references=refers)
+    path = "/subjects/acme.visits-more/versions/1/referencedby"
+    assert filled.ask("GET", path, role=who).json() == []
+
+
+def test_a_key_of_a_name_to_the_letter_sees_that_alone(filled):
+    filled.put("acme.visits-values")
+    filled.keys["one"] = filled.key(Role.SCHEMAS, None, "acme.visits-value")
+    assert filled.ask("GET", "/subjects", role="one").json() == ["acme.visits-value"]

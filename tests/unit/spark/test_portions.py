@@ -10,6 +10,7 @@ from headrace.errors import LeaderUnknown
 from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import SliceBatch
+from headrace.spark.lane_parts import fractions_of
 from headrace.spark.portions import (
     Portion,
     by_batch,
@@ -76,6 +77,14 @@ def test_a_stream_is_merged_only_when_all_its_slices_are_read():
         zip(*(only.records[name].to_pylist() for name in ("partition", "offset")), strict=True)
     )
     assert rows == [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+def test_what_each_lane_has_of_a_merged_portion_can_be_told_as_json():
+    """NumPy's numbers look like Python's, and ended the thread that tells how a driver fares."""
+    one, two = a_slice(0, 0, 3), a_slice(1, 0, 1)
+    (only,) = by_stream([batch(one, 0, 3, last=True), batch(two, 0, 1, last=True)], [one, two])
+    assert [type(fraction) for fraction in fractions_of(only)] == [float, float]
+    assert fractions_of(only) == [0.75, 0.25]
 
 
 def test_nothing_younger_than_the_last_record_of_a_lane_that_goes_on_is_taken():

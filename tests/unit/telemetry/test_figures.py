@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.board import Board, HeldStream, Lane
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.receipts import Receipt, Writer, WrittenBy
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, State, Stream, StreamId, Tenant
@@ -20,7 +21,7 @@ def board():
     for number in range(BUSY):
         name = StreamId("score", f"t{number:04}")
         stream = Stream(name, f"{name.tenant}.visits")
-        held = HeldStream(stream, Tenant(name.tenant), DEPLOYMENT, 1, {"t[0]": Lane(5, 5)})
+        held = HeldStream(stream, Tenant(name.tenant), DEPLOYMENT, 1, OFFSETS, {"t[0]": Lane(5, 5)})
         made.streams[name] = held
     return made
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.telemetry.lateness import MOST_LOOKS, MOST_S, EndSample, lag_s, remembered
+from headrace.connectors.kafka import OFFSETS
+from headrace.telemetry.lateness import MOST_LOOKS, MOST_S, EndSample, remembered
+from headrace.telemetry.lateness import lag_s as lag_in
+
+
+def lag_s(looks, position):
+    return lag_in(looks, position, OFFSETS)
 
 
 def after(position, *looks):

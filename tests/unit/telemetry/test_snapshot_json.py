@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.errors import ConfigError
 from headrace.model.plans import Credit, Plan, Snapshot, StreamView
 from headrace.model.streams import LaneId, Order, Slice, StreamId
@@ -34,7 +35,7 @@ def smallest() -> dict[str, Any]:
             {
                 "id": {"use_case": "score", "tenant": "acme"},
                 "topic": "acme.visits",
-                "lanes": [{"name": "acme.visits[0]", "position": 3, "end": 9}],
+                "lanes": [{"name": "acme.visits[0]", "position": 3, "end": 9, "waits": 6}],
             }
         ],
     }
@@ -50,7 +51,9 @@ def changed(path: tuple[str | int, ...], value: object) -> str:
 
 
 def test_lanes_are_taken_in_the_order_of_their_names():
-    lanes = [{"name": f"acme.visits[{at}]", "position": 3, "end": 9} for at in (10, 2, 0)]
+    lanes = [
+        {"name": f"acme.visits[{at}]", "position": 3, "end": 9, "waits": 6} for at in (10, 2, 0)
+    ]
     (view,) = snapshot_from_json(changed((*STREAM, "lanes"), lanes)).streams
     assert [lane.name for lane in view.lanes] == [
         "acme.visits[0]",
@@ -178,6 +181,7 @@ def test_a_plan_is_written_in_the_form_of_its_schema():
         "epoch": 1,
         "more": True,
         "depth": 0,
+        "records": 0,
     }
     assert written["credits"] == [
         {"stream": {"use_case": "score", "tenant": "acme"}, "credit_s": 0.5}
@@ -189,7 +193,7 @@ def test_the_example_shows_each_kind_of_stream_and_has_a_plan_without_fault():
     tenants = {view.id.tenant: view for view in snapshot.streams}
     assert set(tenants) == {"whale", "quiet", "slow", "strict", "throttled"}
     assert tenants["strict"].order is Order.STREAM
-    made = plan(snapshot)
+    made = plan(snapshot, OFFSETS)
     assert made.waves
-    assert list(check(snapshot, made)) == []
+    assert list(check(snapshot, made, OFFSETS)) == []
     jsonschema_rs.validate(schemas()["plan.schema.json"], json.loads(plan_to_json(made)))

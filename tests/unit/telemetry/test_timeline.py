@@ -17,7 +17,13 @@ ERROR = SliceError(False, "HandlerError", "boom")
 
 def wave(name, *tenants_of_bins):
     bins = tuple(
-        Bin(tuple(Slice(LaneId("score", tenant, "t[0]"), "t", 0, 10, 1) for tenant in tenants), 0.1)
+        Bin(
+            tuple(
+                Slice(LaneId("score", tenant, "t[0]"), "t", 0, 10, 1, records=10)
+                for tenant in tenants
+            ),
+            0.1,
+        )
         for tenants in tenants_of_bins
     )
     return Wave(name, "score", bins, 1.0)
@@ -27,7 +33,7 @@ def result(wave, seconds=0.0, error=None, **changes):
     """Everything done, but for changes by tenant."""
     receipts = []
     for piece in wave.slices:
-        done = Receipt(piece, piece.until_offset, True, records=piece.size)
+        done = Receipt(piece, piece.until_offset, True, records=piece.records)
         receipts.append(replace(done, **changes.get(piece.lane.tenant, {})))
     return WaveResult(wave, tuple(receipts) if error is None else (), seconds, error)
 

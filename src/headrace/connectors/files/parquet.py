@@ -27,7 +27,6 @@ not let a worker begin that does not see the driver's.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import time
@@ -39,33 +38,30 @@ from typing import ClassVar, Literal
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import pyarrow.types as at
 
-from headrace.connectors.files.local_paths import is_url
+from headrace.connectors.arrow_tables import checked, conformed
+from headrace.connectors.local_files import (
+    demand_below_warehouse,
+    folder_at,
+    passes_by,
+    sync_folder,
+)
 from headrace.connectors.outcomes import failed, identity
 from headrace.errors import (
     ConfigError,
     HeadraceError,
-    SinkRefused,
     SinkUnavailable,
     WrongSchema,
 )
 from headrace.model.lane_names import label_of
 from headrace.model.streams import original
-from headrace.payload.exact import conforming, what_instead
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
 
 _UNFINISHED = "_unfinished"
 #: an unfinished file older than this belongs to nobody: no write takes so long
 _ABANDONED_AFTER_S = 24 * 3600.0
-#: of a disk, of this process, and of a network that a file system is on
-_TEMPORARY = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
-_TEMPORARY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH}
-#: what was made a moment ago was removed, as by a driver whose clock is days ahead
-_TEMPORARY |= {errno.ENOENT}
 
 
 @dataclass(frozen=True)
@@ -89,11 +85,7 @@ class ParquetFiles:
     needs_shared_folder: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        parts = PurePosixPath(self.folder).parts
-        if not parts or self.folder.startswith("/") or ".." in parts or is_url(self.folder):
-            raise ConfigError(
-                f"folder {self.folder!r} must be a path below the warehouse, such as 'visits'"
-            )
+        demand_below_warehouse(self.folder)
 
     @property
     def exactly_once(self) -> Literal["intent"]:
@@ -107,10 +99,10 @@ class ParquetFiles:
             ConfigError: there is no warehouse, or this user may not write to it.
             SinkUnavailable: the disk is full or fails.
         """
-        unfinished = self._root(site) / _UNFINISHED
+        unfinished = folder_at(site, self.folder) / _UNFINISHED
         try:
             unfinished.mkdir(parents=True, exist_ok=True)
-            _sync_folder(unfinished.parent)
+            sync_folder(unfinished.parent)
             for path in unfinished.iterdir():
                 _remove_abandoned(path)
         except OSError as error:
@@ -123,7 +115,7 @@ class ParquetFiles:
             WrongSchema: the message names the column.
             SinkRefused: an amount or a day does not fit; the message names column and row.
         """
-        _checked(_conforming(output, self.schema, self.folder), self.schema, self.folder)
+        checked(conformed(output, self.schema, self.folder), self.schema, self.folder)
 
     def open(self, site: Site) -> ParquetWriter:
         """Open the writer of a bin; touches nothing yet.
@@ -131,12 +123,7 @@ class ParquetFiles:
         Raises:
             ConfigError: there is no warehouse.
         """
-        return ParquetWriter(self._root(site), self.schema, replays=bool(site.wave_id))
-
-    def _root(self, site: Site) -> Path:
-        if site.connections.warehouse is None:
-            raise ConfigError(f"folder {self.folder!r}: set the warehouse it is to be in")
-        return Path(site.connections.warehouse) / self.folder
+        return ParquetWriter(folder_at(site, self.folder), self.schema, replays=bool(site.wave_id))
 
 
 class ParquetWriter:
@@ -164,7 +151,7 @@ class ParquetWriter:
             folders[self._root] = [index for indexes in folders.values() for index in indexes]
         for folder, indexes in folders.items():
             try:
-                _sync_folder(folder)
+                sync_folder(folder)
             except OSError as error:
                 for index in indexes:
                     outcomes[index] = failed(_translated(error, folder))
@@ -175,9 +162,9 @@ class ParquetWriter:
 
     def _leave(self, effect: Effect, path: Path) -> bool:
         """Let the file be there, or not if it would be empty; whether anything was done."""
-        table = _conforming(effect.output, self._schema, self._root)
+        table = conformed(effect.output, self._schema, self._root)
         if table.num_columns or table.num_rows:
-            table = _checked(table, self._schema, self._root)
+            table = checked(table, self._schema, self._root)
         if table.num_rows == 0:
             return self._replays and _removed(path)
         # Such as text that is no UTF-8: it could be written, and nobody could read the file.
@@ -201,48 +188,6 @@ class ParquetWriter:
             raise WrongSchema(f"{path.parent}: Parquet cannot hold this table: {error}") from error
         except OSError as error:
             raise _translated(error, path) from error
-
-
-def _conforming(table: pa.Table, wanted: pa.Schema | None, where: object) -> pa.Table:
-    if wanted is None:
-        return table
-    try:
-        return conforming(table, wanted)
-    except (ValueError, pa.ArrowInvalid) as error:
-        raise SinkRefused(f"{where}: a value cannot be written: {error}") from error
-
-
-def _checked(table: pa.Table, wanted: pa.Schema | None, where: object) -> pa.Table:
-    """The table with the columns wanted; what may be null says the schema, whatever Arrow made."""
-    _check(table.schema, wanted, where)
-    made = table if wanted is None else pa.Table.from_arrays(table.columns, schema=wanted)
-    for field, column in zip(made.schema, made.columns, strict=True):
-        if column.null_count and not field.nullable:
-            row = pc.index(column.is_null(), pa.scalar(value=True)).as_py()
-            raise SinkRefused(f"{where}: column {field.name!r}, row {row}: it may not be null")
-    return made
-
-
-def _check(found: pa.Schema, wanted: pa.Schema | None, where: object) -> None:
-    if not found.names:
-        raise WrongSchema(f"{where}: the table returned has rows, but no columns")
-    for name in found.names:
-        if found.names.count(name) > 1:
-            raise WrongSchema(f"{where}: the table returned has column {name!r} twice")
-    if wanted is None or (found.names, found.types) == (wanted.names, wanted.types):
-        return
-    for name in [*wanted.names, *found.names]:
-        expected = wanted.field(name).type if name in wanted.names else "no column"
-        actual = found.field(name).type if name in found.names else "no column"
-        if expected != actual:
-            instead = (
-                what_instead(actual, amount=at.is_decimal(expected), day=at.is_date32(expected))
-                if isinstance(expected, pa.DataType) and isinstance(actual, pa.DataType)
-                else ""
-            )
-            raise WrongSchema(f"{where}: column {name!r} must be {expected}, is {actual}{instead}")
-    expected_order = ", ".join(wanted.names)
-    raise WrongSchema(f"{where}: columns must come in the order {expected_order}")
 
 
 def file_name(effect: Effect) -> PurePosixPath:
@@ -282,14 +227,6 @@ def _removed(path: Path) -> bool:
     return True
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _remove_abandoned(path: Path) -> None:
     try:
         if time.time() - path.stat().st_mtime > _ABANDONED_AFTER_S:
@@ -300,7 +237,6 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _translated(error: OSError, path: Path) -> HeadraceError:
-    # Arrow raises OSError without an errno for what the system said in words only.
-    if error.errno is None or error.errno in _TEMPORARY:
+    if passes_by(error):
         return SinkUnavailable(f"{path}: cannot be written now: {error.strerror or error}")
     return ConfigError(f"{path}: cannot be written: {error.strerror}; check the folder and rights")

@@ -15,10 +15,12 @@ from headrace.connectors.kafka.dead_letters import KafkaDeadLetters, KafkaDeadLe
 from headrace.connectors.kafka.faults import delivery_error
 from headrace.connectors.kafka.group_mirror import GroupMirror
 from headrace.connectors.kafka.log import KafkaLog
+from headrace.connectors.kafka.offsets import OFFSETS
 from headrace.connectors.kafka.reader import KafkaReaderFactory, KafkaSliceReader
 from headrace.connectors.kafka.topics import create_topics
 
 __all__ = [
+    "OFFSETS",
     "GroupMirror",
     "KafkaDeadLetters",
     "KafkaDeadLettersFactory",

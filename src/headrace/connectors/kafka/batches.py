@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from headrace.connectors.kafka.faults import slice_error
 from headrace.connectors.kafka.lane_read import LaneRead
+from headrace.connectors.kafka.offsets import span_of
 from headrace.connectors.kafka.tables import for_use_case, has_redriven, table_of
+from headrace.model.places import place_at
 from headrace.model.streams import Slice, original
 from headrace.ports import SliceBatch
 
@@ -39,7 +41,7 @@ def rounds_of(slices: Sequence[Slice]) -> list[list[Slice]]:
 
 def profile_of(piece: Slice) -> str:
     """Which of the ``PROFILES`` of consumers a slice is read with."""
-    return next(profile for profile, most in _MOST_OFFSETS if piece.size <= most)
+    return next(profile for profile, most in _MOST_OFFSETS if span_of(piece) <= most)
 
 
 def whole(lanes: Sequence[LaneRead], batch_records: int, seal_key: bytes) -> Iterator[SliceBatch]:
@@ -59,7 +61,7 @@ def first(lane: LaneRead, records: int, seal_key: bytes) -> SliceBatch:
     """Take the first held messages of a lane away, as a batch that is not the last."""
     taken, lane.held = lane.held[:records], lane.held[records:]
     table = table_of([(*lane.key, taken)])
-    batch = SliceBatch(lane.slice, table, taken[-1].offset() + 1, last=False)
+    batch = SliceBatch(lane.slice, table, place_at(taken[-1].offset() + 1), last=False)
     return _filtered(batch, seal_key) if has_redriven(table) else batch
 
 
@@ -74,13 +76,13 @@ def _cut(lane: LaneRead, records: pa.Table, batch_records: int) -> Iterator[Slic
     while records.num_rows - row > batch_records:
         part = records.slice(row, batch_records)
         row += batch_records
-        yield SliceBatch(lane.slice, part, lane.held[row - 1].offset() + 1, last=False)
+        yield SliceBatch(lane.slice, part, place_at(lane.held[row - 1].offset() + 1), last=False)
     rest = records.slice(row)
     if lane.error is None:
         yield SliceBatch(lane.slice, rest, lane.slice.until_offset, last=True)
     else:
         error = slice_error(lane.error)
-        yield SliceBatch(lane.slice, rest, lane.next_offset, last=True, error=error)
+        yield SliceBatch(lane.slice, rest, place_at(lane.next_offset), last=True, error=error)
 
 
 def _packed(slices: Sequence[Slice]) -> list[list[Slice]]:
@@ -88,13 +90,13 @@ def _packed(slices: Sequence[Slice]) -> list[list[Slice]]:
     lanes: set[str] = set()
     offsets = 0
     for piece in slices:
-        lane = piece.lane.name
-        full = offsets + piece.size > _ROUND_OFFSETS or len(lanes) == _ROUND_LANES
-        if not rounds or full or lane in lanes or piece.size > _ALONE_OFFSETS:
+        lane, span = piece.lane.name, span_of(piece)
+        full = offsets + span > _ROUND_OFFSETS or len(lanes) == _ROUND_LANES
+        if not rounds or full or lane in lanes or span > _ALONE_OFFSETS:
             rounds.append([])
             lanes, offsets = set(), 0
         rounds[-1].append(piece)
         lanes.add(lane)
         # A round with a slice that is to be read alone is full.
-        offsets += piece.size if piece.size <= _ALONE_OFFSETS else _ROUND_OFFSETS
+        offsets += span if span <= _ALONE_OFFSETS else _ROUND_OFFSETS
     return rounds

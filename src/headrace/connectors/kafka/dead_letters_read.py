@@ -23,6 +23,7 @@ from headrace.connectors.kafka.dead_letter_headers import Header, kept_in, numbe
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message, bytes_of, with_length
 from headrace.connectors.kafka.tables import headers_of, message_of
 from headrace.errors import HeadraceError, Permanent, Temporary
+from headrace.model.places import Place, place_at
 from headrace.model.streams import Slice
 from headrace.ports import REDRIVE_HEADERS, SliceBatch, SliceReader
 
@@ -63,7 +64,7 @@ class DeadLettersRead:
     #: letters of lower epochs are an earlier tenant's
     generation: int = 0
 
-    def once(self, whole: Slice, place: int) -> Iterator[tuple[list[Letter], int]]:
+    def once(self, whole: Slice, place: Place) -> Iterator[tuple[list[Letter], Place]]:
         """The letters from a place on that are nowhere before, batch by batch.
 
         Args:
@@ -89,7 +90,7 @@ class DeadLettersRead:
                 yield new, came_to
             place = reached
 
-    def marked_place(self, whole: Slice) -> int:
+    def marked_place(self, whole: Slice) -> Place:
         """The last place that is marked in the letters' topic itself."""
         place = whole.from_offset
         for batch in self._batches(whole):
@@ -99,10 +100,10 @@ class DeadLettersRead:
                     continue
                 named = dict(headers)
                 if named.get(USE_CASE_HEADER) == self.use_case.encode():
-                    place = max(place, number(named.get(PLACE_HEADER)) or 0)
+                    place = max(place, place_at(number(named.get(PLACE_HEADER)) or 0))
         return place
 
-    def _first_places(self, piece: Slice) -> tuple[dict[bytes, int], int]:
+    def _first_places(self, piece: Slice) -> tuple[dict[bytes, int], Place]:
         """Where each letter is for the first time, and how far was looked."""
         first: dict[bytes, int] = {}
         for letters, reached in self._letters(piece):
@@ -112,7 +113,7 @@ class DeadLettersRead:
                 return first, reached
         return first, piece.until_offset
 
-    def _letters(self, piece: Slice) -> Iterator[tuple[list[Letter], int]]:
+    def _letters(self, piece: Slice) -> Iterator[tuple[list[Letter], Place]]:
         for batch in self._batches(piece):
             found = (
                 self._letter(batch, row, headers)
@@ -133,7 +134,7 @@ class DeadLettersRead:
         return Letter(place, kept.offset, stamp_ms, message_of(records, row, kept.headers))
 
     def _batches(self, piece: Slice) -> Iterator[SliceBatch]:
-        if piece.size <= 0:
+        if piece.is_empty:
             return
         for batch in self.reader.read([piece], _BATCH_LETTERS):
             _raise_if_failed(batch)

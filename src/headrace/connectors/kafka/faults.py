@@ -27,6 +27,7 @@ from headrace.errors import (
     code_of,
     text_of,
 )
+from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 
 
@@ -175,7 +176,7 @@ def slice_error(error: HeadraceError) -> SliceError:
     if isinstance(error, RecordUnreadable):
         return replace(
             told,
-            offset=error.offset,
+            offset=None if error.offset is None else place_at(error.offset),
             raw_key=error.key,
             raw_value=error.value,
             timestamp_ms=error.timestamp_ms,

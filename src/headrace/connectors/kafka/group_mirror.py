@@ -29,6 +29,7 @@ from headrace.connectors.kafka.faults import ErrorKind, kind_of, of_client
 from headrace.connectors.kafka.partitions import by_partition
 from headrace.connectors.kafka.watermarks import portions
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
+from headrace.model.places import Place, number_at
 
 _LOOK_EVERY_S = 0.1
 
@@ -95,7 +96,7 @@ class GroupMirror:
     def __repr__(self) -> str:
         return f"GroupMirror({servers(self._config)})"
 
-    def show(self, use_case: str, offsets: Mapping[str, int]) -> None:
+    def show(self, use_case: str, offsets: Mapping[str, Place]) -> None:
         """Set offsets of the use case's group; a lane that is not there is passed over.
 
         Raises:
@@ -107,7 +108,10 @@ class GroupMirror:
         for portion in portions(list(names)):
             self._set(
                 group,
-                [KafkaPartition(*partition, offsets[names[partition]]) for partition in portion],
+                [
+                    KafkaPartition(*partition, number_at(offsets[names[partition]]))
+                    for partition in portion
+                ],
             )
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from confluent_kafka import KafkaError
 from headrace.connectors.kafka.faults import ErrorKind, kind_of
 from headrace.connectors.kafka.partitions import partition_of
 from headrace.errors import HeadraceError, RecordUnreadable
+from headrace.model.places import number_at
 from headrace.model.streams import Slice
 
 #: a ``confluent_kafka.Message``; its stub lets every field be None, which only holds for errors
@@ -43,12 +44,14 @@ class LaneRead:
         "passed",
         "slice",
         "strikes",
+        "until",
     )
 
     def __init__(self, piece: Slice) -> None:
         self.slice = piece
         self.key = partition_of(piece)
-        self.next_offset = piece.from_offset
+        self.next_offset = number_at(piece.from_offset)
+        self.until = number_at(piece.until_offset)
         #: messages of the slice not handed out yet
         self.held: list[Received] = []
         #: the log is known to have gone past the slice
@@ -70,7 +73,7 @@ class LaneRead:
     @property
     def missing_records(self) -> int:
         """The most records still to come."""
-        return self.slice.until_offset - self.next_offset if self.open else 0
+        return self.until - self.next_offset if self.open else 0
 
     def take(self, run: Sequence[Received]) -> int:
         """Keep what belongs to the slice; return how many messages did not.
@@ -86,7 +89,7 @@ class LaneRead:
         if not good:
             # An error that comes again and again is no progress, or nobody would ever give up.
             return 0 if self.passed else len(run)
-        last, until = good[-1].offset(), self.slice.until_offset
+        last, until = good[-1].offset(), self.until
         kept = good
         if good[0].offset() < self.next_offset or last >= until:
             kept = [message for message in good if self.next_offset <= message.offset() < until]
@@ -126,5 +129,5 @@ class LaneRead:
                 self.fault = error
                 continue
             self.eof = fault.offset()
-            if self.eof >= self.slice.until_offset:
+            if self.eof >= self.until:
                 self.passed = True

@@ -24,10 +24,12 @@ from confluent_kafka.admin import AdminClient
 from headrace.connectors.kafka.clients import end_clients, opened
 from headrace.connectors.kafka.config import admin_config, servers
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
+from headrace.connectors.kafka.offsets import OFFSETS
 from headrace.connectors.kafka.partitions import TopicPartition, by_partition
 from headrace.connectors.kafka.watermarks import END, START, Watermarks
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import in_order, named
+from headrace.model.places import Place, Places, place_at
 from headrace.ports import TopicInfo
 
 _VALID_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
@@ -64,6 +66,11 @@ class KafkaLog:
     def __repr__(self) -> str:
         return f"KafkaLog({servers(self._config)})"
 
+    @property
+    def places(self) -> Places:
+        """Offsets, whose records are counted by subtracting them."""
+        return OFFSETS
+
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists."""
         wanted = [name for name in dict.fromkeys(names) if _VALID_NAME.fullmatch(name)]
@@ -77,21 +84,21 @@ class KafkaLog:
             for name, topic in found.items()
         }
 
-    def end_offsets(self, lanes: Collection[str]) -> dict[str, int]:
+    def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The offset after the last record that a ``read_committed`` reader may see."""
         return self._offsets(lanes, END)
 
-    def start_offsets(self, lanes: Collection[str]) -> dict[str, int]:
+    def start_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The first offset that retention has left."""
         return self._offsets(lanes, START)
 
-    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, int]:
+    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
         """The first offset whose record is not older; the end offset where there is none."""
         # The ends first: a record that comes between the two questions must not be before the end.
         ends = self.end_offsets(lanes)
         offsets = self._offsets(lanes, max(0, round(timestamp_s * 1000)) or START)
-        found = {lane: ends.get(lane, END) if at == END else at for lane, at in offsets.items()}
-        return {lane: at for lane, at in found.items() if at != END}
+        found = {lane: ends.get(lane) if at == END else at for lane, at in offsets.items()}
+        return {lane: at for lane, at in found.items() if at is not None}
 
     def doubt(self, lanes: Collection[str]) -> None:
         """Forget who leads these: the next offsets are of whom the cluster says does now."""
@@ -105,10 +112,10 @@ class KafkaLog:
         del self._admin
         end_clients(clients)
 
-    def _offsets(self, lanes: Collection[str], at: int) -> dict[str, int]:
+    def _offsets(self, lanes: Collection[str], at: int) -> dict[str, Place]:
         names = by_partition(lanes)
         found = self._offsets_of(names.keys(), at)
-        return {names[partition]: offset for partition, offset in found.items()}
+        return {names[partition]: place_at(offset) for partition, offset in found.items()}
 
     def _offsets_of(
         self, partitions: Collection[TopicPartition], at: int

@@ -71,7 +71,7 @@ class KafkaSliceReader:
         """Yield the records of each slice; small slices first."""
         readable = []
         for piece in slices:
-            if piece.size <= 0:
+            if piece.is_empty:
                 yield SliceBatch(piece, table_of([]), piece.until_offset, last=True)
             elif (strange := _strange(piece)) is not None:
                 yield SliceBatch(piece, table_of([]), piece.from_offset, last=True, error=strange)

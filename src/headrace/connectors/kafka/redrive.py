@@ -33,6 +33,7 @@ from headrace.connectors.kafka.redrive_line import RedriveLine
 from headrace.connectors.kafka.seals import Message, sealed, sent_back
 from headrace.errors import LeaderUnknown
 from headrace.model.lane_names import number_of
+from headrace.model.places import UNKNOWN, Place, number_at, place_at
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.ports import Connections
 
@@ -73,7 +74,7 @@ class _Backlog:
     #: all letters of it
     whole: Slice
     #: everything before was sent back
-    place: int
+    place: Place
 
 
 def redrive(  # noqa: PLR0913 - whose letters, and how many
@@ -124,7 +125,7 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
             for messages, place in _batches(letters, backlog, judge, tally):
                 if dry_run:
                     continue
-                line.send(number_of(backlog.whole.lane.name), messages, place)
+                line.send(number_of(backlog.whole.lane.name), messages, number_at(place))
                 if progress:
                     progress(tally.sent)
     return Redriven(tally.sent, tuple(tally.refused), tally.left)
@@ -153,15 +154,15 @@ def _backlogs(
             raise LeaderUnknown(f"{name} has no leader at the moment; try again")
         lane = LaneId(stream.use_case, stream.tenant, name)
         whole = Slice(lane, at.topic, starts[name], ends[name], epoch=0)
-        place = places.get(at.partition)
-        if place is None or place > ends[name]:
+        place = place_at(places.get(at.partition, -1))
+        if place == UNKNOWN or place > ends[name]:
             place = letters.marked_place(whole)
         yield _Backlog(whole, min(max(starts[name], place), ends[name]))
 
 
 def _batches(
     letters: DeadLettersRead, backlog: _Backlog, judge: _Judge, tally: _Tally
-) -> Iterator[tuple[list[Message], int]]:
+) -> Iterator[tuple[list[Message], Place]]:
     """Messages to send together, in order, and the place that is reached by it."""
     stopped = False
     for found, reached in letters.once(backlog.whole, backlog.place):
@@ -178,7 +179,7 @@ def _batches(
                 tally.sent += 1
             else:
                 tally.left += 1
-                place = place if stopped else letter.place
+                place = place if stopped else place_at(letter.place)
                 stopped = True
         tally.refused += refused
         if chosen or refused:

@@ -86,7 +86,7 @@ class Round:
         """Assign all lanes."""
         try:
             self._consumer.assign(
-                [TopicPartition(*lane.key, lane.slice.from_offset) for lane in self.lanes.values()]
+                [TopicPartition(*lane.key, lane.next_offset) for lane in self.lanes.values()]
             )
         except KafkaException as exc:
             self._break(exc)

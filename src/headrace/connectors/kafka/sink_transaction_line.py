@@ -28,6 +28,7 @@ from headrace.connectors.kafka.clients import BROKEN, opened
 from headrace.connectors.kafka.faults import ErrorKind, kind_of
 from headrace.connectors.kafka.sink_line import TopicProducer
 from headrace.errors import TargetMissing
+from headrace.model.places import Place, place_at
 
 #: a producer that is shut out says so at the highest level, though it is an ordinary thing here
 _SILENT = logging.getLogger("headrace.librdkafka")
@@ -53,7 +54,7 @@ class OutcomeLost(Exception):
 class Mark(NamedTuple):
     """How far a lane has come in a transaction, and of which wave that was."""
 
-    reached: int
+    reached: Place
     wave_id: str
 
 
@@ -99,7 +100,9 @@ class TransactionLine:
         if failed is not None:
             raise as_error(failed)
         return {
-            (partition.topic, partition.partition): Mark(partition.offset, partition.metadata or "")
+            (partition.topic, partition.partition): Mark(
+                place_at(partition.offset), partition.metadata or ""
+            )
             for partition in found
             if partition.offset >= 0
         }

@@ -62,6 +62,7 @@ from headrace.connectors.kafka.sink_transaction_line import (
 from headrace.connectors.outcomes import failed, told
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import HeadraceError, Permanent, SinkUnavailable
+from headrace.model.places import number_at
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
 
@@ -201,7 +202,7 @@ class KafkaTransactionWriter:
                 # While the messages are under way: the offsets count only if these are committed.
                 line.producer.send_offsets_to_transaction(
                     [
-                        TopicPartition(*partition_of(piece), reached, self._wave_id)
+                        TopicPartition(*partition_of(piece), number_at(reached), self._wave_id)
                         for effect in effects.values()
                         for piece, reached in zip(effect.slices, effect.reached, strict=True)
                     ],

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text
 
+from headrace.model.places import Place
+
 MARKS = Table(
     "headrace_written",
     MetaData(),
@@ -84,8 +86,8 @@ class Mark(NamedTuple):
 
     epoch: int
     wave_id: str
-    from_offset: int
-    reached: int
+    from_offset: Place
+    reached: Place
 
 
 def take(connection: Connection, lanes: Collection[LaneKey]) -> dict[LaneKey, Mark]:

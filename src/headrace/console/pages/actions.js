@@ -73,7 +73,7 @@ export function Retry({ failure, done, onClose }) {
 
 export function Skip({ failure, done, onClose }) {
   const named = failure.offset !== null;
-  const next = named ? failure.offset + 1 : failure.until_offset;
+  const next = failure.goes_on_at;
   const [agreed, agree] = useState(named);
   const act = async () => {
     const decided = await post(path("failures", failure.id, "skip"), { whole_slice: !named });
@@ -90,7 +90,7 @@ export function Skip({ failure, done, onClose }) {
         <ul><li>The record is first kept, whole, in <b class="name">${failure.topic}.dlq</b>; Redrive sends it back
         later.</li><li>Records behind it are handled before it: the order of this lane has a gap here.</li></ul>`
       : html`<p>No single record is to blame. ${stream(failure)} passes over all <b class="num">
-          ${exact(failure.until_offset - failure.from_offset)}</b> offsets from
+          ${exact(failure.records)}</b> offsets from
         <b class="num">${exact(failure.from_offset)}</b> up to <b class="num">${exact(next)}
             </b> of ${lane(failure)}.</p>
         <ul><li><b>They are kept nowhere but in Kafka</b>, as long as the topic keeps them.</li></ul>
@@ -146,10 +146,11 @@ const MOVE = [["partition", "num"], ["reads next", "num"], ["log ends at", "num"
 
 export function Seek({ of, lanes, done, onClose }) {
   const [targets, set] = useState(Object.fromEntries(lanes.map((each) => [each.lane, ""])));
-  const moves = (each) => targets[each.lane] !== "" && Number(targets[each.lane]) !== each.next_offset;
+  const target = (each) => BigInt(targets[each.lane]);
+  const moves = (each) => /^[0-9]+$/.test(targets[each.lane]) && target(each) !== BigInt(each.next_offset);
   const moved = lanes.filter(moves);
   const where = path("streams", of.tenant, of.use_case, "positions");
-  const offsets = Object.fromEntries(moved.map((each) => [each.lane, Number(targets[each.lane])]));
+  const offsets = Object.fromEntries(moved.map((each) => [each.lane, String(target(each))]));
   const wanted = JSON.stringify(offsets);
   const [found, setFound] = useState({ wanted: null, data: null, error: null });
   useEffect(() => {
@@ -171,18 +172,16 @@ export function Seek({ of, lanes, done, onClose }) {
     done();
     return html`<p>${plural(moved.length, "lane")} moved; the driver goes on from there within a turn.</p>`;
   };
-  const effect = (each) => {
-    const by = Number(targets[each.lane]) - each.next_offset;
-    return by < 0 ? html`<span class="is-warning">${exact(-by)} offsets are read again</span>`
-      : html`<span class="is-critical">${exact(by)} offsets are passed over, kept nowhere</span>`;
-  };
+  const effect = (each) => (target(each) < BigInt(each.next_offset)
+    ? html`<span class="is-warning">what is between is read again</span>`
+    : html`<span class="is-critical">what is between is passed over, kept nowhere</span>`);
   return html`<${Confirm} title="Move positions?" verb=${`Move ${plural(moved.length, "lane")}`} danger
       ready=${Boolean(counted.data)} act=${act} onClose=${onClose}>
     <p>The offset that ${stream(of)} reads next, by partition. Leave a lane empty to leave it where it is.</p>
     <div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain"><${Columns} of=${MOVE} />
       <tbody>${lanes.map((each) => html`<tr key=${each.lane}><td class="is-num">${each.partition ?? each.lane}</td>
         <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
-        <td><input type="number" min="0" max=${each.end ?? undefined} step="1"
+        <td><input type="text" inputmode="numeric" pattern="[0-9]*"
             aria-label=${`Move partition ${each.partition ?? each.lane} to`}
           value=${targets[each.lane]}
               onInput=${(event) => set({ ...targets, [each.lane]: event.target.value })} /></td>

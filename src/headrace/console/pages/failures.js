@@ -64,7 +64,7 @@ function Detail({ failure, me }) {
 function One({ failure, me, ask }) {
   const [open, setOpen] = useState(false);
   const where = failure.offset === null
-    ? `offsets ${exact(failure.from_offset)} to ${exact(failure.until_offset - 1)}` : `offset ${exact(failure.offset)}`;
+    ? `offsets ${exact(failure.from_offset)}..${exact(failure.until_offset)}` : `offset ${exact(failure.offset)}`;
   const may = me.role !== "viewer" && failure.state === "open";
   return html`<article class="card failure" aria-label=${`Failure ${failure.id}`}>
     <header><span class="state is-critical"><${Shape} of="critical" />${failure.state}</span>

@@ -96,6 +96,7 @@ export const timeOfDay = (atS) => clock.format(new Date(atS * 1000));
 export const plural = (number, one, many = `${one}s`) =>
   `${whole.format(number)} ${number === 1 ? one : many}`;
 
-/** Whole number with its thousands, exact however large: offsets are compared digit by digit. */
+/** Whole number with its thousands, exact however large: places in a log come as their digits. */
 export const exact = (value) =>
-  value === null || value === undefined ? ABSENT : whole.format(value);
+  value === null || value === undefined ? ABSENT
+    : whole.format(typeof value === "string" ? BigInt(value) : value);

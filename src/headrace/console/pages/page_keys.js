@@ -46,6 +46,7 @@ function Create({ show, onClose }) {
     const lives = form.get("lives");
     show(await post("/v1/keys", {
       role, tenant: bound || may ? form.get("tenant").trim() || null : null, label: form.get("label").trim(),
+      ...(may && form.get("subjects").trim() ? { subjects: form.get("subjects").trim() } : {}),
       expires_in_s: lives ? Number(lives) : null,
     }));
   };
@@ -56,13 +57,16 @@ function Create({ show, onClose }) {
           </label>`)}</fieldset>
     ${(bound || may) && html`<label class="field">Tenant <input name="tenant" required=${bound}
         autocomplete="off" /></label>`}
+    ${may && html`<label class="field">Subjects <input name="subjects" autocomplete="off" />
+        <small>The only ones that it sees, such as acme.*; empty: all that it may.</small></label>`}
     <label class="field">Label <input name="label" required autocomplete="off" />
         <small>Who or what uses it, for the list.</small></label>
     <label class="field">Expires <select name="lives">${LIVES.map(([value, said]) => html`<option key=${value}
         value=${value}>${said}</option>`)}</select></label><//>`;
 }
 
-const whose = (key) => `${key.label || "no label"}, ${key.role}${key.tenant ? ` of ${key.tenant}` : ""}`;
+const does = (key) => `${key.role}${key.subjects ? ` (${key.subjects})` : ""}`;
+const whose = (key) => `${key.label || "no label"}, ${does(key)}${key.tenant ? ` of ${key.tenant}` : ""}`;
 const named = (key) => html`<b class="mono">hr_${key.prefix}_…</b> (${whose(key)})`;
 
 function Rotate({ of, show, onClose }) {
@@ -100,7 +104,7 @@ export function Keys({ me }) {
     const own = me.name === `key:${key.prefix}`;
     return html`<tr key=${key.prefix} class=${shape === "removed" ? "is-over" : ""}>
         <td class="mono">hr_${key.prefix}_…</td>
-      <td>${key.label}${own && html` <span class="tag">yours</span>`}</td><td>${key.role}</td><td>
+      <td>${key.label}${own && html` <span class="tag">yours</span>`}</td><td>${does(key)}</td><td>
           ${key.tenant || html`<span class="pale">–</span>`}</td>
       <td><${When} at=${key.created_at_s} /></td><td><${When} at=${key.expires_at_s} /></td>
       <td><span class=${`state is-${shape}`}><${Shape} of=${shape} />${said}</span></td>

@@ -45,11 +45,9 @@ function limitsInWords({ weight, throttle }) {
 
 // -- streams and lanes ----------------------------------------------------------------------------
 
-const lagOf = (lane) => (lane.end === null ? null : Math.max(0, lane.end - lane.next_offset));
-
 /** The lag of a lane against the longest of its stream. */
 function LaneBar({ lane, most }) {
-  const lag = lagOf(lane) || 0;
+  const lag = lane.lag_records || 0;
   const wide = most > 0 ? (lag / most) * 100 : 0;
   return html`<svg class="lane-bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
       <rect class="share-all"
@@ -61,12 +59,12 @@ const LANE = [["partition", "num"], ["reads next", "num"], ["log ends at", "num"
   ["lag against the longest", "unseen"], ["stopped by"]];
 
 function Lanes({ lanes }) {
-  const most = Math.max(...lanes.map((each) => lagOf(each) || 0));
+  const most = Math.max(...lanes.map((each) => each.lag_records || 0));
   return html`<div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain lanes">
       <${Columns} of=${LANE} />
     <tbody>${lanes.map((each) => html`<tr key=${each.lane}><td class="is-num">${each.partition ?? each.lane}</td>
       <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
-      <td class="is-num num">${exact(lagOf(each))}</td><td class="lane-cell"><${LaneBar} lane=${each} most=${most} />
+      <td class="is-num num">${exact(each.lag_records)}</td><td class="lane-cell"><${LaneBar} lane=${each} most=${most} />
           </td>
       <td>${each.failure ? html`<span class="state is-critical"><${Shape} of="critical" />failure ${each.failure}
           </span>` : each.waits_for?.length ? html`waits for ${each.waits_for.join(", ")}`

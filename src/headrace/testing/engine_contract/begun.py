@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headrace.model.places import place_at
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
@@ -60,7 +61,13 @@ def take(engine: Engine[UseCase], handler: Handler, order: str = "lane", **more:
 def wave(name: str, *tenants: str) -> Wave:
     """A wave with one bin, of one slice with ten records, for each tenant."""
     slices = [
-        Slice(LaneId("quick", tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 0, 10, 1)
+        Slice(
+            LaneId("quick", tenant, f"{tenant}.visits[0]"),
+            f"{tenant}.visits",
+            place_at(0),
+            place_at(10),
+            1,
+        )
         for tenant in tenants or (f"tenant-of-{name}",)
     ]
     return Wave(name, "quick", tuple(Bin((piece,), 1.0) for piece in slices), HANG_S)

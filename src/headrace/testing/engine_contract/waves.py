@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from headrace.model.places import place_at
 from headrace.ports import Engine
 from headrace.testing.engine_contract.begun import answer, results, take, wave
 from headrace.use_cases import SliceContext, UseCase
@@ -26,7 +27,7 @@ class TestWaves:
         reached = sorted(
             (receipt.slice.lane.tenant, receipt.reached) for receipt in result.receipts
         )
-        assert reached == [("acme", 10), ("bolt", 10)]
+        assert reached == [("acme", place_at(10)), ("bolt", place_at(10))]
         assert engine.finished(0.0) == []
 
     def test_it_says_how_many_executors_it_has_and_where_its_pages_are(

@@ -9,6 +9,7 @@ passed over without a word, what is lost is told of the slice alone that it was 
 
 from __future__ import annotations
 
+from headrace.model.places import place_at
 from headrace.testing.log_contract.reading import Read
 from headrace.testing.log_contract.rows import Topics, failure, numbered, offsets, piece, values
 
@@ -24,7 +25,7 @@ class TestGaps:
         topics.abort(topic, 0, records=2)
         batches = read(piece(topic, 0, 6))
         assert values(batches) == [b"0", b"1", b"2"]
-        assert (batches[-1].reached, batches[-1].error) == (6, None)
+        assert (batches[-1].reached, batches[-1].error) == (place_at(6), None)
 
     def test_a_slice_that_ends_in_a_gap_before_more_records_is_complete(
         self, topics: Topics, read: Read
@@ -35,7 +36,7 @@ class TestGaps:
         topics.write(topic, 0, numbered(3, first=6))
         batches = read(piece(topic, 1, 5))
         assert values(batches) == [b"1", b"2"]
-        assert (batches[-1].reached, batches[-1].error) == (5, None)
+        assert (batches[-1].reached, batches[-1].error) == (place_at(5), None)
 
     def test_a_slice_wholly_in_a_gap_is_empty_and_complete(
         self, topics: Topics, read: Read
@@ -44,7 +45,7 @@ class TestGaps:
         topics.abort(topic, 0, records=4)
         topics.write(topic, 0, numbered(1, first=5))
         (batch,) = read(piece(topic, 1, 3))
-        assert (batch.records.num_rows, batch.reached, batch.error) == (0, 3, None)
+        assert (batch.records.num_rows, batch.reached, batch.error) == (0, place_at(3), None)
 
     def test_a_gap_in_the_middle_is_passed_over(self, topics: Topics, read: Read) -> None:
         topic = topics.make()

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.model.places import place_at
 from headrace.model.streams import Slice
 from headrace.ports import RECORD_SCHEMA, Connections, ReaderFactory, SliceBatch, SliceReader
 from headrace.testing.log_contract.rows import (
@@ -150,8 +151,8 @@ class TestReader:
         topics.write(topic, 0, numbered(30))
         batches = read(piece(topic, 0, 30), batch_records=7)
         for batch, following in itertools.pairwise(batches):
-            assert max(offsets(batch)) < batch.reached
-            assert all(offset >= batch.reached for offset in offsets(following))
+            assert place_at(max(offsets(batch))) < batch.reached
+            assert all(place_at(offset) >= batch.reached for offset in offsets(following))
 
     def test_a_large_slice_arrives_whole(self, topics: Topics, read: Read) -> None:
         topic = topics.make()
@@ -189,7 +190,7 @@ class TestReader:
             b"%d" % number for number in range(4)
         ]
         found = [batch for batch in batches if batch.slice != there]
-        assert [(batch.reached, batch.last) for batch in found] == [(0, True)] * 2
+        assert [(batch.reached, batch.last) for batch in found] == [(place_at(0), True)] * 2
         errors = [batch.error for batch in found if batch.error is not None]
         assert [(error.code, error.temporary) for error in errors] == [("TopicMissing", False)] * 2
 
@@ -199,7 +200,7 @@ class TestReader:
     def test_an_empty_slice_is_complete_at_once(self, topics: Topics, read: Read) -> None:
         topic = topics.make()
         (batch,) = read(piece(topic, 0, 0))
-        assert (batch.last, batch.reached, batch.error) == (True, 0, None)
+        assert (batch.last, batch.reached, batch.error) == (True, place_at(0), None)
 
     def test_closing_early_leaves_the_reader_usable(
         self, topics: Topics, open_reader: OpenReader

@@ -20,6 +20,7 @@ from headrace.connectors.kafka.seals import (
     sealed,
 )
 from headrace.model.lane_names import named
+from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import SliceBatch
@@ -90,7 +91,13 @@ def forged(topic: str) -> list[Row]:
 
 def piece(topic: str, start: int, until: int, partition: int = 0) -> Slice:
     """A slice to read."""
-    return Slice(LaneId("contract", topic, named(topic, partition)), topic, start, until, epoch=1)
+    return Slice(
+        LaneId("contract", topic, named(topic, partition)),
+        topic,
+        place_at(start),
+        place_at(until),
+        epoch=1,
+    )
 
 
 def values(batches: Sequence[SliceBatch]) -> list[bytes | None]:

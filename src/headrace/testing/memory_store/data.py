@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from headrace.errors import UnknownName
 from headrace.model.credentials import CHANGES_KEPT, Change, Key
 from headrace.model.lineage import Lineage, depths, without
+from headrace.model.places import Place
 from headrace.model.records import Answer, Deployment, Move, Peer
 from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant, original
 from headrace.model.waves import Wave
@@ -73,7 +74,7 @@ class Data:
         self.streams[stream] = replace(self.streams[stream], **values)
 
     def put(
-        self, stream: StreamId, offsets: Mapping[str, int], lineage: Lineage | None = None
+        self, stream: StreamId, offsets: Mapping[str, Place], lineage: Lineage | None = None
     ) -> None:
         """Let lanes of a stream stand there, under its epoch; they follow what they did."""
         lanes, epoch = self.positions[stream], self.streams[stream].epoch

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from headrace.errors import stream_removed
 from headrace.model.lineage import Lineage, depths, is_undecided
+from headrace.model.places import Place
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Position, Slice, State, StreamId, original
 from headrace.model.waves import Wave
@@ -68,7 +69,7 @@ class MemoryProgress:
     def seek(
         self,
         stream: StreamId,
-        offsets: Mapping[str, int],
+        offsets: Mapping[str, Place],
         topic_id: str | None = None,
         parents: Lineage | None = None,
         gone: Collection[str] = (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from headrace.model.places import Place
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.data import Data
@@ -56,7 +57,7 @@ def is_ours(data: Data, piece: Slice) -> bool:
     return epoch is None or epoch == piece.epoch
 
 
-def is_due(data: Data, piece: Slice, nothing: set[tuple[LaneId, int, int]]) -> bool:
+def is_due(data: Data, piece: Slice, nothing: set[tuple[LaneId, Place, int]]) -> bool:
     """Whether a lane waits for a slice, which is none of those that came to nothing."""
     epoch = _epoch_at(data, piece)
     return epoch is not None and (*piece.begin, epoch) not in nothing

@@ -23,7 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.errors import LaneExpired
+from headrace.model import places
 from headrace.model.lane_names import number_of
+from headrace.model.places import FIRST, number_at
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, StreamId
 from headrace.ports import Store
@@ -34,8 +36,8 @@ from headrace.testing.simulation.lineage import Gate
 from headrace.testing.simulation.topics import WorldTopics, lane_of, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
 
-_RETENTION = re.compile(r"\[(\d+)\] lost offsets (\d+) to \d+ to retention")
-_CUT = re.compile(r"\[(\d+)\] ends at \d+, but offsets up to (\d+) were read")
+_RETENTION = re.compile(r"\[(\d+)\] lost offsets (\d+)\.\.\d+ to retention")
+_CUT = re.compile(r"\[(\d+)\] ends at \d+, but all before (\d+) was read")
 _MADE_AGAIN = re.compile(r"in partition (\d+) from offset (\d+) on is lost")
 
 
@@ -76,7 +78,7 @@ class Decisions:
             self._suspended(*args)
 
     def sought(
-        self, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None = None
+        self, stream: StreamId, offsets: Mapping[str, places.Place], topic_id: str | None = None
     ) -> None:
         """A person sent a stream's lanes elsewhere; a rerun in the topic that its stream was of."""
         self.counts["seeks"] += 1
@@ -86,7 +88,7 @@ class Decisions:
         log = self.topics.made[topic]
         if topic_id is not None:
             log = self.topics.log_of_id(topic_id)
-        to = {name: (offset, log) for name, offset in offsets.items()}
+        to = {name: (number_at(at), log) for name, at in offsets.items()}
         there = {lane_of(stream, number).name for number in self.topics.there(topic)}
         if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
@@ -141,7 +143,7 @@ class Decisions:
             for known in self.store.registry.deployments()
             if known.use_case == lane.use_case and known.until is not None
         ]
-        return min(end, untils[0].get(parent, 0)) if untils else end
+        return min(end, number_at(untils[0].get(parent, FIRST))) if untils else end
 
     def dropped(self, topic: str) -> None:
         """A lane is not listed any more; that it was done may not be known to anybody."""
@@ -182,9 +184,9 @@ class Decisions:
             elif topic not in self.topics.partitions:
                 self.lossy.add(lane.stream)
 
-    def moved(self, lane: LaneId, offset: int) -> None:
+    def moved(self, lane: LaneId, to: places.Place) -> None:
         """A slice moved its lane, or a person; its log may have been cut since it was read."""
-        self._stands(lane, offset)
+        self._stands(lane, number_at(to))
 
     def _stands(self, lane: LaneId, offset: int) -> None:
         """Note whether a lane stands where its log is not."""
@@ -198,7 +200,7 @@ class Decisions:
 
     def passed_over(self, piece: Slice) -> None:
         """A person skipped a whole slice."""
-        for offset in range(piece.from_offset, piece.until_offset):
+        for offset in range(number_at(piece.from_offset), number_at(piece.until_offset)):
             place = Place(piece.topic, number_of(piece.lane.name), offset)
             self.skipped.add((piece.lane.use_case, place))
 
@@ -221,7 +223,8 @@ class Decisions:
         if not self.gate.knows(first.stream, log):
             self.gate.give_up(first.stream, log, self.topics.lineage.dropped)
         places = {at.lane for at in self.store.progress.load_positions([first.stream])}
-        for name, offset in first.offsets.items():
+        for name, at in first.offsets.items():
+            offset = number_at(at)
             lane = LaneId(*first.stream, name)
             if lane not in places:
                 continue  # what it follows was lost, and somebody has to decide first
@@ -265,7 +268,11 @@ class Decisions:
         there = {at.lane.name for at in self.store.progress.load_positions([stream])}
         self._begin_all(
             stream,
-            {move.lane.name: (move.to_offset, log) for move in moves if move.lane.name in there},
+            {
+                move.lane.name: (number_at(move.to_offset), log)
+                for move in moves
+                if move.lane.name in there
+            },
         )
 
     def _check_expired(self, note: Failure, now: Generation) -> None:
@@ -274,8 +281,8 @@ class Decisions:
         if not self.topics.is_there(topic, now.log):
             return
         end = self.topics.lineage.dropped.get(piece.lane.name)
-        told = piece.until_offset in (piece.from_offset, end)
-        if end is None or piece.from_offset != now.at or not told:
+        start, until = number_at(piece.from_offset), number_at(piece.until_offset)
+        if end is None or start != now.at or until not in (start, end):
             self.found.append(f"{piece.lane} is at {now.at} of {end}, and the note is of {piece}")
 
     def _check_skip(self, move: Move, note: Failure, now: Generation, log: int) -> None:
@@ -284,26 +291,26 @@ class Decisions:
         topic = topic_of(lane.stream)
         if not self.topics.is_there(topic, log):
             return
-        if not made_again and move.to_offset <= now.at:
+        to = number_at(move.to_offset)
+        if not made_again and to <= now.at:
             self._check_cut(move, note, now)
             return
-        until = now.at if made_again else move.to_offset
-        told = (note.slice.lane, note.slice.from_offset, note.slice.until_offset)
+        until = now.at if made_again else to
+        bounds = number_at(note.slice.from_offset), number_at(note.slice.until_offset)
+        told = (note.slice.lane, *bounds)
         if told != (lane, now.at, until):
             self.found.append(f"{lane} lost {now.at} to {until}, and the note is of {note.slice}")
         start = self.topics.log.edges(topic, number_of(lane.name)).start if self._has(lane) else 0
-        if move.to_offset > start:
-            self.found.append(
-                f"{lane} is sent from {now.at} to {move.to_offset}, its log has {start}"
-            )
+        if to > start:
+            self.found.append(f"{lane} is sent from {now.at} to {to}, its log has {start}")
 
     def _check_cut(self, move: Move, note: Failure, now: Generation) -> None:
         """Sent back to an end that its log had since it was cut, and told so."""
         lane, topic = move.lane, topic_of(move.lane.stream)
-        told = (note.slice.lane, note.slice.until_offset)
+        told = (note.slice.lane, number_at(note.slice.until_offset))
         if told != (lane, now.at) or note.slice.from_offset > move.to_offset:
             self.found.append(f"{lane} was at {now.at}, and the note is of {note.slice}")
-        if not self.topics.cut_below(topic, number_of(lane.name), move.to_offset + 1):
+        if not self.topics.cut_below(topic, number_of(lane.name), number_at(move.to_offset) + 1):
             self.found.append(
                 f"{lane} is sent back from {now.at} to {move.to_offset}, where its log never ended"
             )
@@ -320,7 +327,7 @@ class Decisions:
         ]
         for name, end in (until or {}).items():
             now = self.generations.now(LaneId(*stream, name))
-            if now is None or now.at < end:
+            if now is None or now.at < number_at(end):
                 self.found.append(f"{stream} is ended at {now and now.at} of {end} in {name}")
         self.stopped.pop(stream, None)
         self.counts["reruns ended"] += 1
@@ -334,7 +341,7 @@ class Decisions:
         self._allowed(stream, DataLossPolicy.FAIL)
         self.stopped[stream] = self.topics.clock.monotonic_s()
         told = _RETENTION.findall(reason) + _MADE_AGAIN.findall(reason)
-        told += [(partition, int(last) + 1) for partition, last in _CUT.findall(reason)]
+        told += _CUT.findall(reason)
         for partition, offset, *_ in told:
             ways = self.generations.of(lane_of(stream, int(partition)))
             if not any(int(offset) in way.stands for way in ways):

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from headrace.errors import BrokerUnavailable, EngineStopped, OutcomeUnknown, StoreUnavailable
 from headrace.model.records import Move
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, SliceBatch, advance_groups
+from headrace.spark.row_places import place_of_row
 from headrace.spark.slice_errors import error_of
 from headrace.testing.simulation.actors import Actor, Killed, Stage
 
@@ -209,7 +210,7 @@ class ReaderDoor(Door):
 def cut_short(batch: SliceBatch, rng: Random) -> SliceBatch:
     """What of a batch came before its broker went."""
     error = error_of(BrokerUnavailable("the simulation's broker goes"))
-    offsets = cast("list[int]", batch.records["offset"].to_pylist())
+    offsets = [place_of_row(batch.records, row) for row in range(batch.records.num_rows)]
     rows = rng.randint(0, len(offsets))
     reached = [*offsets, batch.reached][rows]
     return SliceBatch(batch.slice, batch.records.slice(0, rows), reached, True, error)

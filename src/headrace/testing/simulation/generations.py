@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from headrace.model.places import number_at
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.testing.chain_checker import OffsetChain
@@ -107,10 +108,11 @@ class Generations:
         if now is None:
             self.found.append(f"{move.lane} is moved to {move.to_offset} and was nowhere yet")
             return
-        self.chain.moved(move.lane, move.from_offset, move.to_offset)
-        self._moves.setdefault(move.lane, []).append(range(move.from_offset, move.to_offset))
-        now.at = move.to_offset
-        now.stands.add(move.to_offset)
+        start, to = number_at(move.from_offset), number_at(move.to_offset)
+        self.chain.moved(move.lane, start, to)
+        self._moves.setdefault(move.lane, []).append(range(start, to))
+        now.at = to
+        now.stands.add(to)
 
     def passed(self, lane: LaneId, offset: int) -> None:
         """A person sent it on behind a record that cannot be handled: no new generation."""

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 
 from headrace.cycle.claims import CLAIMED
 from headrace.model.lane_names import number_of
+from headrace.model.places import number_at, place_at
 from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, State, StreamId, original
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.generations import Generation
@@ -132,7 +133,7 @@ class _Books:
                 continue
             trouble = trouble_of(letter.error.raw_value)
             topic = named(letter.slice.topic, trouble.log)
-            place = Place(topic, number_of(letter.slice.lane.name), letter.error.offset)
+            place = Place(topic, number_of(letter.slice.lane.name), number_at(letter.error.offset))
             self.aside.add(place)
             if trouble.kind == GOOD:
                 self.misjudged.append(place)
@@ -217,7 +218,7 @@ class _Books:
         kept = self.world.store.failures.every(lane.stream)
         told = (failure.slice for failure in kept if CLAIMED in failure.error.message)
         if any(
-            piece.lane == lane and piece.from_offset <= offset < piece.until_offset
+            piece.lane == lane and piece.from_offset <= place_at(offset) < piece.until_offset
             for piece in told
         ):
             self.world.counts["lost as told"] += 1

@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.model.places import number_at
 from headrace.model.records import Failure
 from headrace.model.streams import RERUN_MARK, Slice, State, StreamId, Tenant, Throttle
 from headrace.operating import quarantine
@@ -195,7 +196,7 @@ def _passed(world: World, failure: Failure) -> None:
     world.say(f"failure {failure.id} skipped: {lane} goes on at {failure.skipped_to}")
     if failure.error.offset is None:
         world.decisions.passed_over(failure.slice)
-    world.generations.passed(lane, failure.skipped_to)
+    world.generations.passed(lane, number_at(failure.skipped_to))
     world.decisions.moved(lane, failure.skipped_to)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headrace.model.places import FIRST, number_at
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, Throttle
 from headrace.model.waves import Wave
@@ -89,13 +90,13 @@ class Rates:
             for piece in pieces:
                 mine = [begun for begun in self._started.get(piece.lane, ()) if begun[1] is account]
                 if again and not any(begun[0].begin == piece.begin for begun in mine):
-                    account.unasked += piece.size
+                    account.unasked += piece.records
                 self._started.setdefault(piece.lane, []).append((piece, account))
             if not again:
                 self._check(tenant, account, pieces, now_s)
 
     def _check(self, tenant: str, account: Account, pieces: list[Slice], now_s: float) -> None:
-        taken = account.taken - account.aside + sum(piece.size for piece in pieces)
+        taken = account.taken - account.aside + sum(piece.records for piece in pieces)
         most = account.most(now_s) + len(pieces) - 1
         if taken > most:
             self.found.append(
@@ -108,13 +109,13 @@ class Rates:
         for piece, account in reversed(self._started.get(move.lane, [])):
             inside = piece.from_offset <= move.from_offset and move.to_offset <= piece.until_offset
             if inside and piece.epoch == move.epoch:
-                account.taken += move.to_offset - move.from_offset
+                account.taken += number_at(move.to_offset) - number_at(move.from_offset)
                 return
 
     def set_aside(self, letter: DeadLetter) -> None:
         """A record cost nothing."""
         for piece, account in reversed(self._started.get(letter.slice.lane, [])):
-            if piece.from_offset <= (letter.error.offset or 0) < piece.until_offset:
+            if piece.from_offset <= (letter.error.offset or FIRST) < piece.until_offset:
                 account.aside += 1
                 return
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from headrace.cycle.reruns import begin, range_of
 from headrace.errors import ConfigError, Temporary
 from headrace.model.lane_names import number_of
+from headrace.model.places import Place, number_at, place_at
 from headrace.model.streams import LaneId, State, StreamId
 from headrace.ports import Store
 from headrace.testing.simulation.actors import Killed
@@ -55,11 +56,13 @@ def unfinished(world: World) -> list[str]:
     for stream in world.store.registry.streams():
         held = stream.state is not State.ACTIVE or stream.id in world.decisions.stopped
         untils = {} if held else ends.get(stream.id.use_case) or {}
-        stops = {until: world.topics.end_of(stream.topic, number_of(until)) for until in untils}
+        stops = {
+            until: place_at(world.topics.end_of(stream.topic, number_of(until))) for until in untils
+        }
         stands = {until: world.generations.now(LaneId(*stream.id, until)) for until in untils}
         for partition, until in untils.items():
             now, end = stands[partition], min(until, stops[partition])
-            if now is None or now.at < end:
+            if now is None or now.at < number_at(end):
                 found.append(f"the rerun {stream.id} stands at {now and now.at} of {end}")
         if untils and all(until <= stops[partition] for partition, until in untils.items()):
             found.append(f"the rerun {stream.id} is done, and nobody has ended it")
@@ -89,7 +92,7 @@ class _Progress:
         self._world = world
 
     def seek(
-        self, stream: StreamId, offsets: Mapping[str, int], topic_id: str | None, *more: Any
+        self, stream: StreamId, offsets: Mapping[str, Place], topic_id: str | None, *more: Any
     ) -> None:
         """As the store's; a decision like any other seek."""
         _step(self._world)

@@ -7,6 +7,7 @@ it, since it may hold up nobody else, and then with a person who seeks and resum
 from __future__ import annotations
 
 from headrace.model.lane_names import number_of
+from headrace.model.places import number_at
 from headrace.model.streams import LaneId, State, StreamId, Throttle
 from headrace.testing.simulation.brokers import make_again
 from headrace.testing.simulation.operators import decide, resume
@@ -133,7 +134,7 @@ def _at_rest(world: World) -> bool:
     # One whose lane has moved on holds nobody; it goes when its wave is looked at as a whole.
     recorded = (piece for piece in pieces if at.get(piece.lane) == piece.from_offset)
     return (
-        not any(_is_beyond(world, lane, offset) for lane, offset in at.items())
+        not any(_is_beyond(world, lane, number_at(at_)) for lane, at_ in at.items())
         and all(life.driver.idle for life in world.lives)
         and not any(stream.has_work for board in boards for stream in board.streams.values())
         and not world.cluster.flights

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from headrace.connectors.outcomes import failed
 from headrace.errors import SinkRefused, SinkUnavailable, StoreUnavailable
+from headrace.model.places import number_at
 from headrace.model.streams import LaneId
 from headrace.ports import Effect, Site, Written
 from headrace.testing.ledger import Found, Place
@@ -104,7 +105,10 @@ class Notebook:
     def note(self, effect: Effect) -> None:
         """Write one effect down."""
         spans = zip(effect.slices, effect.reached, strict=True)
-        identity = tuple((piece.lane, piece.from_offset, reached) for piece, reached in spans)
+        identity = tuple(
+            (piece.lane, number_at(piece.from_offset), number_at(reached))
+            for piece, reached in spans
+        )
         rows = effect.output.to_pylist() if effect.output.num_columns else []
         done = done_in(rows, identity)
         found = [effect.found for effect in done]

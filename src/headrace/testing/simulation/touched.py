@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headrace.model.lane_names import number_of
+from headrace.model.places import number_at
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.testing.ledger import Place
@@ -22,7 +23,7 @@ class Touched:
 
     def piece(self, use_case: str, piece: Slice) -> None:
         """A fault may have touched a slice."""
-        for offset in range(piece.from_offset, piece.until_offset):
+        for offset in range(number_at(piece.from_offset), number_at(piece.until_offset)):
             self.places.add((use_case, Place(piece.topic, number_of(piece.lane.name), offset)))
 
     def wave(self, wave: Wave) -> None:

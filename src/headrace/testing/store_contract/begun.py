@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.model.lane_names import named, number_of
+from headrace.model.places import Place, number_at, place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, FailureState, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
@@ -20,15 +21,15 @@ def lane(partition: int, stream: StreamId = ACME) -> LaneId:
     return LaneId(*stream, named(f"{stream.tenant}.visits", partition))
 
 
-def by_lane(offsets: Mapping[int, int], stream: StreamId = ACME) -> dict[str, int]:
+def by_lane(offsets: Mapping[int, int], stream: StreamId = ACME) -> dict[str, Place]:
     """Offsets of partitions by the names of their lanes."""
-    return {lane(partition, stream).name: offset for partition, offset in offsets.items()}
+    return {lane(partition, stream).name: place_at(offset) for partition, offset in offsets.items()}
 
 
 def offsets(store: Store, stream: StreamId = ACME) -> dict[int, int]:
     """Where each partition of a stream is."""
     return {
-        number_of(position.lane.name): position.next_offset
+        number_of(position.lane.name): number_at(position.next_offset)
         for position in store.progress.load_positions([stream])
     }
 
@@ -52,9 +53,12 @@ def failed(
 ) -> Failure:
     """A failure at ``at``: its lane stopped there, or with a record named at most one before."""
     begins = max(0, at - 1) if names_record else at
-    piece = Slice(lane(partition, stream), f"{stream.tenant}.visits", begins, until, 1)
-    error = SliceError(False, "HandlerError", "no JSON", offset=at if names_record else None)
-    return Failure(piece, error, 1.0)
+    piece = Slice(
+        lane(partition, stream), f"{stream.tenant}.visits", place_at(begins), place_at(until), 1
+    )
+    offset, behind = (place_at(at), place_at(at + 1)) if names_record else (None, None)
+    error = SliceError(False, "HandlerError", "no JSON", offset=offset)
+    return Failure(piece, error, 1.0, behind=behind)
 
 
 def still_open(store: Store, stream: StreamId | None = None) -> list[int | None]:

@@ -26,6 +26,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.lane_names import number_of
+from headrace.model.places import number_at, place_at
 from headrace.model.records import Failure, FailureState, LaneStart, Move
 from headrace.model.streams import State, StreamId, Tenant
 from headrace.ports import Store
@@ -107,7 +108,9 @@ class Decisions(RuleBasedStateMachine):
     def commit(self, partition: int, at: int, to: int) -> None:
         place = lane(partition, self.stream)
         right = self.offsets[partition] == at
-        assert self.store.positions.advance([Move(place, at, to, self.epoch)]) == [right]
+        assert self.store.positions.advance(
+            [Move(place, place_at(at), place_at(to), self.epoch)]
+        ) == [right]
         if right:
             self.offsets[partition] = to
 
@@ -125,11 +128,11 @@ class Decisions(RuleBasedStateMachine):
         number = sorted(self.known)[-1 - pick]
         failure = self.known[number]
         partition, offset = number_of(failure.slice.lane.name), failure.error.offset
+        to = number_at(failure.skipped_to)
         stands = {
             failure.slice.from_offset,
             failure.slice.from_offset if offset is None else offset,
         }
-        to = failure.slice.until_offset if offset is None else offset + 1
         decide = self.store.failures.skip if skip else self.store.failures.retry
         if failure.state is FailureState.OPEN and (not skip or self.offsets[partition] in stands):
             decide(number)
@@ -175,7 +178,7 @@ class TestDecisions:
         number = store.failures.keep(failed(at=3))
         store.failures.retry(number)
         assert state_of(store, number) is FailureState.RETRIED
-        assert store.positions.advance([Move(lane(0), 3, 4, epoch)]) == [True]
+        assert store.positions.advance([Move(lane(0), place_at(3), place_at(4), epoch)]) == [True]
 
     @pytest.mark.parametrize(("names_record", "behind"), [(True, 4), (False, 9)])
     def test_to_skip_moves_behind_the_record_or_the_slice_and_keeps_the_epoch(
@@ -186,13 +189,17 @@ class TestDecisions:
         store.failures.skip(number)
         assert state_of(store, number) is FailureState.SKIPPED
         assert offsets(store) == {0: behind, 1: 3}
-        assert store.positions.advance([Move(lane(0), behind, 11, epoch)]) == [True]
+        assert store.positions.advance([Move(lane(0), place_at(behind), place_at(11), epoch)]) == [
+            True
+        ]
 
     def test_to_skip_also_passes_a_gap_before_the_record(self, store: Store) -> None:
         started(store, 2)
         failure = failed(at=5)
         store.failures.skip(
-            store.failures.keep(replace(failure, slice=replace(failure.slice, from_offset=2)))
+            store.failures.keep(
+                replace(failure, slice=replace(failure.slice, from_offset=place_at(2)))
+            )
         )
         assert offsets(store) == {0: 6}
 
@@ -325,7 +332,9 @@ class TestDecisions:
         other = open_again()
         for at in range(8):
             number = store.failures.keep(failed(at=at))
-            commit = partial(other.positions.advance, [Move(lane(0), at, at + 1, epoch)])
+            commit = partial(
+                other.positions.advance, [Move(lane(0), place_at(at), place_at(at + 1), epoch)]
+            )
             skipped, committed = _raced([partial(store.failures.skip, number), commit])
             assert skipped is not committed
             assert offsets(store) == {0: at + 1}

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.errors import UnknownName
+from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure
 from headrace.model.streams import Slice, State, StreamId, Tenant
@@ -43,14 +44,14 @@ class TestFailures:
             code="HandlerError",
             message="no JSON:\n\0\udcff",
             traceback="Traceback\n  \0",
-            offset=3,
+            offset=place_at(3),
             raw_key=b"",
             raw_value=b"\0\xff{",
             raw_headers=(("trace", b"\xfe"), ("trace", None), ("", b"")),
             timestamp_ms=1_700_000_000_123,
             retry_after_s=0.1,
         )
-        piece = Slice(lane(0), "acme.visits", 0, 9, 1, more=True)
+        piece = Slice(lane(0), "acme.visits", place_at(0), place_at(9), 1, more=True)
         failure = Failure(piece, error, 12.5, attempts=4)
         number = store.failures.keep(failure)
         again = open_again()
@@ -70,7 +71,7 @@ class TestFailures:
         error = SliceError(True, "SinkUnavailable", "down", raw_headers=(("a", b"1"),))
         kept = []
         for at_s, place in ((9.0, lane(0)), (5.0, lane(0, BOLT)), (7.0, lane(1))):
-            failure = Failure(Slice(place, "t", 0, 1, 1), error, at_s)
+            failure = Failure(Slice(place, "t", place_at(0), place_at(1), 1), error, at_s)
             kept.append(replace(failure, id=store.failures.keep(failure)))
         assert store.failures.every() == kept
         assert store.failures.every(ACME) == [kept[0], kept[2]]
@@ -97,7 +98,9 @@ class TestFailures:
         other = store.failures.keep(failed(1, at=3))
         for times in range(2, 5):
             store.failures.retry(first)
-            error = SliceError(False, "BadRecord", f"time {times}", offset=3, raw_value=b"v")
+            error = SliceError(
+                False, "BadRecord", f"time {times}", offset=place_at(3), raw_value=b"v"
+            )
             error = replace(error, raw_headers=(("time", b"%d" % times),))
             again = replace(failed(at=3), error=error, at_s=float(times), attempts=times)
             assert store.failures.keep(again) == first

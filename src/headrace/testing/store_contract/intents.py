@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from headrace.model.places import number_at, place_at
 from headrace.model.records import LaneStart, Move
 from headrace.model.streams import Guarantee, LaneId, Order, Slice, State, Tenant
 from headrace.model.waves import Bin, Terms, Wave
@@ -29,7 +30,7 @@ def _wave(name: str, *slices: Slice) -> Wave:
 
 
 def _slice(of: LaneId, epoch: int, begin: int = 0) -> Slice:
-    return Slice(of, f"{of.tenant}.visits", begin, begin + 5, epoch)
+    return Slice(of, f"{of.tenant}.visits", place_at(begin), place_at(begin + 5), epoch)
 
 
 def _both(store: Store, driver: str) -> tuple[Slice, Slice]:
@@ -51,8 +52,8 @@ class TestIntents:
         self, store: Store, open_again: Callable[[], Store]
     ) -> None:
         slices = (
-            Slice(lane(0), "acme.visits", 2**40, 2**40 + 3, 4, more=True),
-            Slice(lane(1), "ü\0", 0, 0, 0),
+            Slice(lane(0), "acme.visits", place_at(2**40), place_at(2**40 + 3), 4, more=True),
+            Slice(lane(1), "ü\0", place_at(0), place_at(0), 0),
         )
         bins = (Bin(slices, 0.1 + 0.2), Bin((), float("inf")))
         terms = Terms(Guarantee.EXACTLY_ONCE, Order.STREAM, "slice", "Files('ü')", True)
@@ -88,7 +89,9 @@ class TestIntents:
             [],
         )
         assert store.progress.pending_intents() == []
-        assert store.progress.finish_intent("w1", [Move(lane(1), 5, 6, epoch)]) == ([True], [])
+        assert store.progress.finish_intent(
+            "w1", [Move(lane(1), place_at(5), place_at(6), epoch)]
+        ) == ([True], [])
         assert offsets(store) == {0: 5, 1: 6}
 
     def test_what_did_not_move_stays_written_down(self, store: Store) -> None:
@@ -98,7 +101,7 @@ class TestIntents:
         left = [_wave("w1", second)]
         assert store.progress.finish_intent("w1", [_done(first)]) == ([True], left)
         assert store.progress.pending_intents() == left
-        refused = [Move(lane(1), 3, 5, epoch)]
+        refused = [Move(lane(1), place_at(3), place_at(5), epoch)]
         assert store.progress.finish_intent("w1", refused) == ([False], left)
         assert store.progress.pending_intents() == left
 
@@ -156,7 +159,7 @@ class TestIntents:
             stays = Move(first.lane, first.from_offset, first.from_offset, first.epoch)
             assert store.progress.skip_lost(ACME, [stays], [], "id-2") is not None
         else:
-            store.progress.seek(ACME, by_lane({0: first.from_offset}), "id-2")
+            store.progress.seek(ACME, by_lane({0: number_at(first.from_offset)}), "id-2")
         (left,) = store.progress.pending_intents("d1")
         assert list(left.slices) == [other]
 
@@ -189,7 +192,7 @@ class TestIntents:
         acme, bolt = _both(store, "d1")
         store.progress.record_intent(_wave("w1", acme, bolt), "d1")
         if way == "another topic":
-            store.progress.seek(ACME, by_lane({0: acme.from_offset}), "id-2")
+            store.progress.seek(ACME, by_lane({0: number_at(acme.from_offset)}), "id-2")
         else:
             store.registry.set_stream_state(ACME, State.REMOVED)
             store.registry.add_stream(ACME)

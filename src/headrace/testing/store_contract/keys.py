@@ -22,6 +22,7 @@ from headrace.ports import Store
 
 OPERATOR = Key("0peratr1", b"\x00\xff" * 16, Role.OPERATOR, None, "Ada's laptop", 20.5)
 SENDER = Key("sender01", b"\x01" * 32, Role.SENDER, "acme", "shop\x00\ud800", 10.25, 99.5)
+TEAM = Key("team0001", b"\x02" * 32, Role.SCHEMAS, None, "team", 30.0, subjects="a\x00\ud800.*")
 CHANGE = Change(7.5, "key:0peratr1", "PUT /v1/tenants/acme", "acme", 200, '{"weight": 2}')
 
 
@@ -32,11 +33,11 @@ class TestKeys:
         self, store: Store, open_again: Callable[[], Store]
     ) -> None:
         store.registry.add_tenant(Tenant("acme"))
-        for key in (OPERATOR, SENDER):
+        for key in (OPERATOR, SENDER, TEAM):
             store.keys.add(key)
         again = open_again()
         assert again.keys.find("sender01") == SENDER
-        assert again.keys.every() == [SENDER, OPERATOR]
+        assert again.keys.every() == [SENDER, OPERATOR, TEAM]
         assert again.keys.every("acme") == [SENDER]
         assert again.keys.every("bolt") == []
         again.close()

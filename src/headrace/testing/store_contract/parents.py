@@ -15,6 +15,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from headrace.model.lineage import Parent
+from headrace.model.places import place_at
 from headrace.model.records import LaneStart, Move
 from headrace.model.streams import RERUN_MARK, Slice, State, Tenant
 from headrace.model.waves import Bin, Wave
@@ -29,7 +30,8 @@ FAR = 10**55 + 1
 def _split(store: Store, end: int | None = 9) -> int:
     """A lane with two that follow it; the epoch of their stream."""
     epoch = started(store, 7)
-    parents = {LEFT: (Parent(OLD, end),), RIGHT: (Parent(OLD, end),)}
+    at = None if end is None else place_at(end)
+    parents = {LEFT: (Parent(OLD, at),), RIGHT: (Parent(OLD, at),)}
     first = LaneStart(ACME, "id-1", by_lane({0: 0, 1: 0, 2: 3}), "id-1", parents)
     store.progress.start_lanes([first])
     return epoch
@@ -48,8 +50,8 @@ class TestParents:
         _split(store, FAR)
         assert parents_of(store) == {
             OLD: (),
-            LEFT: (Parent(OLD, FAR),),
-            RIGHT: (Parent(OLD, FAR),),
+            LEFT: (Parent(OLD, place_at(FAR)),),
+            RIGHT: (Parent(OLD, place_at(FAR)),),
         }
 
     def test_they_are_kept_in_the_store(
@@ -62,24 +64,29 @@ class TestParents:
     def test_a_lane_can_follow_two(self, store: Store) -> None:
         _split(store)
         merged = lane(3).name
-        parents = {merged: (Parent(LEFT, 4), Parent(RIGHT, 5))}
-        store.progress.start_lanes([LaneStart(ACME, "id-1", {merged: 0}, "id-1", parents)])
+        parents = {merged: (Parent(LEFT, place_at(4)), Parent(RIGHT, place_at(5)))}
+        store.progress.start_lanes(
+            [LaneStart(ACME, "id-1", {merged: place_at(0)}, "id-1", parents)]
+        )
         assert parents_of(store)[merged] == parents[merged]
 
     def test_a_lane_that_is_there_keeps_what_it_follows(self, store: Store) -> None:
         _split(store)
-        other = {LEFT: (Parent(OLD, 99),), OLD: (Parent(RIGHT, 1),)}
+        other = {LEFT: (Parent(OLD, place_at(99)),), OLD: (Parent(RIGHT, place_at(1)),)}
         store.progress.start_lanes([LaneStart(ACME, "id-1", by_lane({0: 0, 1: 0}), "id-1", other)])
-        assert parents_of(store)[LEFT] == (Parent(OLD, 9),)
+        assert parents_of(store)[LEFT] == (Parent(OLD, place_at(9)),)
         assert parents_of(store)[OLD] == ()
 
     def test_a_lane_that_is_not_there_is_not_waited_for(self, store: Store) -> None:
         started(store, 7)
-        parents = {LEFT: (Parent(OLD, 9), Parent("before[0]", 3)), RIGHT: (Parent(LEFT, 5),)}
+        parents = {
+            LEFT: (Parent(OLD, place_at(9)), Parent("before[0]", place_at(3))),
+            RIGHT: (Parent(LEFT, place_at(5)),),
+        }
         first = LaneStart(ACME, "id-1", by_lane({1: 0, 2: 0}), "id-1", parents)
         store.progress.start_lanes([first])
-        assert parents_of(store)[LEFT] == (Parent(OLD, 9), Parent("before[0]", None))
-        assert parents_of(store)[RIGHT] == (Parent(LEFT, 5),)
+        assert parents_of(store)[LEFT] == (Parent(OLD, place_at(9)), Parent("before[0]", None))
+        assert parents_of(store)[RIGHT] == (Parent(LEFT, place_at(5)),)
 
     def test_a_lane_waits_for_a_decision_about_one_that_has_no_end(self, store: Store) -> None:
         started(store, 7)
@@ -92,7 +99,10 @@ class TestParents:
         epoch = _split(store)
         followed = parents_of(store)
         assert store.positions.advance(
-            [Move(lane(0), 7, 9, epoch), Move(lane(1), 0, 1, epoch)]
+            [
+                Move(lane(0), place_at(7), place_at(9), epoch),
+                Move(lane(1), place_at(0), place_at(1), epoch),
+            ]
         ) == [
             True,
             True,
@@ -106,13 +116,15 @@ class TestParents:
         followed = parents_of(store)
         store.progress.seek(ACME, by_lane({0: 2, 1: 0, 2: 0}), "id-1")
         assert parents_of(store) == followed
-        store.progress.seek(ACME, by_lane({0: 2}), "id-1", {LEFT: (Parent(OLD, 5),)})
-        assert parents_of(store) == {OLD: (), LEFT: (Parent(OLD, 5),), RIGHT: ()}
+        store.progress.seek(ACME, by_lane({0: 2}), "id-1", {LEFT: (Parent(OLD, place_at(5)),)})
+        assert parents_of(store) == {OLD: (), LEFT: (Parent(OLD, place_at(5)),), RIGHT: ()}
 
     def test_a_seek_gives_new_lanes_their_parents(self, store: Store) -> None:
         started(store, 7)
-        store.progress.seek(ACME, by_lane({0: 2, 1: 0}), "id-1", {LEFT: (Parent(OLD, 9),)})
-        assert parents_of(store) == {OLD: (), LEFT: (Parent(OLD, 9),)}
+        store.progress.seek(
+            ACME, by_lane({0: 2, 1: 0}), "id-1", {LEFT: (Parent(OLD, place_at(9)),)}
+        )
+        assert parents_of(store) == {OLD: (), LEFT: (Parent(OLD, place_at(9)),)}
 
     def test_a_seek_can_give_lanes_up(self, store: Store) -> None:
         _split(store)
@@ -121,15 +133,15 @@ class TestParents:
 
     def test_lanes_that_are_lost_are_given_up_with_the_note_of_it(self, store: Store) -> None:
         epoch = _split(store)
-        stays = Move(lane(0), 7, 7, epoch)
+        stays = Move(lane(0), place_at(7), place_at(7), epoch)
         assert store.progress.skip_lost(ACME, [stays], [], "id-1", gone=[OLD]) == epoch + 1
         assert parents_of(store) == {LEFT: (Parent(OLD, None),), RIGHT: (Parent(OLD, None),)}
 
     def test_lanes_that_moved_meanwhile_are_not_given_up(self, store: Store) -> None:
         epoch = _split(store)
-        stale = Move(lane(0), 6, 6, epoch)
+        stale = Move(lane(0), place_at(6), place_at(6), epoch)
         assert store.progress.skip_lost(ACME, [stale], [], "id-1", gone=[OLD]) is None
-        assert parents_of(store)[LEFT] == (Parent(OLD, 9),)
+        assert parents_of(store)[LEFT] == (Parent(OLD, place_at(9)),)
 
     def test_lanes_that_are_done_are_forgotten_under_their_epoch_alone(self, store: Store) -> None:
         epoch = _split(store)
@@ -161,8 +173,10 @@ class TestDepths:
     def test_a_lane_is_deeper_than_what_it_follows(self, store: Store) -> None:
         _split(store)
         merged = lane(3).name
-        parents = {merged: (Parent(LEFT, 4), Parent(RIGHT, 5))}
-        store.progress.start_lanes([LaneStart(ACME, "id-1", {merged: 0}, "id-1", parents)])
+        parents = {merged: (Parent(LEFT, place_at(4)), Parent(RIGHT, place_at(5)))}
+        store.progress.start_lanes(
+            [LaneStart(ACME, "id-1", {merged: place_at(0)}, "id-1", parents)]
+        )
         found = depths_of(store)
         assert found[OLD] < found[LEFT] == found[RIGHT] < found[merged]
 
@@ -170,13 +184,15 @@ class TestDepths:
         _split(store)
         youngest = lane(9).name
         parents = {youngest: (Parent(lane(8).name, None),)}
-        store.progress.start_lanes([LaneStart(ACME, "id-1", {youngest: 0}, "id-1", parents)])
+        store.progress.start_lanes(
+            [LaneStart(ACME, "id-1", {youngest: place_at(0)}, "id-1", parents)]
+        )
         found = depths_of(store)
         assert found.pop(youngest) > max(found.values())
 
     def test_lanes_come_together_in_any_order(self, store: Store) -> None:
         started(store)
-        parents = {OLD: (Parent(LEFT, 1),), LEFT: (Parent(RIGHT, 1),)}
+        parents = {OLD: (Parent(LEFT, place_at(1)),), LEFT: (Parent(RIGHT, place_at(1)),)}
         first = LaneStart(ACME, "id-1", by_lane({0: 0, 1: 0, 2: 0}), "id-1", parents)
         store.progress.start_lanes([first])
         found = depths_of(store)
@@ -193,7 +209,7 @@ class TestDepths:
     def test_a_seek_that_says_what_lanes_follow_orders_them_by_that(self, store: Store) -> None:
         _split(store)
         before = depths_of(store)
-        lineage = {OLD: (Parent(RIGHT, 1),), RIGHT: (Parent(LEFT, 5),)}
+        lineage = {OLD: (Parent(RIGHT, place_at(1)),), RIGHT: (Parent(LEFT, place_at(5)),)}
         store.progress.seek(ACME, by_lane({0: 2}), "id-1", lineage)
         after = depths_of(store)
         assert max(before.values()) < after[LEFT] < after[RIGHT] < after[OLD]
@@ -203,32 +219,42 @@ class TestDepths:
     ) -> None:
         epoch = _split(store)
         before = depths_of(store)
-        ahead = store.progress.skip_lost(ACME, [Move(lane(0), 7, 8, epoch)], [], "id-1")
+        ahead = store.progress.skip_lost(
+            ACME, [Move(lane(0), place_at(7), place_at(8), epoch)], [], "id-1"
+        )
         assert ahead is not None
         assert depths_of(store) == before
-        assert store.progress.skip_lost(ACME, [Move(lane(0), 8, 3, ahead)], [], "id-1")
+        assert store.progress.skip_lost(
+            ACME, [Move(lane(0), place_at(8), place_at(3), ahead)], [], "id-1"
+        )
         assert min(depths_of(store).values()) > max(before.values())
 
     def test_another_topic_makes_all_lanes_deeper(self, store: Store) -> None:
         epoch = _split(store)
         before = depths_of(store)
-        assert store.progress.skip_lost(ACME, [Move(lane(0), 7, 7, epoch)], [], "id-2")
+        assert store.progress.skip_lost(
+            ACME, [Move(lane(0), place_at(7), place_at(7), epoch)], [], "id-2"
+        )
         assert min(depths_of(store).values()) > max(before.values())
 
     def test_lanes_that_are_given_up_leave_nobody_at_their_depth(self, store: Store) -> None:
         epoch = _split(store)
         deepest = max(depths_of(store).values())
         gone = [OLD, LEFT, RIGHT]
-        assert store.progress.skip_lost(ACME, [Move(lane(0), 7, 7, epoch)], [], "id-1", gone=gone)
+        assert store.progress.skip_lost(
+            ACME, [Move(lane(0), place_at(7), place_at(7), epoch)], [], "id-1", gone=gone
+        )
         youngest = lane(9).name
         parents = {youngest: (Parent(LEFT, None),)}
-        store.progress.start_lanes([LaneStart(ACME, "id-1", {youngest: 0}, "id-1", parents)])
+        store.progress.start_lanes(
+            [LaneStart(ACME, "id-1", {youngest: place_at(0)}, "id-1", parents)]
+        )
         assert depths_of(store)[youngest] > deepest
 
     def test_work_and_holders_change_no_depth(self, store: Store) -> None:
         epoch = _split(store)
         before = depths_of(store)
-        store.positions.advance([Move(lane(0), 7, 9, epoch)])
+        store.positions.advance([Move(lane(0), place_at(7), place_at(9), epoch)])
         store.membership.hold([ACME])
         assert depths_of(store) == before
 
@@ -251,7 +277,9 @@ class TestDepths:
         rerun = ACME._replace(use_case=f"{ACME.use_case}{RERUN_MARK}1")
         store.registry.deploy(replace(SCORE, use_case=rerun.use_case, all_tenants=False))
         store.registry.add_stream(rerun)
-        store.progress.seek(rerun, by_lane({0: 0, 1: 0}), "id-1", {LEFT: (Parent(OLD, 1),)})
+        store.progress.seek(
+            rerun, by_lane({0: 0, 1: 0}), "id-1", {LEFT: (Parent(OLD, place_at(1)),)}
+        )
         found = {
             position.lane.name: position.depth
             for position in store.progress.load_positions([rerun])
@@ -262,7 +290,7 @@ class TestDepths:
     def test_the_depth_of_recorded_slices_is_kept(self, store: Store) -> None:
         epoch = _split(store)
         pieces = tuple(
-            Slice(lane(0), "acme.visits", at, at + 5, epoch, depth=depth)
+            Slice(lane(0), "acme.visits", place_at(at), place_at(at + 5), epoch, depth=depth)
             for at, depth in ((0, 3), (5, 0))
         )
         wave = Wave("w", "score", (Bin(pieces, 1.0),), 1.0)

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from headrace.model.places import place_at
 from headrace.model.records import LaneStart, Move
 from headrace.model.streams import Position, State, StreamId, Tenant
 from headrace.ports import HostPositions, Store
@@ -38,6 +39,10 @@ def hosting(store: Store) -> HostPositions[object]:
     return cast("HostPositions[object]", store.positions)
 
 
+#: as wide as the places of logs are
+WIDE = 49590338271490256608559692538361571095921575989136588898
+
+
 class TestPositions:
     """The promises of positions."""
 
@@ -46,33 +51,36 @@ class TestPositions:
     ) -> None:
         epoch = started(store, 7)
         for wrong in (
-            Move(lane(0), 6, 9, epoch),
-            Move(lane(0), 8, 9, epoch),
-            Move(lane(0), 7, 9, epoch - 1),
-            Move(lane(0), 7, 9, epoch + 1),
-            Move(lane(1), 7, 9, epoch),
-            Move(lane(0, BOLT), 7, 9, epoch),
+            Move(lane(0), place_at(6), place_at(9), epoch),
+            Move(lane(0), place_at(8), place_at(9), epoch),
+            Move(lane(0), place_at(7), place_at(9), epoch - 1),
+            Move(lane(0), place_at(7), place_at(9), epoch + 1),
+            Move(lane(1), place_at(7), place_at(9), epoch),
+            Move(lane(0, BOLT), place_at(7), place_at(9), epoch),
         ):
             assert store.positions.advance([wrong]) == [False]
-        assert store.progress.load_positions() == [Position(lane(0), 7, epoch)]
-        assert store.positions.advance([Move(lane(0), 7, 9, epoch)]) == [True]
-        assert store.progress.load_positions() == [Position(lane(0), 9, epoch)]
+        assert store.progress.load_positions() == [Position(lane(0), place_at(7), epoch)]
+        assert store.positions.advance([Move(lane(0), place_at(7), place_at(9), epoch)]) == [True]
+        assert store.progress.load_positions() == [Position(lane(0), place_at(9), epoch)]
 
     def test_of_many_moves_those_that_match_are_made_and_answered_in_order(
         self, store: Store
     ) -> None:
         epoch = started(store, *range(1000))
-        moves = [Move(lane(p), p if p % 3 else p + 1, 5000, epoch) for p in range(999, -1, -1)]
+        moves = [
+            Move(lane(p), place_at(p if p % 3 else p + 1), place_at(5000), epoch)
+            for p in range(999, -1, -1)
+        ]
         assert store.positions.advance(moves) == [p % 3 != 0 for p in range(999, -1, -1)]
         assert offsets(store) == {p: 5000 if p % 3 else p for p in range(1000)}
 
     def test_two_moves_of_one_lane_follow_each_other(self, store: Store) -> None:
         epoch = started(store, 0, 0)
         moves = [
-            Move(lane(0), 0, 5, epoch),
-            Move(lane(1), 0, 1, epoch),
-            Move(lane(0), 0, 6, epoch),
-            Move(lane(0), 5, 9, epoch),
+            Move(lane(0), place_at(0), place_at(5), epoch),
+            Move(lane(1), place_at(0), place_at(1), epoch),
+            Move(lane(0), place_at(0), place_at(6), epoch),
+            Move(lane(0), place_at(5), place_at(9), epoch),
         ]
         assert store.positions.advance(moves) == [True, True, False, True]
         assert offsets(store) == {0: 9, 1: 1}
@@ -85,7 +93,10 @@ class TestPositions:
 
     def test_moves_in_the_callers_transaction_share_its_fate(self, store: Store) -> None:
         epoch = started(store, 0, 0)
-        there = [Move(lane(0), 0, 5, epoch), Move(lane(1), 0, 5, epoch)]
+        there = [
+            Move(lane(0), place_at(0), place_at(5), epoch),
+            Move(lane(1), place_at(0), place_at(5), epoch),
+        ]
 
         def fail_after_moving() -> None:
             with hosting(store).begin() as transaction:
@@ -102,9 +113,15 @@ class TestPositions:
     def test_the_moves_of_a_group_are_all_made_or_none(self, store: Store) -> None:
         epoch = started(store, 0, 0, 0, 0)
         groups = [
-            [Move(lane(0), 0, 5, epoch), Move(lane(1), 0, 5, epoch)],
-            [Move(lane(2), 0, 5, epoch), Move(lane(3), 1, 5, epoch)],
-            [Move(lane(3), 0, 9, epoch)],
+            [
+                Move(lane(0), place_at(0), place_at(5), epoch),
+                Move(lane(1), place_at(0), place_at(5), epoch),
+            ],
+            [
+                Move(lane(2), place_at(0), place_at(5), epoch),
+                Move(lane(3), place_at(1), place_at(5), epoch),
+            ],
+            [Move(lane(3), place_at(0), place_at(9), epoch)],
         ]
         assert store.positions.advance_groups(groups) == [True, False, True]
         assert offsets(store) == {0: 5, 1: 5, 2: 0, 3: 9}
@@ -113,7 +130,11 @@ class TestPositions:
         self, store: Store
     ) -> None:
         epoch = started(store, 7)
-        asked = [Move(lane(0), 7, 7, epoch), Move(lane(0), 6, 6, epoch), Move(lane(0), 7, 7, 99)]
+        asked = [
+            Move(lane(0), place_at(7), place_at(7), epoch),
+            Move(lane(0), place_at(6), place_at(6), epoch),
+            Move(lane(0), place_at(7), place_at(7), 99),
+        ]
         assert store.positions.advance(asked) == [True, False, False]
         assert offsets(store)[0] == 7
 
@@ -122,17 +143,25 @@ class TestPositions:
         taken = store.membership.hold([ACME, BOLT])
         assert taken[ACME] > old
         assert {stream.id: stream.epoch for stream in store.registry.streams()} == taken
-        assert store.positions.advance([Move(lane(0), 7, 8, old)]) == [False]
-        assert store.positions.advance([Move(lane(0), 7, 8, taken[ACME])]) == [True]
+        assert store.positions.advance([Move(lane(0), place_at(7), place_at(8), old)]) == [False]
+        assert store.positions.advance([Move(lane(0), place_at(7), place_at(8), taken[ACME])]) == [
+            True
+        ]
         assert store.membership.hold([]) == {}
 
-    def test_positions_outlive_the_process_and_large_offsets(
+    def test_positions_outlive_the_process_at_places_of_any_width(
         self, store: Store, open_again: Callable[[], Store]
     ) -> None:
-        epoch = started(store, 2**62)
-        assert store.positions.advance([Move(lane(0), 2**62, 2**62 + 1, epoch)]) == [True]
+        epoch = started(store, 2**62, WIDE)
+        ends = [place_at(2**64), place_at(WIDE + 1)]
+        starts = [place_at(2**62), place_at(WIDE)]
+        # Alone a move takes another way than with others.
+        assert store.positions.advance([Move(lane(1), ends[1], ends[1], epoch)]) == [False]
+        moves = [Move(lane(p), starts[p], ends[p], epoch) for p in (0, 1)]
+        assert store.positions.advance(moves) == [True, True]
         again = open_again()
-        assert again.progress.load_positions() == [Position(lane(0), 2**62 + 1, epoch)]
+        there = [Position(lane(p), ends[p], epoch) for p in (0, 1)]
+        assert again.progress.load_positions() == there
         assert again.membership.hold([ACME])[ACME] == epoch + 1
         again.close()
 
@@ -146,7 +175,9 @@ class TestPositions:
         def race(rival: Store, name: int) -> None:
             for offset in range(20):
                 order = (0, 1) if name % 2 else (1, 0)
-                moves = [Move(lane(p), offset, offset + 1, epoch) for p in order]
+                moves = [
+                    Move(lane(p), place_at(offset), place_at(offset + 1), epoch) for p in order
+                ]
                 answers = rival.positions.advance(moves)
                 won.extend((p, offset) for p, yes in zip(order, answers, strict=True) if yes)
 
@@ -220,7 +251,9 @@ class _Holders(RuleBasedStateMachine):
     )
     def move(self, holder: int, steps: list[tuple[int, int, int]]) -> None:
         believed = self.believed[holder]
-        moves = [Move(lane(p, self.stream), at, to, believed) for p, at, to in steps]
+        moves = [
+            Move(lane(p, self.stream), place_at(at), place_at(to), believed) for p, at, to in steps
+        ]
         expected = []
         for partition, at, to in steps:
             right = believed == self.epoch and self.offsets.get(partition) == at

@@ -15,6 +15,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.errors import ConfigError, UnknownName
+from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, LaneStart, Move
 from headrace.model.streams import Position, Slice, State, StreamId
@@ -31,7 +32,7 @@ from headrace.testing.store_contract.begun import (
 
 
 def _note(partition: int, from_offset: int, until_offset: int) -> Failure:
-    piece = Slice(lane(partition), "acme.visits", from_offset, until_offset, 1)
+    piece = Slice(lane(partition), "acme.visits", place_at(from_offset), place_at(until_offset), 1)
     error = SliceError(False, "OffsetOutOfRange", f"lost {from_offset} to {until_offset - 1}")
     return Failure(piece, error, 7.5, attempts=0, state=FailureState.SKIPPED)
 
@@ -43,8 +44,8 @@ class TestProgress:
         epoch = started(store, 7)
         store.progress.start_lanes([LaneStart(ACME, "id-1", by_lane({0: 0, 1: 4}))])
         assert store.progress.load_positions() == [
-            Position(lane(0), 7, epoch),
-            Position(lane(1), 4, epoch),
+            Position(lane(0), place_at(7), epoch),
+            Position(lane(1), place_at(4), epoch),
         ]
         assert store.registry.streams()[0].topic_id == "id-1"
 
@@ -52,10 +53,12 @@ class TestProgress:
         epoch = started(store, 7) + 1  # a seek raises it
         store.progress.seek(ACME, by_lane({0: 2}), "id-2")
         store.progress.start_lanes([LaneStart(ACME, "id-1", by_lane({0: 0, 1: 4}))])
-        assert store.progress.load_positions() == [Position(lane(0), 2, epoch, depth=1)]
+        assert store.progress.load_positions() == [Position(lane(0), place_at(2), epoch, depth=1)]
         assert store.registry.streams()[0].topic_id == "id-2"
         store.progress.start_lanes([LaneStart(ACME, "id-3", by_lane({1: 4}), known_id="id-2")])
-        assert store.progress.load_positions()[1:] == [Position(lane(1), 4, epoch, depth=1)]
+        assert store.progress.load_positions()[1:] == [
+            Position(lane(1), place_at(4), epoch, depth=1)
+        ]
         assert store.registry.streams()[0].topic_id == "id-3"
 
     def test_a_seek_sets_any_lane_under_a_new_epoch(self, store: Store) -> None:
@@ -64,8 +67,8 @@ class TestProgress:
         raised = store.registry.streams()[0].epoch
         assert raised > epoch
         assert store.progress.load_positions() == [
-            Position(lane(0), 2, raised, depth=1),
-            Position(lane(3), 11, raised, depth=1),
+            Position(lane(0), place_at(2), raised, depth=1),
+            Position(lane(3), place_at(11), raised, depth=1),
         ]
 
     @pytest.mark.parametrize("to", [2, 7])
@@ -74,7 +77,10 @@ class TestProgress:
     ) -> None:
         epoch = started(store, 7, 7)
         store.progress.seek(ACME, by_lane({0: to}))
-        moves = [Move(lane(p), begin, 9, epoch) for p, begin in ((0, 7), (0, to), (1, 7))]
+        moves = [
+            Move(lane(p), place_at(begin), place_at(9), epoch)
+            for p, begin in ((0, 7), (0, to), (1, 7))
+        ]
         assert store.positions.advance(moves) == [False] * 3
         assert offsets(store) == {0: to, 1: 7}
 
@@ -85,7 +91,7 @@ class TestProgress:
         assert store.registry.streams()[0].holder == "d1"
         assert store.membership.hold([ACME], "d2") == {}
         epoch = store.membership.hold([ACME], "d1")[ACME]
-        assert store.positions.advance([Move(lane(0), 2, 9, epoch)]) == [True]
+        assert store.positions.advance([Move(lane(0), place_at(2), place_at(9), epoch)]) == [True]
 
     def test_a_seek_is_the_decision_that_a_topic_made_again_asks_for(self, store: Store) -> None:
         started(store, 7)
@@ -110,7 +116,10 @@ class TestProgress:
     ) -> None:
         epoch = started(store, 3, 4, 5)
         notes = [_note(0, 3, 9), _note(1, 4, 7)]
-        moves = [Move(lane(0), 3, 9, epoch), Move(lane(1), 4, 7, epoch)]
+        moves = [
+            Move(lane(0), place_at(3), place_at(9), epoch),
+            Move(lane(1), place_at(4), place_at(7), epoch),
+        ]
         assert store.progress.skip_lost(ACME, moves, notes, "id-2") == epoch + 1
         again = open_again()
         assert offsets(again) == {0: 9, 1: 7, 2: 5}
@@ -126,9 +135,14 @@ class TestProgress:
     ) -> None:
         epoch = started(store, 0, 5)
         bolt = store.membership.hold([BOLT])[BOLT]
-        new = store.progress.skip_lost(ACME, [Move(lane(0), 0, 0, epoch)], [_note(0, 0, 0)], "id-2")
+        new = store.progress.skip_lost(
+            ACME, [Move(lane(0), place_at(0), place_at(0), epoch)], [_note(0, 0, 0)], "id-2"
+        )
         assert new == epoch + 1
-        old = [Move(lane(0), 0, 2, epoch), Move(lane(1), 5, 6, epoch)]
+        old = [
+            Move(lane(0), place_at(0), place_at(2), epoch),
+            Move(lane(1), place_at(5), place_at(6), epoch),
+        ]
         assert store.positions.advance(old) == [False, False]
         assert store.positions.advance([replace(move, epoch=new) for move in old]) == [True, True]
         assert {stream.id: stream.epoch for stream in store.registry.streams()}[BOLT] == bolt
@@ -138,11 +152,14 @@ class TestProgress:
         self, store: Store, partition: int, at: int, late: int
     ) -> None:
         epoch = started(store, 3, 4)
-        moves = [Move(lane(0), 3, 9, epoch + late), Move(lane(partition), at, 9, epoch + late)]
+        moves = [
+            Move(lane(0), place_at(3), place_at(9), epoch + late),
+            Move(lane(partition), place_at(at), place_at(9), epoch + late),
+        ]
         assert store.progress.skip_lost(ACME, moves, [_note(0, 3, 9)], "id-2") is None
         assert store.progress.load_positions([ACME]) == [
-            Position(lane(0), 3, epoch),
-            Position(lane(1), 4, epoch),
+            Position(lane(0), place_at(3), epoch),
+            Position(lane(1), place_at(4), epoch),
         ]
         assert store.failures.every() == []
         assert store.registry.streams()[0].topic_id == "id-1"
@@ -152,7 +169,9 @@ class TestProgress:
     ) -> None:
         epoch = started(store, 3, 3)
         moved, left = (store.failures.keep(failed(number)) for number in (0, 1))
-        store.progress.skip_lost(ACME, [Move(lane(0), 3, 9, epoch)], [_note(0, 3, 9)], "id-1")
+        store.progress.skip_lost(
+            ACME, [Move(lane(0), place_at(3), place_at(9), epoch)], [_note(0, 3, 9)], "id-1"
+        )
         assert store.failures.one(moved).state is FailureState.RETRIED
         assert [failure.id for failure in store.failures.every(only_open=True)] == [left]
 
@@ -162,12 +181,17 @@ class TestProgress:
         store.failures.note(notes)
         assert [replace(failure, id=None) for failure in store.failures.every(ACME)] == notes
         assert store.failures.every(only_open=True) == []
-        assert store.progress.load_positions([ACME]) == [Position(lane(0), 3, epoch)]
+        assert store.progress.load_positions([ACME]) == [Position(lane(0), place_at(3), epoch)]
 
     def test_a_removed_stream_goes_nowhere_and_an_unknown_one_is_told(self, store: Store) -> None:
         epoch = started(store, 3)
         store.registry.set_stream_state(ACME, State.REMOVED)
-        assert store.progress.skip_lost(ACME, [Move(lane(0), 3, 9, epoch)], [], "id-2") is None
+        assert (
+            store.progress.skip_lost(
+                ACME, [Move(lane(0), place_at(3), place_at(9), epoch)], [], "id-2"
+            )
+            is None
+        )
         assert offsets(store) == {0: 3}
         with pytest.raises(UnknownName, match=r"no stream nobody/score; .*streams list"):
             store.progress.skip_lost(StreamId("score", "nobody"), [], [], "id-2")
@@ -175,5 +199,7 @@ class TestProgress:
     def test_to_go_on_behind_what_is_lost_raises_the_revision(self, store: Store) -> None:
         epoch = started(store, 3)
         before = store.revision()
-        store.progress.skip_lost(ACME, [Move(lane(0), 3, 9, epoch)], [_note(0, 3, 9)], "id-1")
+        store.progress.skip_lost(
+            ACME, [Move(lane(0), place_at(3), place_at(9), epoch)], [_note(0, 3, 9)], "id-1"
+        )
         assert store.revision() > before

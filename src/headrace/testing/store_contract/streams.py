@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart, Move
 from headrace.model.streams import (
@@ -133,7 +134,9 @@ class TestStreams:
     def test_the_revision_grows_with_what_operators_change_and_not_with_work(
         self, store: Store
     ) -> None:
-        failure = Failure(Slice(lane(0), "t", 0, 1, 0), SliceError(False, "X", "bad"), 0.0)
+        failure = Failure(
+            Slice(lane(0), "t", place_at(0), place_at(1), 0), SliceError(False, "X", "bad"), 0.0
+        )
         changes: list[Callable[[], object]] = [
             lambda: store.registry.deploy(SCORE),
             lambda: store.registry.add_tenant(Tenant("acme")),
@@ -153,6 +156,6 @@ class TestStreams:
         store.progress.start_lanes([LaneStart(ACME, "id", by_lane({1: 0}))])
         epoch = store.membership.hold([ACME])[ACME]
         store.progress.record_intent(Wave("w", "score", (), 1.0))
-        store.progress.finish_intent("w", [Move(lane(0), 0, 1, epoch)])
-        assert store.positions.advance([Move(lane(0), 1, 2, epoch)]) == [True]
+        store.progress.finish_intent("w", [Move(lane(0), place_at(0), place_at(1), epoch)])
+        assert store.positions.advance([Move(lane(0), place_at(1), place_at(2), epoch)]) == [True]
         assert store.revision() == before

@@ -16,6 +16,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.errors import ConfigError, UnknownName
+from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import (
@@ -178,7 +179,11 @@ class TestTenants:
     def test_unknown_names_are_told(self, store: Store) -> None:
         started(store, 0)
         nobody = StreamId("score", "nobody")
-        failed = Failure(Slice(lane(0, nobody), "t", 0, 1, 0), SliceError(False, "X", ""), 0.0)
+        failed = Failure(
+            Slice(lane(0, nobody), "t", place_at(0), place_at(1), 0),
+            SliceError(False, "X", ""),
+            0.0,
+        )
         attempts: list[Callable[[], object]] = [
             lambda: store.registry.set_tenant_state("nobody", State.SUSPENDED),
             lambda: store.registry.set_weight("nobody", 1.0),
@@ -211,7 +216,7 @@ class TestTenants:
         epoch = started(store, 7)
         store.registry.set_tenant_state("acme", State.REMOVED)
         assert _states(store) == {ACME: State.REMOVED, BOLT: State.ACTIVE}
-        assert store.positions.advance([Move(lane(0), 7, 9, epoch)]) == [True]
+        assert store.positions.advance([Move(lane(0), place_at(7), place_at(9), epoch)]) == [True]
         assert offsets(store) == {0: 9}
 
     def test_a_removed_tenant_can_only_be_added_again(self, store: Store) -> None:
@@ -237,7 +242,9 @@ class TestTenants:
         assert (stream.state, stream.topic_id, stream.epoch > epoch) == (State.ACTIVE, None, True)
         assert offsets(store) == {}
         store.progress.start_lanes([LaneStart(ACME, "id-2", by_lane({0: 7}))])
-        assert store.positions.advance([Move(lane(0), 7, 9, epoch)]) == [False], "a zombie moved"
+        assert store.positions.advance([Move(lane(0), place_at(7), place_at(9), epoch)]) == [
+            False
+        ], "a zombie moved"
 
     def test_a_change_sets_everything_or_nothing(self, store: Store) -> None:
         store.registry.add_tenant(_BEFORE)

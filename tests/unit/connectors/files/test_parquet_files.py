@@ -108,7 +108,7 @@ def test_a_replay_that_comes_to_nothing_takes_the_file_of_an_earlier_attempt_awa
     """Another version may have been deployed between the two; the last one decides."""
     writer.write([_effect(["a"]), _effect(["b"], tenant="bolt")])
     synced = []
-    monkeypatch.setattr(parquet, "_sync_folder", synced.append)
+    monkeypatch.setattr(parquet, "sync_folder", synced.append)
     again = ParquetFiles("visits").open(replace(_site(tmp_path), wave_id=wave_id))
     for _ in range(2):
         assert again.write([_effect(pa.array([], pa.string()))])[0].error is None
@@ -129,7 +129,7 @@ def test_readers_see_tenants_as_partitions_and_no_unfinished_file(writer, tmp_pa
 
 def test_each_folder_is_synced_once_for_a_call(writer, tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(parquet, "_sync_folder", synced.append)
+    monkeypatch.setattr(parquet, "sync_folder", synced.append)
     writer.write([_effect(["a"], start=n * 9) for n in range(5)] + [_effect(["a"], tenant="bolt")])
     root = tmp_path / "visits"
     assert synced == [root / "tenant=acme", root / "tenant=bolt", root]
@@ -164,7 +164,7 @@ def test_a_folder_that_cannot_be_synced_fails_its_own_effects_only(writer, tmp_p
         if folder.name == "tenant=bolt":
             raise OSError(errno.EIO, "I/O error")
 
-    monkeypatch.setattr(parquet, "_sync_folder", sync)
+    monkeypatch.setattr(parquet, "sync_folder", sync)
     outcomes = writer.write([_effect(["a"]), _effect(["a"], tenant="bolt")])
     assert [outcome.error is None for outcome in outcomes] == [True, False]
 

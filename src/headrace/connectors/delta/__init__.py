@@ -1,0 +1,1 @@
+"""A Delta table in a folder that driver and executors share."""

@@ -1,0 +1,191 @@
+"""A Delta table by its client library: made, brought up to a schema, read and committed to.
+
+A commit is of one snapshot: it is the next one after what was read, or there is none. So what was
+read of the log before is still the newest when the commit counts. The library could go on by itself
+where somebody else was first; it is told not to, since it skips nothing that is there already.
+
+An error does not say that nothing was committed: what runs after a commit, such as a checkpoint,
+may fail as well. Each commit bears a name of its own, and after an error it is looked for.
+
+Nothing is read or written but a folder: of an object store's conditional writes nothing is known
+here. Tables that want more of a writer than rows (generated columns, constraints, other names for
+columns in files) are refused.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.connectors.delta.data_files import DataFile, removed
+from headrace.connectors.delta.kinds import new_columns
+from headrace.connectors.delta.library import BeatenError, library, not_there, told
+from headrace.connectors.delta.marks import IdLog, commit_file
+from headrace.connectors.local_files import sync_all
+from headrace.errors import ConfigError, TargetMissing
+
+if TYPE_CHECKING:
+    import deltalake
+
+LOG = "_delta_log"
+#: what a writer of rows need not heed
+_HARMLESS = {"appendOnly", "invariants"}
+#: commits that others may have made a moment ago
+_SYNCED_BEFORE = 10
+
+
+class TableClient:
+    """A table in a folder, as of its newest commit when it was last looked at.
+
+    Raises:
+        CodeNotLoaded: the client library is not installed.
+        TargetMissing: the table is not there, or is one that this cannot write to.
+        SinkUnavailable: it cannot be read now.
+    """
+
+    def __init__(self, root: Path, where: str) -> None:
+        self._root, self._where = root, where
+        with told(where):
+            self._inode = _inode(root)
+            if self._inode is None:
+                raise not_there(where)
+            self._table: deltalake.DeltaTable = library().DeltaTable(str(root))
+            self._demand_plain()
+        self._ids = IdLog(root / LOG)
+        self._synced = -1
+
+    @property
+    def version(self) -> int:
+        """The number of the commit that was the newest."""
+        return self._table.version()
+
+    def lacking(self, schema: pa.Schema, partition_by: Sequence[str]) -> list[str]:
+        """Columns of a schema that the table has not; see ``new_columns``.
+
+        Raises:
+            ConfigError: the table is another one than the schema says.
+        """
+        divided = list(self._table.metadata().partition_columns)
+        if divided != list(partition_by):
+            raise ConfigError(
+                f"{self._where}: the table is divided by {', '.join(divided) or 'nothing'}, which "
+                f"stays; partition_by names {', '.join(partition_by) or 'nothing'}"
+            )
+        wanted = columns_of(library().Schema.from_arrow(schema))
+        return new_columns(columns_of(self._table.schema()), wanted, self._where)
+
+    def is_of(self, root: Path) -> bool:
+        """Whether the folder is still that of the table that this has read."""
+        return _inode(root) == self._inode and commit_file(root / LOG, self.version).exists()
+
+    def ids(self) -> Mapping[str, int]:
+        """Our transaction ids, as of this snapshot."""
+        with told(self._where):
+            return self._ids.at(self.version)
+
+    def refresh(self) -> None:
+        """Look at the newest commit."""
+        with told(self._where):
+            self._table.update_incremental()
+            self._demand_plain()
+
+    def commit(self, files: Sequence[DataFile], ids: Mapping[str, int]) -> None:
+        """Make files and ids the next commit after the snapshot, durably.
+
+        Raises:
+            BeatenError: there is another next one, and nothing of this is there.
+            SinkUnavailable: whether it is there is not known, or nothing of it is.
+            TargetMissing: nothing of it is there, and a person has to mend why.
+        """
+        name, place = uuid.uuid4().hex, commit_file(self._root / LOG, self.version + 1)
+        with told(self._where):
+            try:
+                self._append(files, ids, name)
+            except Exception as error:
+                if not _is_of(place, name):
+                    if isinstance(error, library().exceptions.CommitFailedError):
+                        raise BeatenError from error
+                    removed(self._root, files)
+                    raise
+            self._sync(place)
+
+    def add(self, schema: pa.Schema, names: Sequence[str]) -> None:
+        """Add columns of a schema.
+
+        Raises:
+            BeatenError: somebody else has changed the table.
+        """
+        lib = library()
+        fields = [field for field in lib.Schema.from_arrow(schema).fields if field.name in names]
+        with told(self._where):
+            try:
+                self._table.alter.add_columns(fields)
+            except lib.exceptions.CommitFailedError as error:
+                raise BeatenError from error
+
+    def _append(self, files: Sequence[DataFile], ids: Mapping[str, int], name: str) -> None:
+        from deltalake import CommitProperties, Transaction  # noqa: PLC0415
+        from deltalake.transaction import AddAction  # noqa: PLC0415
+
+        self._table.create_write_transaction(
+            [
+                AddAction(f.path, f.size, f.partition, f.modified_ms, True, f.statistics)
+                for f in files
+            ],
+            "append",
+            self._table.schema(),
+            self._table.metadata().partition_columns,
+            commit_properties=CommitProperties(
+                custom_metadata={"headrace": name},
+                max_commit_retries=0,
+                app_transactions=[Transaction(app_id, number) for app_id, number in ids.items()],
+            ),
+        )
+
+    def _sync(self, place: Path) -> None:
+        """Make a commit durable, and those before it, whose writers may not have come so far."""
+        version = self.version + 1
+        first = max(0, version - _SYNCED_BEFORE, self._synced + 1)
+        commits = [commit_file(place.parent, number) for number in range(first, version + 1)]
+        after = [place.with_suffix(".checkpoint.parquet"), place.with_name("_last_checkpoint")]
+        sync_all([path for path in [*commits, *after] if path.exists()], place.parent)
+        self._synced = version
+
+    def _demand_plain(self) -> None:
+        protocol = self._table.protocol()
+        wanted = set(protocol.writer_features or ()) - _HARMLESS
+        if protocol.min_writer_version in (1, 2) or (
+            protocol.min_writer_version == 7 and not wanted
+        ):
+            return
+        told_of = ", ".join(sorted(wanted)) or f"writer version {protocol.min_writer_version}"
+        raise TargetMissing(
+            f"{self._where}: the table wants of a writer what is not had: {told_of}"
+        )
+
+
+def columns_of(schema: Any) -> dict[str, tuple[str, bool]]:
+    """Kind of each column in Delta's words, and whether it may be null."""
+    return {
+        field.name: (field.type.to_json().strip('"'), field.nullable) for field in schema.fields
+    }
+
+
+def _inode(root: Path) -> int | None:
+    """What tells the log from that of a table which is made again in its place."""
+    try:
+        return (root / LOG).stat().st_ino
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_of(place: Path, name: str) -> bool:
+    """Whether a commit is the one of this name."""
+    try:
+        return name.encode() in place.read_bytes()
+    except FileNotFoundError:
+        return False

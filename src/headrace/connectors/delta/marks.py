@@ -1,0 +1,145 @@
+"""How far each lane has come, by the transaction ids in a Delta table's log.
+
+Delta keeps, for each *application id*, the number that was committed last, in its log and in the
+checkpoints of it, for good. Two of them are a lane's mark: how far it came, and of which wave, as a
+number made of the wave's name (63 bits of SHA-256). Both are in the commit that brings the rows.
+
+The client library tells the number of one id, and reads the log anew for each: two milliseconds a
+lane. So the log is read here, which is a public format: the newest checkpoint once, and then each
+commit as it comes, and only what is said of our ids is kept. What a mark means for whom is decided
+in `connectors/wave_marks.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import orjson
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.model.places import Place, read_place
+from headrace.model.streams import LaneId
+from headrace.model.waves import planned_id
+
+_PREFIX = "headrace/"
+#: one file, or one of several: version, which, of how many
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+#: commits that are read one by one before a newer checkpoint is looked for
+_MOST_COMMITS = 1_000
+
+
+class LaneMark(NamedTuple):
+    """How far a lane came, and of which wave that was."""
+
+    reached: Place
+    wave_id: str
+
+
+@lru_cache(maxsize=64)
+def wave_number(wave_id: str) -> int:
+    """A number that the parts of a planned wave share, and no other wave has."""
+    digest = hashlib.sha256(planned_id(wave_id).encode()).digest()
+    return int.from_bytes(digest[:8]) >> 1
+
+
+class MarkIds(NamedTuple):
+    """The application ids of a lane."""
+
+    reached: str
+    wave: str
+
+    def mark(self, ids: Mapping[str, int], wave_id: str) -> LaneMark | None:
+        """The lane's mark, under this wave's own id if it is of the same planned one."""
+        if self.reached not in ids or self.wave not in ids:
+            return None
+        same = ids[self.wave] == wave_number(wave_id)
+        # Delta keeps it as a number of 64 bits, which are the digits of a place.
+        return LaneMark(read_place(str(ids[self.reached])), wave_id if same else "another")
+
+
+@lru_cache(maxsize=20_000)
+def mark_ids(installation: str, lane: LaneId) -> MarkIds:
+    """The ids of a lane of one store's drivers."""
+    parts = (installation, lane.use_case, lane.tenant, str(lane.name))
+    base = _PREFIX + "/".join(quote(part, safe="") for part in parts)
+    return MarkIds(f"{base}/reached", f"{base}/wave")
+
+
+def commit_file(log: Path, version: int) -> Path:
+    """Where a commit stands."""
+    return log / f"{version:020d}.json"
+
+
+class IdLog:
+    """Our transaction ids in a table's log, as of a version."""
+
+    def __init__(self, log: Path) -> None:
+        """Take the folder of the log; nothing is read yet."""
+        self._log = log
+        self._version = -1
+        self._ids: dict[str, int] = {}
+
+    def at(self, version: int) -> Mapping[str, int]:
+        """What the log says up to a version; versions are asked for in their order.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+        if version - self._version > _MOST_COMMITS or not self._follow(version):
+            self._begin_at_checkpoint(version)
+            if not self._follow(version):
+                raise FileNotFoundError(f"{self._log}: commits up to {version} are not there")
+        return self._ids
+
+    def _follow(self, version: int) -> bool:
+        """Read commits up to a version; False where one was cleaned away."""
+        for number in range(self._version + 1, version + 1):
+            try:
+                text = commit_file(self._log, number).read_bytes()
+            except FileNotFoundError:
+                return False
+            self._ids.update(_ids_in(text))
+            self._version = number
+        return True
+
+    def _begin_at_checkpoint(self, version: int) -> None:
+        found = _newest_checkpoint((path.name for path in self._log.iterdir()), version)
+        if found is None or found[0] <= self._version:
+            return
+        self._version, names = found
+        self._ids = {}
+        for name in names:
+            txns = pq.read_table(self._log / name, columns=["txn"])["txn"].combine_chunks()
+            ids, numbers = (pc.struct_field(txns, part) for part in ("appId", "version"))
+            both = zip(ids.to_pylist(), numbers.to_pylist(), strict=True)
+            self._ids.update({i: number for i, number in both if i and i.startswith(_PREFIX)})
+
+
+def _ids_in(commit: bytes) -> Iterator[tuple[str, int]]:
+    """Our ids in the text of a commit: one JSON object a line."""
+    for line in commit.splitlines():
+        if line.lstrip(b'{ "').startswith(b"txn"):
+            txn = orjson.loads(line)["txn"]
+            if txn["appId"].startswith(_PREFIX):
+                yield txn["appId"], txn["version"]
+
+
+def _newest_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]] | None:
+    """The newest whole checkpoint up to a version, with the files of it."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for name in names:
+        match = _CHECKPOINT.fullmatch(name)
+        if match is not None and int(match[1]) <= version:
+            found.setdefault((int(match[1]), int(match[3] or 1)), []).append(name)
+    whole = {key: files for key, files in found.items() if len(files) == key[1]}
+    if not whole:
+        return None
+    newest = max(whole)
+    return newest[0], sorted(whole[newest])

@@ -1,0 +1,245 @@
+"""Effects into a Delta table: the files first, then one commit that has them and the lanes' marks.
+
+*What was done* is told by the marks of the snapshot that the commit will follow: an effect that an
+earlier attempt at the same wave has written is left out, and what comes out of it is how far that
+one came. A seek makes a new wave, of which no mark is there: its rows come again, as they should.
+
+*Who is kept out* follows from the commit, which is the next one after the snapshot or none
+(`client.py`). Two attempts that both found nothing cannot both commit: the second is beaten, looks
+at the new snapshot, and finds the first one's marks. The store is asked last of all whether the
+lanes still stand where the slices begin, under their epochs; so one that wakes up after its wave
+was settled, or its stream was sought, writes nothing. What is left open is the moment between that
+answer and the commit: a stream that is sought in it may have the effect of its old slice as well.
+
+Whoever is beaten waits for a random while, and commits the same files again. Without recorded waves
+no marks are left or looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.connectors.arrow_tables import checked, conformed
+from headrace.connectors.delta.client import TableClient
+from headrace.connectors.delta.data_files import DataFile, removed, written
+from headrace.connectors.delta.kinds import demand_value
+from headrace.connectors.delta.library import BeatenError, told
+from headrace.connectors.delta.marks import MarkIds, mark_ids, wave_number
+from headrace.connectors.outcomes import failed
+from headrace.connectors.wave_marks import done_before, leaves_a_mark
+from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, TargetMissing
+from headrace.model.places import text_of
+from headrace.model.streams import Slice
+from headrace.ports import Effect, Site, Written
+from headrace.process.crash_points import reached
+
+_TRIES = 30
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5
+
+Effects = Mapping[int, Effect]
+Outcomes = dict[int, Written]
+
+#: tables of this process for its next bins; a forked child must not use a parent's
+_kept: dict[tuple[int, Path], TableClient] = {}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table, and what is written to it."""
+
+    root: Path
+    schema: pa.Schema
+    partition_by: tuple[str, ...]
+    where: str
+
+
+@dataclass
+class _Batch:
+    """Effects whose rows are in files that no commit has yet."""
+
+    effects: dict[int, Effect] = field(default_factory=dict)
+    files: list[DataFile] = field(default_factory=list)
+
+
+class DeltaWriter:
+    """Writes the effects of each call in one commit."""
+
+    def __init__(self, target: Target, site: Site) -> None:
+        """Take a table and where the bin runs."""
+        self._target = target
+        self._positions = site.positions
+        # Only what was written down before it runs has a fence.
+        self._once = bool(site.fence)
+        self._wave_id = site.wave_id
+        self._installation = site.connections.installation
+        self._table: TableClient | None = None
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all effects that can be written; see ``SinkWriter.write``."""
+        given = dict(enumerate(effects))
+        asked = {i: e for i, e in given.items() if e.output.num_rows or self._leaves_a_mark(e)}
+        outcomes: Outcomes = {}
+        self._ready({i: given[i] for i in given.keys() - asked.keys()}, outcomes)
+        if asked:
+            try:
+                self._write(asked, outcomes)
+            except HeadraceError as error:
+                self._table = None
+                outcomes = dict.fromkeys(asked, failed(error)) | outcomes
+        return [outcomes.get(index, Written()) for index in given]
+
+    def close(self) -> None:
+        """Keep what was read of the table for the next bin."""
+        if self._table is not None:
+            _kept[os.getpid(), self._target.root] = self._table
+
+    def _write(self, effects: Effects, outcomes: Outcomes) -> None:
+        """Commit all that is left of effects; what was told meanwhile stands in ``outcomes``.
+
+        Raises:
+            HeadraceError: nothing of the rest was written, or nobody knows.
+        """
+        table, batch = self._opened(), _Batch()
+        for pause_s in _pauses():
+            table.refresh()
+            self._demand_columns(table)
+            outcomes |= self._done(table, effects, outcomes)
+            batch = self._batch(effects, outcomes, batch)
+            outcomes |= self._gone(batch)
+            batch = self._batch(effects, outcomes, batch)
+            if not batch.effects:
+                return
+            reached("mid-write", next(iter(batch.effects.values())).slices[0].lane.use_case)
+            try:
+                table.commit(batch.files, self._ids(batch.effects))
+            except BeatenError:
+                time.sleep(pause_s)
+                continue
+            outcomes |= dict.fromkeys(batch.effects, Written())
+            return
+        raise SinkUnavailable(f"{self._target.where}: others commit to it all the time")
+
+    def _opened(self) -> TableClient:
+        root = self._target.root
+        if self._table is None:
+            self._table = _kept.pop((os.getpid(), root), None)
+        if self._table is None or not self._table.is_of(root):
+            self._table = TableClient(root, self._target.where)
+        return self._table
+
+    def _demand_columns(self, table: TableClient) -> None:
+        """See that the table still has the columns, before a file is in it that lacks them."""
+        try:
+            lacking = table.lacking(self._target.schema, self._target.partition_by)
+        except ConfigError as error:
+            raise TargetMissing(str(error)) from error
+        if lacking:
+            raise TargetMissing(
+                f"{self._target.where}: the table has no column {lacking[0]!r}; "
+                "'headrace use-cases deploy' adds it"
+            )
+
+    def _batch(self, effects: Effects, outcomes: Outcomes, batch: _Batch) -> _Batch:
+        """The files of all effects of which nothing is told yet: those there are, or new ones."""
+        left = {index: effects[index] for index in effects.keys() - outcomes.keys()}
+        if left.keys() == batch.effects.keys():
+            return batch
+        target = self._target
+        removed(target.root, batch.files)
+        indexes, rows = self._ready(left, outcomes)
+        with told(target.where):
+            files = written(rows, target.root, target.partition_by) if rows.num_rows else []
+        return _Batch({index: left[index] for index in indexes}, files)
+
+    def _ready(self, effects: Effects, outcomes: Outcomes) -> tuple[list[int], pa.Table]:
+        """Which effects fit, and all of their rows; what is refused stands in ``outcomes``."""
+        indexes = sorted(effects)
+        try:
+            return indexes, self._fitting(_joined(effects[index].output for index in indexes))
+        except Exception:  # Arrow has many kinds; whose it is shows when each is alone
+            tables: dict[int, pa.Table] = {}
+        for index in indexes:
+            try:
+                tables[index] = self._fitting(effects[index].output)
+            except Exception as error:
+                outcomes[index] = failed(error, self._target.where)
+        return list(tables), _joined([self._target.schema.empty_table(), *tables.values()])
+
+    def _fitting(self, output: pa.Table) -> pa.Table:
+        target = self._target
+        if not output.num_columns and not output.num_rows:
+            return target.schema.empty_table()
+        table = checked(conformed(output, target.schema, target.where), target.schema, target.where)
+        # Such as text that is no UTF-8: it could be written, and nobody could read the file.
+        table.validate(full=True)
+        for name in target.partition_by:
+            demand_value(table[name], f"{target.where}: column {name!r}")
+        return table
+
+    def _done(self, table: TableClient, effects: Effects, outcomes: Outcomes) -> Outcomes:
+        """Effects that an earlier attempt at this wave has written."""
+        if not self._once:
+            return {}
+        ids, found = table.ids(), dict[int, Written]()
+        for index in effects.keys() - outcomes.keys():
+            effect = effects[index]
+            lanes = (self._mark_ids(piece) for piece in effect.slices)
+            marks = [of_lane.mark(ids, self._wave_id) for of_lane in lanes]
+            done = done_before(marks, effect, self._wave_id)
+            if done is not None:
+                found[index] = Written(reached=done)
+        return found
+
+    def _gone(self, batch: _Batch) -> Outcomes:
+        """Effects of which a lane is not where its slice begins, or another's by now."""
+        if not self._once or not batch.effects:
+            return {}
+        stays = [move.stay() for effect in batch.effects.values() for move in effect.moves]
+        try:
+            answers = iter(self._positions.advance(stays))
+        except HeadraceError:
+            removed(self._target.root, batch.files)
+            raise
+        return {
+            index: Written(superseded=True)
+            for index, effect in batch.effects.items()
+            if not all(list(islice(answers, len(effect.slices))))
+        }
+
+    def _ids(self, effects: Effects) -> dict[str, int]:
+        ids: dict[str, int] = {}
+        wave = wave_number(self._wave_id)
+        for effect in effects.values() if self._once else ():
+            for piece, offset in zip(effect.slices, effect.reached, strict=True):
+                of_lane = self._mark_ids(piece)
+                ids |= {of_lane.reached: int(text_of(offset)), of_lane.wave: wave}
+        return ids
+
+    def _mark_ids(self, piece: Slice) -> MarkIds:
+        return mark_ids(self._installation, piece.lane)
+
+    def _leaves_a_mark(self, effect: Effect) -> bool:
+        return self._once and leaves_a_mark(effect)
+
+
+def _joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """One table of all that have columns or rows, each column in one piece."""
+    given = [table for table in tables if table.num_columns or table.num_rows]
+    if not all(table.num_columns for table in given):
+        raise ValueError("Arrow forgets rows without columns where it joins them")
+    return pa.concat_tables(given).combine_chunks() if given else pa.table({})
+
+
+def _pauses() -> Iterator[float]:
+    """How long to wait each time that somebody else was first: none waits as long as another."""
+    for number in range(_TRIES):
+        longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**number)
+        yield random.uniform(0.0, longest)  # noqa: S311 - no secret is made of it

@@ -1,0 +1,84 @@
+"""The laws of a sink, on a Delta table; alone, and with recorded waves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.ports import Connections, Sink, Site
+from headrace.sinks import DeltaTable
+from headrace.testing.sink_contract import Seen, SinkContract
+
+_SCHEMA = pa.schema([("value", pa.string())])
+
+
+class StillThere:
+    """Positions that stand where every slice begins."""
+
+    def advance(self, moves):
+        return [True] * len(moves)
+
+
+class TestDeltaTable(SinkContract):
+    @pytest.fixture(autouse=True)
+    def _warehouse(self, tmp_path):
+        self.warehouse = tmp_path
+
+    def make_sink(self) -> Sink:
+        return DeltaTable("things", schema=_SCHEMA)
+
+    def site(self) -> Site:
+        connections = Connections({}, "sqlite:///unused.db", warehouse=str(self.warehouse))
+        return Site(connections, StillThere(), wave_id="wave", fence="0")
+
+    def table(self, values):
+        return pa.table({"value": list(values)}, schema=_SCHEMA)
+
+    def refused_table(self):
+        return pa.table({"value": [1]})
+
+    def wrong_table(self):
+        return pa.table({"other": ["a"]})
+
+    def read_back(self):
+        """All that the log names, commit by commit."""
+        seen = []
+        for commit in sorted(self.warehouse.glob("things/_delta_log/*.json")):
+            for line in commit.read_text().splitlines():
+                path = json.loads(line).get("add", {}).get("path")
+                if path is not None:
+                    values = pq.read_table(self.warehouse / "things" / path)["value"].to_pylist()
+                    seen += [Seen(f"{path}:{row}", value) for row, value in enumerate(values)]
+        return seen
+
+
+class TestDeltaTableByDay(TestDeltaTable):
+    """Divided by a column that the rows have besides."""
+
+    def make_sink(self) -> Sink:
+        return DeltaTable("things", schema=self.schema, partition_by=("tenant",))
+
+    @property
+    def schema(self):
+        return pa.schema([("value", pa.string()), ("tenant", pa.string())])
+
+    def table(self, values):
+        rows = list(values)
+        return pa.table({"value": rows, "tenant": ["a b/ü%"] * len(rows)}, schema=self.schema)
+
+
+class TestDeltaTableWithoutWaves(TestDeltaTable):
+    """What is not written down before it runs may come again."""
+
+    def site(self) -> Site:
+        return replace(super().site(), fence="")
+
+    def test_the_same_effect_again_does_what_the_guarantee_says(self) -> None:
+        effect = self.effect(self.table(["a", "b"]))
+        with self.writer() as writer:
+            assert [writer.write([effect])[0].error for _ in range(2)] == [None, None]
+        assert self._values() == ["a", "b", "a", "b"]

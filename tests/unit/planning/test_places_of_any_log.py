@@ -1,0 +1,83 @@
+"""Plans for logs whose places are wide, have gaps of any size, or whose ends nobody knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from planning_cases import snapshot, snapshots, stream
+
+from headrace.connectors.kafka import OFFSETS
+from headrace.model.places import OPEN, Places
+from headrace.model.plans import LaneView, Plan, Snapshot
+from headrace.planning import check, plan
+
+FAR, STEP = 10**55, 10**40
+#: a log whose places are so far from each other
+SPARSE = Places(
+    after=lambda place, records: place + records * STEP,
+    between=lambda later, place: (later - place) // STEP,
+    behind=lambda place: place + 1,
+)
+#: one that cannot tell where so many records end
+UNKNOWN_END = Places(
+    after=lambda _place, _records: OPEN,
+    between=lambda _later, _place: 0,
+    behind=lambda place: place + 1,
+)
+
+
+def elsewhere(asked: Snapshot, *, knows_end: bool) -> Snapshot:
+    """The same moment in another log: as much waits in each lane."""
+    return replace(
+        asked,
+        streams=tuple(
+            replace(view, lanes=tuple(moved(lane, knows_end=knows_end) for lane in view.lanes))
+            for view in asked.streams
+        ),
+    )
+
+
+def moved(lane: LaneView, *, knows_end: bool) -> LaneView:
+    start = FAR + lane.position * STEP
+    return replace(lane, position=start, end=start + lane.waits * STEP if knows_end else OPEN)
+
+
+def taken(made: Plan) -> list[list[int]]:
+    """Records of each bin, in the order of the waves."""
+    return [
+        sorted(piece.records for piece in bin_.slices) for wave in made.waves for bin_ in wave.bins
+    ]
+
+
+@given(snapshots())
+def test_a_plan_without_fault_is_made_for_any_log(asked):
+    for places, knows_end in ((SPARSE, True), (UNKNOWN_END, False)):
+        there = elsewhere(asked, knows_end=knows_end)
+        assert check(there, plan(there, places), places) == []
+
+
+@pytest.mark.parametrize(("places", "knows_end"), [(SPARSE, True), (UNKNOWN_END, False)])
+def test_as_much_is_taken_in_any_log_as_waits(places, knows_end):
+    asked = snapshot(stream("a", 40), stream("b", 7, 0, 9), slots=2)
+    there = elsewhere(asked, knows_end=knows_end)
+    assert taken(plan(there, places)) == taken(plan(asked, OFFSETS))
+
+
+def test_a_slice_of_a_log_of_unknown_end_is_bounded_by_its_records_alone():
+    asked = elsewhere(snapshot(stream("a", 40)), knows_end=False)
+    (piece,) = plan(asked, UNKNOWN_END).waves[0].slices
+    assert (piece.records, piece.is_open, piece.from_offset) == (40, True, FAR + 100 * STEP)
+    assert str(piece).endswith("..")
+
+
+def test_a_lane_of_unknown_end_that_is_to_stop_before_a_record_is_bounded_by_that():
+    asked = elsewhere(snapshot(stream("a", 40)), knows_end=False)
+    (view,) = asked.streams
+    (lane,) = view.lanes
+    stop = lane.position + 3 * STEP
+    asked = replace(asked, streams=(replace(view, lanes=(replace(lane, end=stop),)),))
+    made = plan(asked, UNKNOWN_END)
+    assert [piece.until_offset for piece in made.waves[0].slices] == [stop]
+    assert check(asked, made, UNKNOWN_END) == []
