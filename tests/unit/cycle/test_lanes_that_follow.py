@@ -5,6 +5,7 @@ import json
 import pytest
 
 from headrace.board import Board, HeldStream
+from headrace.connectors.kafka import OFFSETS
 from headrace.cycle.lags import lags
 from headrace.cycle.replay import ReplayStep, decide
 from headrace.cycle.reruns import range_of
@@ -296,7 +297,7 @@ def test_a_rerun_reads_a_parent_first_as_well(begun):
 def recorded(order=Order.LANE, state=State.ACTIVE):
     """A recorded slice of a lane whose parent a seek has sent back, and what becomes of it."""
     deployment = Deployment("keep", "m.py", "0", "{tenant}.visits", order=order)
-    held = HeldStream(Stream(ACME, TOPIC, state), Tenant("acme"), deployment, 2)
+    held = HeldStream(Stream(ACME, TOPIC, state), Tenant("acme"), deployment, 2, OFFSETS)
     old, half = LaneId(*ACME, "acme.visits[0]"), LaneId(*ACME, "acme.visits[1]")
     board = Board({ACME: held})
     board.fill([Position(old, 3, 2), Position(half, 0, 2, (Parent(old.name, 5),))])
