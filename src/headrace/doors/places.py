@@ -4,7 +4,8 @@ A door answers only so many requests at once. Whoever sends no body, or reads no
 place for half a minute, so some hundred connections would keep everybody else out, and for that
 nobody needs a key. So requests that wait for their client before anybody knows who that is have
 half of all places, and of those one address has a quarter of what the others leave; a tenant has a
-quarter of what all others leave (``policies/holding``). Operators and viewers have what is left.
+quarter of what all others leave (``policies/holding``), and so has a key for some subjects alone.
+Operators and viewers have what is left.
 
 A request of a stranger that waits for nothing takes no part: most are refused at once, and those
 that show a credential are a stranger's for no longer than it takes to look at it.
@@ -34,7 +35,7 @@ class Places:
         self._most = most
         self._most_of_strangers = max(1, most // _STRANGERS)
         self._taken = 0
-        #: how many places each network of strangers, and each tenant, holds
+        #: how many places each network of strangers, and each tenant or key like one, holds
         self.of_strangers: Counter[str] = Counter()
         self.of_tenants: Counter[str] = Counter()
 
@@ -84,10 +85,11 @@ class Place:
         """
         if self._is_known:
             return
-        if caller.tenant is not None:
-            if not self._places.may_tenant(caller.tenant):
-                raise _busy(f"as many requests of {caller.tenant} as may run at once do")
-            self._hold(self._places.of_tenants, caller.tenant)
+        name = caller.held_as
+        if name is not None:
+            if not self._places.may_tenant(name):
+                raise _busy(f"as many requests of {name} as may run at once do")
+            self._hold(self._places.of_tenants, name)
         self._is_known = True
 
     def waits(self) -> Problem | None:

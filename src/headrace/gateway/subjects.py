@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.errors import HeadraceError, words_of
+from headrace.errors import ConfigError, HeadraceError, words_of
 from headrace.gateway.usable_versions import KnownSchema, Looks
 from headrace.ports import NumberedSchemas
 from headrace.process.daemon_threads import DaemonThreads
@@ -65,7 +65,12 @@ class Subject:
             # Nobody could read what would go on to be written once its id is gone.
             self.known = None
             return f"subject {self.name} has no version {self.version or 'at all'}"
-        found, told = self._looks.newest_usable(registry, self.name, numbers)
+        try:
+            found, told = self._looks.newest_usable(registry, self.name, numbers)
+        except ConfigError:
+            # What was written by is none of them, so it is gone as well.
+            self.known = None
+            raise
         if self.known is None or found.id != self.known.id:
             self.known = found
             log.info("events are written by a schema", subject=self.name, schema_id=found.id)

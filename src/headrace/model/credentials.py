@@ -46,6 +46,14 @@ class Caller:
     #: of role schemas: those that it sees, see ``names``; None: all that role and tenant let it see
     subjects: str | None = None
 
+    @property
+    def held_as(self) -> str | None:
+        """Whose part of turns, rates and places its requests take; None: of whom all is trusted.
+
+        A key for some subjects alone is somebody's as a tenant's is, though it names none.
+        """
+        return self.name if self.tenant is None and self.subjects is not None else self.tenant
+
 
 @dataclass(frozen=True, slots=True)
 class Key:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from headrace.errors import SchemasFull
+from headrace.model.credentials import names
 from headrace.ports.schemas import SchemaKind
 
 
@@ -79,7 +80,7 @@ class GivenNumbers(NamedTuple):
 class Room:
     """How much some subjects may hold together."""
 
-    #: what has it, "tenant" or "subject", and its name
+    #: what has it, "tenant", "subject" or "subjects" (of a key for these), and its name
     of: str
     name: str
     #: of texts, and of the names of what they refer to
@@ -87,9 +88,13 @@ class Room:
     most_versions: int
     #: subjects that are named after one of these count; None: the one that is registered under
     topics: frozenset[str] | None = None
+    #: or subjects that are named so; see ``headrace.model.credentials.names``
+    pattern: str | None = None
 
     def counts(self, subject: str, registered: str) -> bool:
         """Whether a subject counts for who registers under another one, or the same."""
+        if self.pattern is not None:
+            return names(self.pattern, subject)
         if self.topics is None:
             return subject == registered
         return subject.rpartition("-")[0] in self.topics
@@ -103,12 +108,12 @@ class Room:
         if versions > self.most_versions:
             raise SchemasFull(
                 f"{self.of} {self.name} may have {self.most_versions} versions of schemas "
-                f"({self.of}_versions)"
+                f"({self._limit}_versions)"
             )
         if size > self.most_bytes:
             raise SchemasFull(
                 f"{self.of} {self.name} may have {self.most_bytes} bytes of schemas "
-                f"({self.of}_bytes)"
+                f"({self._limit}_bytes)"
             )
 
     def refuse_settings(self, subjects: int) -> None:
@@ -120,8 +125,13 @@ class Room:
         if subjects > self.most_versions:
             raise SchemasFull(
                 f"{self.of} {self.name} may have settings of {self.most_versions} subjects "
-                f"({self.of}_versions)"
+                f"({self._limit}_versions)"
             )
+
+    @property
+    def _limit(self) -> str:
+        """What the settings call it: some subjects have as much room as a tenant."""
+        return "tenant" if self.pattern is not None else self.of
 
 
 class SubjectVersion(NamedTuple):

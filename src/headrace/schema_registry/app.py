@@ -54,7 +54,8 @@ from headrace.schema_registry.wanted import EVERYTHING, Sight
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
-#: what a tenant may try to change in a minute: each attempt is a line in the audit log
+#: what a tenant, or a key like one, may try to change in a minute: each attempt is a line in the
+#: audit log
 CHANGES_PER_MINUTE = 600
 #: how many look-ups and checks a tenant may ask for in a minute: each has a schema looked at
 LOOKS_PER_MINUTE = 600
@@ -153,9 +154,10 @@ class _Desk:
             return _refused(Refusal(400, 400, "the request ended before its body did"))
         except (StoreUnavailable, StoreUnusable) as error:
             return _refused(_told(error))
-        if caller.tenant is not None:
-            await self._count(request, route, caller.tenant)
-        async with self.at_once.of(caller.tenant, lists=route.lists):
+        held = caller.held_as
+        if held is not None:
+            await self._count(request, route, held)
+        async with self.at_once.of(held, lists=route.lists):
             return await run_in_threadpool(self._answered, request, route, parts, caller, body)
 
     def _answered(
@@ -201,13 +203,16 @@ class _Desk:
         tenant, bound = caller.tenant, caller.subjects
         if tenant is None and bound is None:
             return replace(EVERYTHING, may_number=caller.role is Role.OPERATOR)
+        held = caller.held_as
         if tenant is None:
-            return Sight(None, partial(names, bound), may_number=False)
+            sees = partial(names, bound)
+            return Sight(None, sees, may_number=False, held_as=held, pattern=bound)
         owners = self.parts.owners
         return Sight(
             tenant,
             lambda subject: names(bound, subject) and owners.owner(subject) == tenant,
             may_number=False,
+            held_as=held,
             seen_topics=lambda: owners.seen(tenant),
             sent_topics=lambda: owners.sent(tenant),
         )
@@ -222,14 +227,14 @@ class _Desk:
         elif not sees:
             raise refusals.denied(f"subject {subject} is none of those that this key is for")
 
-    async def _count(self, request: Request, route: Route, tenant: str) -> None:
-        if route.changes and self.changes.add(tenant) > CHANGES_PER_MINUTE:
+    async def _count(self, request: Request, route: Route, held: str) -> None:
+        if route.changes and self.changes.add(held) > CHANGES_PER_MINUTE:
             await asyncio.sleep(PAUSE_S)
-            raise too_many("too many changes of this tenant in a minute", self.changes.left_s())
+            raise too_many(f"too many changes of {held} in a minute", self.changes.left_s())
         looks = route.looks or route.lists or _asks_for_descriptor(request)
-        if looks and self.looks.add(tenant) > LOOKS_PER_MINUTE:
+        if looks and self.looks.add(held) > LOOKS_PER_MINUTE:
             await asyncio.sleep(PAUSE_S)
-            raise too_many("too many look-ups of this tenant in a minute", self.looks.left_s())
+            raise too_many(f"too many look-ups of {held} in a minute", self.looks.left_s())
 
     def _note(self, request: Request, caller: Caller, subject: str | None, status: int) -> None:
         action = f"{request.method} {request.scope['path'][:_MOST_PATH]}"

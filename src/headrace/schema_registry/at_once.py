@@ -6,7 +6,7 @@ a time, and one list among them, since a list is megabytes; the next ones wait f
 without a thread, in the order in which they came. What is refused for being too much is told after
 a pause. What waits keeps its place at the door, of which a tenant has a part (``doors.places``).
 
-Operators and viewers are few, and go at once.
+A key for some subjects alone is held like a tenant. Operators and viewers are few, and go at once.
 """
 
 from __future__ import annotations

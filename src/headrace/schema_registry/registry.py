@@ -237,7 +237,7 @@ class SchemaRegistry:
         found = self._forms.get(written)
         if found is None:
             try:
-                found = self._judges.form(written, sight.tenant, gathering.looked)
+                found = self._judges.form(written, sight.held_as, gathering.looked)
             except BadSchema as error:
                 raise refusals.bad_schema(str(error)) from error
             self._forms.put(written, found)
@@ -256,6 +256,6 @@ class SchemaRegistry:
         before = gathering.compared(among)
         try:
             written = gathering.written(wanted, sight)
-            return self._judges.faults(written, before, level, sight.tenant, gathering.looked)
+            return self._judges.faults(written, before, level, sight.held_as, gathering.looked)
         except BadSchema as error:
             return [f"it cannot be judged, so it counts as incompatible: {error}"]

@@ -2,8 +2,9 @@
 
 Whoever sends records for a tenant may register schemas, a thousand an hour or a megabyte at a time,
 and the store is everybody's. So a tenant has a room, for all subjects that it registers under
-together; a subject has one as well, whoever registers, so that a build that runs wild stops at its
-own. The store counts, in the moment that it keeps a version.
+together, and a key that is for some subjects one for these; a subject has one as well, whoever
+registers, so that a build that runs wild stops at its own. The store counts, in the moment that it
+keeps a version.
 
 What is deleted softly still takes room, since it is still there.
 """
@@ -28,9 +29,10 @@ class RoomLimits:
     def of(self, subject: str, sight: Sight) -> tuple[Room, ...]:
         """The rooms that a version has to fit in which somebody registers."""
         own = Room("subject", subject, self.subject_bytes, self.subject_versions)
-        if sight.tenant is None:
-            return (own,)
-        return own, *self.of_settings(sight)
+        if sight.pattern is None:
+            return own, *self.of_settings(sight)
+        most = (self.tenant_bytes, self.tenant_versions)
+        return own, Room("subjects", sight.pattern, *most, pattern=sight.pattern)
 
     def of_settings(self, sight: Sight) -> tuple[Room, ...]:
         """The rooms that a subject has to fit in for which somebody sets something."""

@@ -4,7 +4,8 @@ There are few judges, and what one schema takes is its author's choice. So a ten
 a time, and what it sends meanwhile waits for its turn, in order and not for ever; one whose schema
 took long shares all judges but one with others of that kind for a while; and one whose schema had
 to be ended rests before it is looked at again. Where there is one judge alone, none can be kept
-free. Whoever belongs to no tenant is an operator, and just waits.
+free. A key for some subjects alone is a tenant here (``Caller.held_as``); whoever else belongs to
+none is trusted with all, and just waits.
 """
 
 from __future__ import annotations

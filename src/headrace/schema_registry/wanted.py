@@ -22,6 +22,10 @@ class Sight:
     may_number: bool
     #: it sees all there is
     sees_all: bool = False
+    #: whose turn at the judges it waits for, see ``Caller``; None: nobody's
+    held_as: str | None = None
+    #: of a key of no tenant for some subjects: which, see ``headrace.model.credentials.names``
+    pattern: str | None = None
     #: of a tenant: after which subjects are named that it sees, and those that it registers under
     seen_topics: Callable[[], frozenset[str]] = frozenset
     sent_topics: Callable[[], frozenset[str]] = frozenset

@@ -8,7 +8,7 @@ without reading it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
@@ -57,9 +57,21 @@ def refuse_settings(connection: Connection, subject: str, rooms: Sequence[Room])
     wanted = select(named).distinct()
     for room in rooms:
         if connection.scalar(wanted.where(named == subject)) is None:
-            places = named_after(room.topics, named) if room.topics is not None else ()
+            places = _places(room, named, subject)
             found = {one for place in places for one in connection.scalars(wanted.where(place))}
             room.refuse_settings(sum(room.counts(one, subject) for one in found) + 1)
+
+
+def _places(
+    room: Room, subject: ColumnElement[str], registered: str
+) -> Iterable[ColumnElement[bool]]:
+    """Conditions that find the subjects that count in a room, and maybe some more."""
+    if room.pattern is not None:
+        begins = room.pattern.removesuffix("*")
+        if begins == room.pattern:
+            return [subject == begins]
+        return [subject.startswith(begins, autoescape=True)]
+    return [subject == registered] if room.topics is None else named_after(room.topics, subject)
 
 
 def _held(connection: Connection, registered: str, room: Room) -> dict[str, tuple[int, int]]:
@@ -70,10 +82,9 @@ def _held(connection: Connection, registered: str, room: Room) -> dict[str, tupl
     named = select(func.sum(names)).where(of_schema).scalar_subquery()
     size = func.sum(func.length(schemas.c.text) + func.coalesce(named, 0))
     wanted = select(subject, func.count(), size).join(schemas).group_by(subject)
-    places = [subject == registered] if room.topics is None else named_after(room.topics)
     return {
         row[0]: (int(row[1]), int(row[2]))
-        for place in places
+        for place in _places(room, subject, registered)
         for row in connection.execute(wanted.where(place))
         if room.counts(row[0], registered)
     }

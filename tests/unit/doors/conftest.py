@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.doors.guard import Guard
-from headrace.doors.keys import new_key
+from headrace.doors.keys import bound_to, new_key
 from headrace.errors import StoreUnavailable
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
@@ -74,9 +74,10 @@ def store():
 def give(store, clock):
     """Make and keep a key."""
 
-    def give(role=Role.OPERATOR, tenant=None, lives_s=None):
+    def give(role=Role.OPERATOR, tenant=None, lives_s=None, subjects=None):
         ends_at_s = None if lives_s is None else clock() + lives_s
         text, key = new_key(role, tenant, "test", SECRET, clock(), expires_at_s=ends_at_s)
+        key = bound_to(key, subjects)
         store.keys.add(key)
         return text, key
 

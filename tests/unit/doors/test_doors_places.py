@@ -81,11 +81,14 @@ def test_strangers_who_send_no_body_keep_nobody_out(url, crowd, give):
     assert post(url, tenant).status_code == 200
 
 
-def test_a_tenant_that_sends_no_body_keeps_no_other_out(url, crowd, give):
-    (operator, _), (tenant, _) = give(), give(Role.TENANT, "acme")
+@pytest.mark.parametrize(
+    "whose", [{"role": Role.TENANT, "tenant": "acme"}, {"role": Role.SCHEMAS, "subjects": "acme.*"}]
+)
+def test_who_is_not_trusted_with_all_and_sends_no_body_keeps_no_other_out(url, crowd, give, whose):
+    (operator, _), (held, _) = give(), give(**whose)
     other, _ = give(Role.SENDER, "bolt")
-    crowd(b"POST /own HTTP/1.1\r\nAuthorization: Bearer " + tenant.encode() + b"\r\n" + BODY)
-    answer = refused(lambda: post(url, tenant))
+    crowd(b"POST /own HTTP/1.1\r\nAuthorization: Bearer " + held.encode() + b"\r\n" + BODY)
+    answer = refused(lambda: post(url, held))
     assert answer.json()["type"] == "urn:headrace:problem:busy"
     assert answer.headers["retry-after"] == "1"
     assert post(url, operator).status_code == 200

@@ -508,6 +508,26 @@ def test_a_subject_that_was_deleted_is_none_for_whoever_runs_or_starts(version):
     assert (ran.known.id, ran.trouble) == (2, "")
 
 
+def test_where_only_versions_stay_that_nobody_can_write_by_who_runs_writes_by_none_either():
+    registry, ran = registry_with(avro(V1)), Subject("visits-value")
+    registry.add(WrittenSchema(SchemaKind.AVRO, '"nonsense'), "visits-value")
+    ran.look(registry)
+    assert ran.known.id == 1
+    del registry.subjects["visits-value"][0]
+    started = Subject("visits-value")
+    for subject in (ran, started):
+        subject.look(registry)
+        assert subject.known is None
+        assert "schema 2" in subject.trouble
+    registry.away = True
+    ran.look(registry)
+    assert ran.known is None
+    registry.away = False
+    registry.add(avro(V2), "visits-value")
+    ran.look(registry)
+    assert ran.known.id == 3
+
+
 def test_a_schema_that_was_looked_at_is_not_read_anew(monkeypatch):
     registry, subject = registry_with(avro(V1), avro(V2)), Subject("visits-value")
     subject.look(registry)

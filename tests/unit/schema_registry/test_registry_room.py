@@ -10,7 +10,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from registry_parts import AVRO, MORE, World
+from registry_parts import AVRO, MORE, OF_A_TEAM, OF_ACME_VISITS, World
 from structlog.testing import capture_logs
 
 from headrace.model.credentials import Role
@@ -19,7 +19,7 @@ from headrace.schema_registry import app, judging
 from headrace.schema_registry import judges as judges_of
 from headrace.schema_registry.at_once import AtOnce
 from headrace.schema_registry.forms import KnownForms
-from headrace.schema_registry.judges import JudgesApart
+from headrace.schema_registry.judges import JudgesApart, JudgesHere
 from headrace.schema_registry.rooms import RoomLimits
 from headrace.schema_registry.rules.texts import BadSchema, Form
 
@@ -94,6 +94,27 @@ def test_what_sinks_and_other_tenants_register_takes_no_room_of_a_tenant():
         assert registered(world, number, Role.OPERATOR, "acme.scores-value").status_code == 200
         assert registered(world, number, Role.OPERATOR, "bolt.visits-value").status_code == 200
     assert registered(world, 0, Role.SENDER).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (RoomLimits(tenant_versions=2), "2 versions of schemas (tenant_versions)"),
+        (RoomLimits(tenant_bytes=2 * len(fixed(0))), "bytes of schemas (tenant_bytes)"),
+    ],
+)
+def test_a_key_of_some_subjects_has_as_much_room_under_these_as_a_tenant(limits, told):
+    world = World(limits)
+    assert registered(world, 9, Role.OPERATOR, "bolt.visits-value").status_code == 200
+    for number, subject in enumerate(["acme.a-value", "acme.b"]):
+        assert registered(world, number, OF_A_TEAM, subject).status_code == 200
+    answer = registered(world, 2, OF_A_TEAM, "acme.c-value")
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42205)
+    assert "subjects acme.* may have" in answer.json()["message"]
+    assert told in answer.json()["message"]
+    assert registered(world, 0, OF_A_TEAM, "acme.a-value").json()["version"] == 1
+    assert registered(world, 2, OF_ACME_VISITS).status_code == 200
+    assert registered(world, 2, Role.OPERATOR, "acme.c-value").status_code == 200
 
 
 def test_one_subject_has_room_for_so_much_whoever_registers():
@@ -252,7 +273,11 @@ def test_lists_that_wait_keep_no_other_request_of_their_tenant_waiting():
     asyncio.run(main())
 
 
-def test_a_tenant_that_asks_for_many_lists_at_once_has_one_made_after_the_other(world, monkeypatch):
+HELD = pytest.mark.parametrize("who", [Role.TENANT, OF_A_TEAM])
+
+
+@HELD
+def test_who_asks_for_many_lists_at_once_has_one_made_after_the_other(world, monkeypatch, who):
     ours, most = world.store.schema_subjects, []
     real, going = ours.versions, threading.Semaphore(1)
 
@@ -265,31 +290,48 @@ def test_a_tenant_that_asks_for_many_lists_at_once_has_one_made_after_the_other(
     monkeypatch.setattr(ours, "versions", versions)
     with world.client, ThreadPoolExecutor(8) as threads:
         asking = [
-            threads.submit(world.ask, "GET", path, role=Role.TENANT)
+            threads.submit(world.ask, "GET", path, role=who)
             for path in ["/schemas", "/subjects"] * 4
         ]
         assert [one.result().status_code for one in asking] == [200] * 8
     assert all(most)
 
 
+@HELD
 @pytest.mark.parametrize("what", ["LOOKS_PER_MINUTE", "CHANGES_PER_MINUTE"])
-def test_who_asks_too_much_is_told_so_after_a_pause(world, monkeypatch, what):
+def test_who_asks_too_much_is_told_so_after_a_pause(world, monkeypatch, what, who):
     monkeypatch.setattr(app, what, 0)
     monkeypatch.setattr(app, "PAUSE_S", 0.05)
     path = "/subjects" if what == "LOOKS_PER_MINUTE" else f"/config/{SUBJECT}"
     since_s = time.monotonic()
     method = "GET" if what == "LOOKS_PER_MINUTE" else "DELETE"
-    assert world.refused(method, path, role=Role.TENANT) == (429, 429)
+    assert world.refused(method, path, role=who) == (429, 429)
     assert time.monotonic() - since_s >= 0.05
 
 
-def test_a_tenant_may_ask_for_so_many_lists_in_a_minute(world, monkeypatch):
+@pytest.mark.parametrize("who", [Role.SENDER, OF_A_TEAM])
+def test_so_many_lists_may_be_asked_for_in_a_minute(world, monkeypatch, who):
     monkeypatch.setattr(app, "LOOKS_PER_MINUTE", 2)
     for path in ("/schemas", "/subjects"):
-        assert world.ask("GET", path, role=Role.SENDER).status_code == 200
-    assert world.refused("GET", "/schemas", role=Role.SENDER) == (429, 429)
-    assert world.ask("GET", "/schemas").status_code == 200
-    assert world.ask("GET", VERSIONS, role=Role.SENDER).status_code == 404
+        assert world.ask("GET", path, role=who).status_code == 200
+    assert world.refused("GET", "/schemas", role=who) == (429, 429)
+    for other in (Role.OPERATOR, Role.SCHEMAS, OF_ACME_VISITS if who is OF_A_TEAM else OF_A_TEAM):
+        assert world.ask("GET", "/schemas", role=other).status_code == 200
+    assert world.ask("GET", VERSIONS, role=who).status_code == 404
+
+
+def test_judges_take_a_key_of_some_subjects_for_a_tenant_of_its_own(world, monkeypatch):
+    asked, real = [], JudgesHere._ask
+
+    def ask(judges, tenant, *about):
+        asked.append(tenant)
+        return real(judges, tenant, *about)
+
+    monkeypatch.setattr(JudgesHere, "_ask", ask)
+    for who in (OF_A_TEAM, OF_ACME_VISITS, Role.SCHEMAS):
+        assert registered(world, len(asked), who).status_code == 200
+    prefix = world.keys[OF_A_TEAM].split("_")[1]
+    assert asked == [f"key:{prefix}", "acme", None]
 
 
 @pytest.mark.parametrize("path", ["/schemas", "/subjects"])

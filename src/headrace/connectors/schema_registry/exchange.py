@@ -10,8 +10,10 @@ Somebody who asks for what he may not read, or what is far too large, must not s
 for everybody. So two such errors are told apart: nobody answers, or it is this question alone that
 a server has no answer to.
 
-Decided by the status alone, since registries differ in what they say beside it. Redirects are not
-followed, as they would carry a password elsewhere.
+Decided by the status, since registries differ in what they say beside it. Only that something is
+not there is told with a code that all of them have (404 and two digits more): a 404 without one is
+of a proxy whose registry is being started, or of another address, and nothing is known by it.
+Redirects are not followed, as they would carry a password elsewhere.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ MOST_BYTES = 16 * 1024 * 1024
 #: that is away, or not let in to: that a schema is broken or does not fit says nothing of an id
 _DECIDED_OF_SCHEMA = frozenset({200, 404, 409, 422})
 _DECIDED = frozenset({200, 404})
+#: that something is not there, as registries say it
+_NOT_THERE = range(40400, 40500)
 #: what tells of who asks, of the server or of a proxy before it, whatever was asked for
 _FOR_ALL = frozenset({401, 407, 429, 502, 503, 504})
 _JSON = "application/vnd.schemaregistry.v1+json"
@@ -53,6 +57,7 @@ _ACCEPT = f"{_JSON}, application/vnd.schemaregistry+json, application/json"
 _MEND = {
     401: f"see {USER_INFO}, or whatever proves who asks",
     403: "give whoever asks the right to read its subjects",
+    404: f"see that {URL} names a registry, and that it runs",
     407: "see the proxy that the environment names",
 }
 
@@ -129,7 +134,8 @@ class Exchange:
             raise _NoAnswerError("no answer within the time there is") from error
         except Exception as error:  # whatever the client, TLS or a broken file of keys raises
             raise _NoAnswerError(_short(words_of(error))) from error
-        if status not in (_DECIDED if body is None else _DECIDED_OF_SCHEMA):
+        decided = _DECIDED if body is None else _DECIDED_OF_SCHEMA
+        if status not in decided or (status == 404 and not _is_of_registry(content)):
             raise _refusal(status, content)
         return status, content
 
@@ -221,6 +227,12 @@ def _refusal(status: int, content: bytes) -> _NoAnswerError:
     mend = _MEND.get(status, "name where it redirects to" if 300 <= status < 400 else "")
     told = f"HTTP {status}{f', {mend}' if mend else ''}"
     return _NoAnswerError(told, f" ({said})" if said else "", answers=status not in _FOR_ALL)
+
+
+def _is_of_registry(content: bytes) -> bool:
+    """Whether it was a registry that said of something that it is not there."""
+    body = _json(content)
+    return isinstance(body, dict) and body.get("error_code") in _NOT_THERE
 
 
 def _json(content: bytes) -> Any:

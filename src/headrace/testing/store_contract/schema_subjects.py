@@ -341,6 +341,23 @@ class TestSchemaSubjects:
         with pytest.raises(SchemasFull):
             ours.register(ours.seen("a-value"), new("s" * 8), None, [own])
 
+    def test_in_a_room_of_names_count_those_that_begin_so(self, store: Store) -> None:
+        ours = store.schema_subjects
+        for subject in ("a_b.x", "a_b.y-value", "axb.x", "A_b.x", "a_b"):
+            put(ours, subject, new("long"))
+        for pattern, versions in (("a_b.*", 2), ("a_b.x", 1), ("*", 5)):
+            seen, wanted = ours.seen("a_b.x"), new(pattern)
+            full, enough = (
+                [Room("subjects", pattern, 1_000, most, pattern=pattern)]
+                for most in (versions, versions + 1)
+            )
+            with pytest.raises(SchemasFull, match=r"may have \d versions .*\(tenant_versions\)"):
+                ours.register(seen, wanted, None, full)
+            made = ours.register(seen, wanted, None, enough)
+            assert made is not None
+            for permanent in (False, True):
+                assert ours.delete(ours.seen("a_b.x"), [made.version], permanent=permanent)
+
     def test_of_so_many_subjects_anything_is_set_as_a_room_has_versions(self, store: Store) -> None:
         ours = store.schema_subjects
         rooms = [Room("tenant", "acme", 9, 2, frozenset({"acme.a", "acme.b"}))]

@@ -10,7 +10,6 @@ import pytest
 import trustme
 from replaying import (
     INT,
-    NOT_FOUND,
     ReplayServer,
     closes,
     cuts,
@@ -27,6 +26,7 @@ from headrace.connectors.schema_registry import (
     subjects,
 )
 from headrace.errors import RegistryUnavailable, SchemaUnknown, TargetMissing
+from headrace.gateway.subjects import Subject
 from headrace.ports import RegisteredSchema, Registering, SchemaKind, WrittenSchema
 
 AVRO_INT = WrittenSchema(SchemaKind.AVRO, '"int"')
@@ -70,6 +70,16 @@ NO_ANSWERS = {
         r"HTTP 422 \(store x: it has no tables\)",
     ),
     "a conflict": ((409, {"error_code": 409, "message": "not now"}), r"HTTP 409 \(not now\)"),
+    "a page of a proxy that knows no such service": (
+        (404, b"<html>default backend"),
+        r"HTTP 404, see that .* \(<html>default backend\)",
+    ),
+    "a 404 of nothing": ((404, b""), r"HTTP 404, see that"),
+    "a 404 of some other program": (
+        (404, {"error_code": 404, "message": "HTTP 404 Not Found"}),
+        r"HTTP 404, see that .* \(HTTP 404 Not Found\)",
+    ),
+    "a 404 with a code that is none": ((404, {"error_code": "40403"}), r"HTTP 404, see that"),
     "a redirect": ((302, b""), r"HTTP 302, name where it redirects to"),
     "a page that says 200": (b"<html>Log in</html>", r"its answer is no JSON: <html>Log in"),
     "a list": ([1], r"its answer is no JSON"),
@@ -171,9 +181,9 @@ def test_what_is_known_is_asked_for_once(server):
     assert len(server.heard) == 1
 
 
-@pytest.mark.parametrize("none", [NOT_FOUND, (404, b"<html>"), (404, b""), (404, {})])
-def test_an_id_that_is_not_there_is_asked_for_less_and_less_often_for_a_minute(server, none):
-    server.says["/schemas/ids/7"] = none
+@pytest.mark.parametrize("code", [40401, 40402, 40403])
+def test_an_id_that_is_not_there_is_asked_for_less_and_less_often_for_a_minute(server, code):
+    server.says["/schemas/ids/7"] = (404, {"error_code": code})
     registry = Registry(server.url)
     while registry.now_s < 59.9:
         registry.trouble()
@@ -326,6 +336,40 @@ def test_a_certificate_is_believed_if_the_settings_say_who_signed_it(tmp_path):
     Registry(server.url, **{"ssl.ca.location": ca}).trouble()
     assert len(server.heard) == 1
     server.close()
+
+
+NOT_A_REGISTRYS = [(404, b"<html>default backend - 404</html>"), (404, {"error_code": 404})]
+
+
+@pytest.mark.parametrize("says", NOT_A_REGISTRYS)
+def test_a_404_of_something_before_a_registry_takes_nothing_away(server, says):
+    place = "/subjects/visits-value/versions"
+    registry, subject = Registry(server.url), Subject("visits-value")
+    server.says |= {place: [1], f"{place}/1": INT | {"id": 7}}
+    subject.look(registry.client)
+    assert subject.known.id == 7
+    for path in (f"{place}/1", place):
+        server.says[path] = says
+        subject.look(registry.client)
+        assert subject.known.id == 7
+        assert "HTTP 404" in subject.trouble
+    server.says[place] = (404, {"error_code": 40401})
+    subject.look(registry.client)
+    assert subject.known is None
+
+
+@pytest.mark.parametrize("says", NOT_A_REGISTRYS)
+@pytest.mark.parametrize("how", [Registering(), Registering(use_latest_version=True)])
+def test_a_404_of_something_before_a_registry_is_no_refusal_of_what_is_written(server, says, how):
+    place = "/subjects/v-value"
+    server.says |= {f"{place}/versions": says, f"{place}/versions/latest": says, place: says}
+    with pytest.raises(RegistryUnavailable):
+        Registry(server.url).client.registered("v-value", AVRO_INT, how)
+
+
+def test_another_server_is_asked_where_the_first_one_is_no_registry(server):
+    server.says |= {"/schemas/ids/7": INT, "/other/schemas/ids/7": (404, b"<html>")}
+    assert Registry(f"{server.url}/other, {server.url}").client.schema(7) == AVRO_INT
 
 
 @pytest.mark.parametrize("status", [409, 422])
