@@ -7,6 +7,7 @@ use inside, as a function typed at a prompt would.
 
 import time
 
+import pyarrow as pa
 import pytest
 
 from headrace.model.records import Deployment
@@ -36,9 +37,9 @@ def engine(spark, tmp_path):
     made.close()
 
 
-def run(engine, handler, tenants=("acme", "bolt", "cove"), timeout_s=30.0):
+def run(engine, handler, tenants=("acme", "bolt", "cove"), timeout_s=30.0, **said):
     """One bin with all tenants; the receipts by tenant."""
-    made = use_case(topic=TOPIC, sink=ParquetFiles("out"), name="quick")(handler)
+    made = use_case(topic=TOPIC, sink=ParquetFiles("out"), name="quick", **said)(handler)
     deployment = Deployment("quick", "m.py", "0" * 64, TOPIC, handler_timeout_s=timeout_s)
     engine.take(made, deployment)
     slices = tuple(
@@ -198,3 +199,30 @@ def test_binary_garbage_on_standard_output_disturbs_nobody(engine):
         return table.select(["offset"])
 
     assert all(value.reached == 10 for value in run(engine, handler).values())
+
+
+@pytest.mark.parametrize("how", ["waits for ever", "blocks", "raises", "exits"])
+def test_a_call_of_a_handler_that_waits_is_named_at_once_and_hurts_nobody(engine, how):
+    async def handler(record, context, how=how):
+        import asyncio
+        import time
+
+        await asyncio.sleep(0.01)
+        if (context.tenant, record["offset"]) == ("acme", 6):
+            if how == "waits for ever":
+                await asyncio.sleep(600)
+            if how == "blocks":
+                time.sleep(600)
+            raise SystemExit(3) if how == "exits" else ValueError("six")
+        return {"at": record["offset"]}
+
+    columns = pa.schema([("at", pa.int64())])
+    receipts = run(engine, handler, timeout_s=3.0, output=columns, call_timeout_s=1.0)
+    assert neighbours_are_served(receipts)
+    told = receipts["acme"]
+    if how == "blocks":  # in company it is tried again alone, where the record is named
+        assert told.error.code == "HandlerSlow"
+        told = run(engine, handler, ("acme",), 3.0, output=columns, call_timeout_s=1.0)["acme"]
+    assert (told.reached, told.error.offset) == (6, 6)
+    hung = how in {"waits for ever", "blocks"}
+    assert told.error.code == ("HandlerHung" if hung else "HandlerError")

@@ -23,6 +23,8 @@ from headrace.cli.console import (
     for_a_door,
     say,
 )
+from headrace.cli.our_registry import drivers_ask_ours
+from headrace.cli.servers import folder_of, remembered
 from headrace.console.opening import (
     console_app,
     console_listening,
@@ -68,7 +70,10 @@ def console(
     configure_logs(log_level, log_format)
     with for_a_door(config, "console", host, port) as (settings, folder, store):
         tools = KafkaTools(with_seal_key(connections_of(settings, folder), store))
-        app = console_app(settings, store, tools, SystemClock(), insecure=insecure)
+        ours = drivers_ask_ours(settings, store.keys, remembered(folder_of(folder)))
+        app = console_app(
+            settings, store, tools, SystemClock(), insecure=insecure, own_registry=ours
+        )
         listening = console_listening(settings)
         # A key that is shown once is not shown for a console that does not come up.
         serve(app, listening, lambda url: tell(settings, store, url, insecure=insecure))
@@ -87,7 +92,8 @@ def consoled(settings: Settings, folder: Path) -> Iterator[str]:
     connections, chosen = connections_of(settings, folder), settings.console
     with closing(open_store(settings.store_url())) as store, ExitStack() as stack:
         tools = KafkaTools(with_seal_key(connections, store))
-        app = console_app(settings, store, tools, SystemClock())
+        ours = drivers_ask_ours(settings, store.keys, remembered(folder_of(folder)))
+        app = console_app(settings, store, tools, SystemClock(), own_registry=ours)
         listening = console_listening(settings)
         try:
             url = stack.enter_context(console_serving(app, listening))

@@ -40,13 +40,16 @@ class KeptPorts:
         self._before = {} if anew else {**_of_addresses(folder), **_read(folder / _FILE)}
         self._taken: dict[str, int] = {}
 
-    def take(self, server: str, data: Path | None = None, wished: int | None = None) -> int:
+    def take(
+        self, server: str, data: Path | None = None, wished: int | None = None, without: str = ""
+    ) -> int:
         """The port that a server had, or one that it has from now on.
 
         Args:
             server: its name, as people read it.
             data: its folder: one of a process that was killed may still be about to end.
             wished: what to take the first time, if it is free.
+            without: how to start without this server, as words behind the others.
 
         Raises:
             ServerError: somebody else has the port.
@@ -60,7 +63,7 @@ class KeptPorts:
             raise ServerError(
                 f"port {port}, kept for the {server} of this folder, is taken by {taken_by(port)}: "
                 "end that, and type 'headrace up' again; or 'headrace up --new-ports' takes other "
-                "ports, and whoever knows the old ones has to be told"
+                f"ports, and whoever knows the old ones has to be told{without}"
             )
         self._taken[server] = port
         self._write()

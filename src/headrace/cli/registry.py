@@ -35,6 +35,12 @@ _TLS = (
     "with doors.tls its name is yours to say, as registry: schema.registry.url in the YAML file, "
     "with a key of role schemas"
 )
+#: what else to do where somebody has the port of the registry of `up`
+WITHOUT = (
+    "; or, if that is 'headrace registry', name it in the YAML file (registry: "
+    "schema.registry.url): drivers ask it, and 'headrace up' starts none. 'headrace up "
+    "--no-registry' starts none this time"
+)
 
 
 def registry(
@@ -94,3 +100,14 @@ def registry_beside(settings: Settings, key_file: Path) -> Iterator[dict[str, st
                 keep_driver_key(store.keys, secret_of(settings), time.time(), key_file)
                 say(f"         drivers ask it, with the key in {key_file}", err)
                 yield {"registry_url": url, "registry_user_file": str(key_file)}
+
+
+def tell_named(settings: Settings) -> str:
+    """Say that the registry which the YAML file names is asked; returns where readers find it.
+
+    Raises:
+        ConfigError: the section is not whole.
+    """
+    named = registry_config(settings.registry_properties())
+    say(f"registry  {named}: the YAML file names it, and drivers ask it", err)
+    return ",".join(server.url for server in named.servers)

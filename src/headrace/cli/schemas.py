@@ -12,7 +12,6 @@ from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
 from rich.table import Table
@@ -28,8 +27,8 @@ from headrace.cli.console import (
     shown_errors,
     told_of_up,
 )
+from headrace.cli.our_registry import addresses_of, drivers_ask_ours
 from headrace.cli.servers import folder_of, remembered
-from headrace.connectors.schema_registry import URL, registry_config
 from headrace.errors import ConfigError, plain
 from headrace.ports import SchemaKind, SchemaReference, SchemaSubjects, SubjectSetting
 from headrace.schema_registry.asked import subject_of
@@ -39,8 +38,6 @@ from headrace.schema_registry.registry import SchemaRegistry
 from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
 from headrace.schema_registry.standing import level_of, version_in
 from headrace.schema_registry.wanted import EVERYTHING, LATEST, Wanted
-from headrace.settings import Settings
-from headrace.settings.fields import refuse_unset
 from headrace.store import open_store
 
 app = typer.Typer(no_args_is_help=True, help="Schemas: list, show, check, register.")
@@ -71,8 +68,6 @@ Own = Annotated[
     bool,
     typer.Option("--own", help="Our own registry, also where the YAML file names another."),
 ]
-#: other names of one address
-_HERE = {"localhost": "127.0.0.1", "::1": "127.0.0.1"}
 _KINDS = {".avsc": SchemaKind.AVRO, ".json": SchemaKind.JSON, ".proto": SchemaKind.PROTOBUF}
 
 
@@ -240,41 +235,15 @@ def _nearest(registry: SchemaRegistry, subject: str) -> str:
 def _registry(config: Path, *, own: bool) -> Iterator[SchemaRegistry]:
     with shown_errors():
         settings, base = settings_and_folder(config)
-        if not own:
-            _refuse_another(settings, remembered(folder_of(base)).get("registry_url"))
         with told_of_up(config), closing(open_store(settings.store_url())) as store:
+            by_up = remembered(folder_of(base))
+            if not own and not drivers_ask_ours(settings, store.keys, by_up):
+                raise ConfigError(
+                    "this command works on our own registry, in the store, and drivers ask "
+                    f"{addresses_of(settings)}: check and register there, with the tools of that "
+                    "registry; --own is for ours all the same"
+                )
             yield SchemaRegistry(store.schema_subjects, JudgesHere())
-
-
-def _refuse_another(settings: Settings, of_up: str | None) -> None:
-    """Refuse to answer for a registry that is not in the store.
-
-    Args:
-        settings: where drivers ask, and where ours is served.
-        of_up: the address of the one that `up` served last.
-
-    Raises:
-        ConfigError: drivers ask another one.
-    """
-    if settings.registry.url is None:
-        return
-    given = {URL: settings.registry.url.get_secret_value()}
-    refuse_unset("registry", given)
-    asked = registry_config(given)
-    door = settings.schema_registry
-    ours = {(_HERE.get(door.host, door.host), door.port, ""), of_up and _place(of_up)}
-    if not ours.issuperset(_place(server.url) for server in asked.servers):
-        raise ConfigError(
-            f"this command works on our own registry, in the store, and drivers ask {asked}: check "
-            "and register there, with the tools of that registry; --own is for ours all the same"
-        )
-
-
-def _place(url: str) -> tuple[str, int | None, str]:
-    """What two addresses of one server have in common."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return _HERE.get(host, host), parts.port, parts.path
 
 
 def _plain_lines(text: str) -> str:

@@ -142,7 +142,8 @@ def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings
     if "secret_file" in addresses and not settings.names_a_secret():
         doors = settings.doors.model_copy(update={"secret_file": Path(addresses["secret_file"])})
         found["doors"] = doors
-    if "registry_url" in addresses and not settings.names_a_registry():
+    # One that the YAML file named is told to readers; without the section nobody may ask it.
+    if "registry_user_file" in addresses and not settings.names_a_registry():
         given = {
             "schema.registry.url": addresses["registry_url"],
             "basic.auth.credentials.source": "USER_INFO",

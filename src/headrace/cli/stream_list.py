@@ -158,13 +158,28 @@ def lags_or_why(
 
 
 def listed(
-    store: Store, found: Sequence[StreamLag], asked: Wanted, now_s: float, up: RunningUp | None
+    store: Store,
+    found: Sequence[StreamLag],
+    asked: Wanted,
+    now_s: float,
+    up: RunningUp | None,
+    *,
+    ours: bool,
 ) -> Iterator[Listed]:
-    """Each stream that is asked for, as it stands; ``up`` is the one that runs here now."""
+    """Each stream that is asked for, as it stands.
+
+    Args:
+        store: where all of it is.
+        found: streams, and how far they are.
+        asked: which ones.
+        now_s: the time.
+        up: the one that runs here now.
+        ours: drivers ask our own registry, so ids of schemas are those of the store.
+    """
     reports, stopped = store.statistics.reports(), defaultdict[StreamId, list[Failure]](list)
     told, starting = newest(reports), _starting(up, reports)
     named = any(last.figures.writers for last in told.values())
-    known = known_versions(store.schema_subjects) if named else {}
+    known = known_versions(store.schema_subjects) if named and ours else {}
     topics = {stream.topic for stream in store.registry.streams()} if named else set()
     for failure in store.failures.every(only_open=True, with_records=False):
         stopped[failure.slice.lane.stream].append(failure)

@@ -20,15 +20,16 @@ from headrace.cli.console import (
     out,
     print_list,
     say,
+    settings_and_folder,
     store_of,
 )
-from headrace.cli.servers import running_up
+from headrace.cli.our_registry import drivers_ask_ours
+from headrace.cli.servers import folder_of, remembered, running_up
 from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, wanted
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import label_of
 from headrace.model.streams import State
 from headrace.operating.seeking import carry_out, planned
-from headrace.versions.paths import as_asked, folder_of_file
 
 app = typer.Typer(
     no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, resume."
@@ -62,8 +63,10 @@ def list_(
         asked = wanted(store.registry, tenant, use_case, states or (), every)
         with closing(log_of(config)) as log:
             lags, away = lags_or_why(store, log, asked)
-        up = running_up(folder_of_file(as_asked(config)))
-        found = list(listed(store, lags, asked, time.time(), up))
+        settings, folder = settings_and_folder(config)
+        ours = drivers_ask_ours(settings, store.keys, remembered(folder_of(folder)))
+        up = running_up(folder)
+        found = list(listed(store, lags, asked, time.time(), up, ours=ours))
         if away is not None:
             _tell_no_lag(away, config)
         print_list(table_of(found), [row.values() for row in found], as_json=as_json)

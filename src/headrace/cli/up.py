@@ -26,7 +26,7 @@ from headrace.cli.fleet import folder_of as fleet_folder_of
 from headrace.cli.fleet import supervised
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.options import DeployAnew, Master, Name
-from headrace.cli.registry import registry_beside
+from headrace.cli.registry import WITHOUT, registry_beside, tell_named
 from headrace.cli.running import drive, warn_of_copies, with_options
 from headrace.cli.servers import folder_of, remember, remembered, the_only_up, with_addresses
 from headrace.deploying.offer import driver_name
@@ -116,7 +116,7 @@ def up(  # noqa: PLR0913 - options of a command
             stack.enter_context(consoled(settings, base))
         key_file = folder / "registry-key"
         # Use cases of yesterday ask it, and would be refused without.
-        goes_on = with_registry is None and key_file.is_file()
+        goes_on = with_registry is None and key_file.is_file() and not settings.names_a_registry()
         if with_registry or goes_on:
             settings = _with_port(settings, ports, "schema registry", "schema_registry")
             settings = _with_registry(settings, key_file, stack)
@@ -156,6 +156,8 @@ def with_servers(
         addresses["database_url"] = _store(folder, kind, stack, ports)
     if not settings.names_a_secret():
         addresses["secret_file"] = str(made_secret_file(folder / "secret"))
+    if settings.names_a_registry():
+        addresses["registry_url"] = tell_named(settings)
     remember(folder, addresses)
     return with_addresses(settings, addresses)
 
@@ -198,7 +200,8 @@ def _with_port(
     chosen = getattr(settings, section)
     if "port" in chosen.model_fields_set:
         return settings
-    port = ports.take(server, wished=chosen.port)
+    without = WITHOUT if section == "schema_registry" else ""
+    port = ports.take(server, wished=chosen.port, without=without)
     if port != chosen.port:
         # Said once and for all: the next start takes this one.
         say(f"the {server} listens on port {port} from now on", err)

@@ -81,6 +81,8 @@ class ApiParts:
     #: what names of consumer groups begin with, as the mirror of positions has them
     group_prefix: str = "headrace."
     most_metric_tenants: int = 2000
+    #: ids of schemas that drivers tell are those of the store
+    own_registry: bool = True
 
 
 def create_app(parts: ApiParts) -> FastAPI:
@@ -114,6 +116,7 @@ def equip(app: FastAPI, parts: ApiParts) -> None:
         parts.clock,
         watcher,
         Places(AT_KAFKA),
+        parts.own_registry,
     )
     app.state.guard = parts.guard
     app.state.readiness = Readiness(_asking(parts.store), parts.clock.monotonic_s)

@@ -24,6 +24,8 @@ class Desk:
     clock: Clock
     watcher: Watcher
     at_kafka: Places
+    #: ids of schemas that drivers tell are those of the store
+    own_registry: bool = True
 
 
 def desk_of(request: Request) -> Desk:

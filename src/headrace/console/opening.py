@@ -31,7 +31,13 @@ _MOST_BODY_BYTES = 256 * 1024
 
 
 def console_app(
-    settings: Settings, store: Store, tools: DecisionTools, clock: Clock, *, insecure: bool = False
+    settings: Settings,
+    store: Store,
+    tools: DecisionTools,
+    clock: Clock,
+    *,
+    insecure: bool = False,
+    own_registry: bool = True,
 ) -> FastAPI:
     """The app with everything around it.
 
@@ -41,6 +47,7 @@ def console_app(
         tools: reach Kafka.
         clock: the time.
         insecure: nobody is asked for a key; on loopback only.
+        own_registry: drivers ask the registry whose schemas are in the store.
 
     Raises:
         ConfigError: the secret is missing, or ``insecure`` on an address that others reach.
@@ -63,6 +70,7 @@ def console_app(
             most_clients=chosen.most_clients,
             group_prefix=settings.driver.mirror_prefix,
             most_metric_tenants=chosen.most_metric_tenants,
+            own_registry=own_registry,
         )
     )
     limits = RequestLimits(max_body_bytes=_MOST_BODY_BYTES, most_requests=at_once)

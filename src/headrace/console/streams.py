@@ -218,6 +218,8 @@ def _schemas(desk: Desk, snapshot: StoreView, stream: Stream) -> list[Values]:
     figures = snapshot.figures.get(stream.id)
     if figures is None or not figures.writers:
         return []
+    if not desk.own_registry:
+        return [plain(schema) for schema in schemas_seen({}, (), figures.writers, snapshot.at_s)]
     topics = {other.topic for other in snapshot.streams}
     names = named_after(stream.topic, stream.id.tenant, topics)
     known = known_versions(desk.store.schema_subjects, names)

@@ -229,6 +229,8 @@ class Ends:
         """Write an answer down; True if it tells of a new record that may run."""
         grown = False
         for held, lane in self._readers[name]:
+            if lane.gone:
+                continue  # what it follows, if it is there by now, is learned with its topic
             known = lane.position if lane.end == UNKNOWN else lane.end
             ends_at = held.bounded(name, end)
             if ends_at < lane.end:

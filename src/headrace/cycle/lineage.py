@@ -46,6 +46,16 @@ def startable(
             del found[name]
 
 
+def left_over(held: HeldStream, info: TopicInfo) -> list[str]:
+    """Lanes of an earlier topic whose names lanes of this one have, which follow others.
+
+    Nothing was read of them in this topic: they begin as new ones do.
+    """
+    if not info.parents or held.deployment.until is not None:
+        return []
+    return [name for name in info.parents if name in held.lanes and not held.lanes[name].parents]
+
+
 def is_over(
     listed: Collection[str], kept: Lineage, places: Mapping[str, Place], starts: Mapping[str, Place]
 ) -> list[str]:

@@ -134,8 +134,11 @@ def _before_others(due: Wave, board: Board) -> list[Slice]:
 
 
 def _is_closed(piece: Slice, board: Board) -> bool:
+    """Whether something comes before it still; of a removed stream nothing does any more."""
     held = board.streams.get(piece.lane.stream)
-    return held is not None and bool(held.heirs) and piece.lane.name in held.closed
+    if held is None or not held.heirs or held.state is State.REMOVED:
+        return False
+    return piece.lane.name in held.closed
 
 
 def past_the_end(waves: Iterable[Wave], board: Board, now_s: float) -> list[LaneId]:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
-from headrace.cycle.lineage import has_begun, is_over, startable
+from headrace.cycle.lineage import has_begun, is_over, left_over, startable
 from headrace.cycle.losses import FirstAndLast, Losses
 from headrace.cycle.missing_topics import MissingTopics
 from headrace.cycle.sweep import Sweep
@@ -173,6 +173,9 @@ class TopicKeeper:
             for seen_topic in seen
             if seen_topic.held.stream.id not in stuck
         ]
+        for seen_topic in seen:
+            held = seen_topic.held
+            self._forget(held, left_over(held, seen_topic.info))
         for seen_topic in (yield from self._start_lanes(seen)):
             self._forget_lanes(seen_topic, edges)
             self._go_on(seen_topic.held)
@@ -289,9 +292,11 @@ class TopicKeeper:
         held = seen.held
         if not held.heirs:
             return
-        over = is_over(seen.info.lanes, held.lineage, held.places, edges.starts)
-        if over and self.progress.forget_lanes(held.stream.id, over, held.epoch):
-            held.drop(over)
+        self._forget(held, is_over(seen.info.lanes, held.lineage, held.places, edges.starts))
+
+    def _forget(self, held: HeldStream, names: Sequence[str]) -> None:
+        if names and self.progress.forget_lanes(held.stream.id, names, held.epoch):
+            held.drop(names)
             self.ends.renew(held)
 
     def _wait(self, held: HeldStream, reason: str) -> None:

@@ -3,7 +3,7 @@
 Numbers are judged with all of their digits, and so are those of the schema: as a double, a decimal
 just above a ``maximum`` would be that.
 
-A pattern is matched in linear time, and one that cannot be is refused. What a schema asks is
+A pattern is matched in linear time, and one that cannot be, or is large, is refused. What a schema asks is
 weighed before it is compiled, which may take as long as to ask it (``json_weight``). Nothing is
 fetched: what a schema refers to is in it, or is told with it by the registry.
 """
@@ -22,6 +22,7 @@ import msgspec
 
 from headrace.errors import ConfigError, shortened
 from headrace.formats.json_keywords import KEYWORDS
+from headrace.formats.json_patterns import BYTES_OF_KIB, LINEAR, UNUSABLE
 from headrace.formats.json_weight import Weight, weighed
 from headrace.formats.kept import Kept
 from headrace.payload.json_drafts import with_drafts
@@ -60,7 +61,7 @@ class JsonJudge:
     bytes: int
 
 
-#: what is made of a text takes, at most, as often its characters
+#: what is made of a text takes, at most, as often its characters, beside the patterns
 _BYTES_OF_CHARACTER = 20
 _JUDGES: Kept[WrittenSchema, JsonJudge] = Kept(64 * 1024**2, lambda judge: judge.bytes)
 
@@ -83,7 +84,7 @@ def judge_by(schema: WrittenSchema) -> JsonJudge:
     tree, others = _trees(schema)
     weight = weighed(tree, others)
     texts = [schema.text, *map("".join, schema.references)]
-    size = _BYTES_OF_CHARACTER * sum(map(len, texts))
+    size = _BYTES_OF_CHARACTER * sum(map(len, texts)) + BYTES_OF_KIB * weight.patterns
     return JsonJudge(tree, others, _validator(tree, others), weight, size)
 
 
@@ -107,10 +108,12 @@ def _validator(tree: Mapping[str, Any], others: Mapping[str, Any]) -> jsonschema
             dict(tree),
             registry=jsonschema_rs.Registry(list(others.items())),
             offline=True,
-            pattern_options=jsonschema_rs.RegexOptions(),
+            pattern_options=LINEAR,
             validate_formats=False,
             keywords=dict(KEYWORDS),
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         words = shortened(str(getattr(error, "message", error)), _MOST_TOLD)
+        if isinstance(getattr(error, "kind", None), jsonschema_rs.ValidationErrorKind.Format):
+            words = f"{words}; {UNUSABLE}"
         raise ConfigError(f"this is no JSON Schema that one can write by: {words}") from error

@@ -3,9 +3,10 @@
 References that lead to two others each, twenty times over, are a text of one kilobyte that is asked
 a million times; and one that leads back to itself twice is asked twice as often at each level of a
 value. Nothing interrupts a validator, so a schema of others is weighed before it is used: by the
-objects in it, were each reference replaced by what it leads to, and by its patterns, which are
-asked of each character. What our own words cost (``formats/json_keywords``), numbers that are
-compared by all of their digits, and values that are compared as a whole, is more.
+objects in it, were each reference replaced by what it leads to, by their words
+(``formats/json_words``), and by its patterns, which are asked of each character
+(``formats/json_patterns``). What stands beside ``unevaluatedProperties`` or ``unevaluatedItems`` is
+asked again for it, so a nest of them takes as much longer at each level.
 
 What it weighs times what a value holds is how long that takes, and too much is refused as well.
 
@@ -16,14 +17,14 @@ mean is then another matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from headrace.errors import ConfigError
-from headrace.formats.json_keywords import KEYWORDS
+from headrace.formats.json_patterns import PatternSizes, check_size
+from headrace.formats.json_words import BY_NAME, cost_of
 from headrace.payload.json_pointers import pointed
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -32,20 +33,22 @@ _NAME, _NAME_BEFORE = "$id", "id"
 _OLDEST = "draft-04"
 #: what is there to be referred to
 _KEPT = ("$defs", "definitions")
-#: what has names of others in it, where anything else has words of JSON Schema
-_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "dependencies")
-#: objects without them that take as long
-_DEAR = dict.fromkeys(KEYWORDS, 50)
-#: words that compare a number, and objects that take as long: an integer, and another number
-_COMPARED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "const")
-_INTEGER, _OTHER = 10, 50
+#: what looks at what others beside it have looked at, and so asks all of them again
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_AGAIN = 3
+#: but not these: what they ask is asked of other values, by the names or places of which is known
+#: that they were looked at
+_APART = (
+    *("properties", "patternProperties", "additionalProperties", "propertyNames"),
+    *("prefixItems", "items", "additionalItems", *_UNEVALUATED),
+)
 _PATTERN = 10
 #: of a schema of somebody who may want to keep others waiting
 _MOST_PARTS = 10_000
-#: its parts times the values of a text: less than half a second
-_MOST_WORK = 2_000_000
-#: its patterns times the bytes of a text: the slowest take five microseconds each
-_MOST_MATCHED = 200_000
+#: its parts times the values of a text, and the KiB of its patterns times the bytes
+_MOST_WORK, _MOST_MATCHED = 2_000_000, 4_000_000
+#: so either takes half a second at most
+_PART_S, _KIB_S = 250e-9, 125e-9
 
 
 class Weight(NamedTuple):
@@ -53,18 +56,27 @@ class Weight(NamedTuple):
 
     #: objects of the schema
     parts: int
-    #: of these, patterns
+    #: KiB of its patterns
     patterns: int
 
     def refusal(self, text: bytes) -> str:
         """Why a JSON text is not held against the schema; empty: it is."""
-        values = 1 + text.count(b",") + text.count(b":")
+        values = values_of(text)
         if self.parts * values <= _MOST_WORK and self.patterns * len(text) <= _MOST_MATCHED:
             return ""
         return (
             f"it has {values} commas and colons and {len(text)} bytes, which is too much for "
-            f"a schema of {self.parts} parts and {self.patterns} patterns"
+            f"a schema of {self.parts} parts and {self.patterns} KiB of patterns"
         )
+
+    def expected_s(self, values: int, size: int) -> float:
+        """How long it takes at most to judge so many values in so many bytes."""
+        return self.parts * values * _PART_S + self.patterns * size * _KIB_S
+
+
+def values_of(text: bytes) -> int:
+    """How many values a JSON text has, with the names, at most."""
+    return 1 + text.count(b",") + text.count(b":")
 
 
 def weighed(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Weight:
@@ -73,13 +85,15 @@ def weighed(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Weight:
     Raises:
         ConfigError: it has none, or too much.
     """
-    weight = weight_of(schema, others, _MOST_PARTS)
+    weight = weight_of(schema, others, _MOST_PARTS, PatternSizes())
     if weight is None:
         raise ConfigError(
-            f"a JSON Schema may have {_MOST_PARTS} parts, each as often as it is referred to; none "
-            "may lead back to itself or have a $id of its own, and references are pointers "
+            f"a JSON Schema may have {_MOST_PARTS} parts, each as often as it is referred to, and "
+            "three times as often for each unevaluatedProperties or unevaluatedItems around it; "
+            "none may lead back to itself or have a $id of its own, and references are pointers "
             "(#/$defs/lead)"
         )
+    check_size(weight.patterns)
     return weight
 
 
@@ -96,21 +110,26 @@ class _Part:
 
     parts: int = 0
     patterns: int = 0
-    #: each as often as it stands there
-    references: list[_Place] = field(default_factory=list)
+    #: how often each is asked
+    references: dict[_Place, int] = field(default_factory=dict)
 
 
-def weight_of(schema: Mapping[str, Any], others: Mapping[str, Any], most: int) -> Weight | None:
+def weight_of(
+    schema: Mapping[str, Any],
+    others: Mapping[str, Any],
+    most: int,
+    size_of: Callable[[str], int] = lambda _: 1,
+) -> Weight | None:
     """The weight of a schema; None if it has none, or it has more than ``most`` parts.
 
     It takes no longer than to look at ``most`` objects. The schema, and what it refers to by name,
-    are parsed.
+    are parsed. ``size_of`` tells what a pattern takes, and may refuse.
     """
     documents = {**others, "": schema}
     if any(map(_has_named_parts, documents.values())):
         return None
     try:
-        parts = _parts(documents, most)
+        parts = _parts(documents, most, size_of)
     except KeyError:
         return None
     return None if parts is None else _added_up(parts, _Place("", ""), most)
@@ -121,14 +140,16 @@ def _has_named_parts(document: object) -> bool:
     if not isinstance(document, Mapping):
         return False
     name = _NAME_BEFORE if _OLDEST in str(document.get("$schema")) else _NAME
-    whole, *rest = _objects(document, kept=True)
+    whole, *rest = (part for part, _ in _objects(document, kept=True))
     if any(isinstance(part.get(name), str) for part in rest):
         return True
     refers = (str(part.get(word, "#")) for part in (whole, *rest) for word in _REFERENCES)
     return isinstance(whole.get(name), str) and not all(text.startswith("#") for text in refers)
 
 
-def _parts(documents: Mapping[str, Any], most: int) -> dict[_Place, _Part] | None:
+def _parts(
+    documents: Mapping[str, Any], most: int, size_of: Callable[[str], int]
+) -> dict[_Place, _Part] | None:
     """All places that are referred to, from the schema on."""
     parts: dict[_Place, _Part] = {}
     todo, total = [_Place("", "")], 0
@@ -137,47 +158,28 @@ def _parts(documents: Mapping[str, Any], most: int) -> dict[_Place, _Part] | Non
         if place in parts:
             continue
         parts[place] = part = _Part()
-        for node in _objects(pointed(documents[place.document], place.pointer)):
-            patterns = len(node.get("patternProperties") or ()) + ("pattern" in node)
-            part.patterns += patterns
-            part.parts += 1 + _PATTERN * patterns + _dear(node)
+        for node, times in _objects(pointed(documents[place.document], place.pointer)):
+            patterns = _patterns(node)
+            part.parts += times * (1 + _PATTERN * len(patterns) + cost_of(node))
             if total + part.parts > most:
                 return None
-            part.references += [
-                _led_to(str(node[name]), place.document) for name in _REFERENCES if name in node
-            ]
+            part.patterns += times * sum(map(size_of, patterns))
+            for led in _references(node, place.document):
+                part.references[led] = part.references.get(led, 0) + times
         total += part.parts
         todo += part.references
     return parts
 
 
-def _dear(node: Mapping[str, Any]) -> int:
-    """What the words of an object cost that are no schemas."""
-    words = sum(_DEAR[name] for name in node.keys() & _DEAR.keys())
-    words += sum(_compared(node[name]) for name in _COMPARED if name in node)
-    listed = node.get("enum")
-    words += _OTHER if isinstance(listed, list) and any(map(_compared, listed)) else 0
-    return words + _members([node.get("enum"), [node.get("const")]])
+def _patterns(node: Mapping[str, Any]) -> list[str]:
+    by_name = node.get("patternProperties")
+    named = [*by_name] if isinstance(by_name, Mapping) else []
+    own = node.get("pattern")
+    return [*named, own] if isinstance(own, str) else named
 
 
-def _compared(said: object) -> int:
-    """What it costs to compare values with this, where it is a number."""
-    if isinstance(said, bool) or not isinstance(said, int | float | Decimal):
-        return 0
-    return _INTEGER if isinstance(said, int) else _OTHER
-
-
-def _members(lists: list[object]) -> int:
-    """What stands in lists and objects, themselves in these lists, that are compared as a whole."""
-    count, todo = 0, lists
-    while todo:
-        value = todo.pop()
-        inner = list(value.values()) if isinstance(value, Mapping) else value
-        if isinstance(inner, list):
-            held = [one for one in inner if isinstance(one, list | Mapping)]
-            count += sum(1 + len(one) for one in held)
-            todo += held
-    return count
+def _references(node: Mapping[str, Any], document: str) -> list[_Place]:
+    return [_led_to(str(node[name]), document) for name in _REFERENCES if name in node]
 
 
 def _led_to(text: str, document: str) -> _Place:
@@ -197,14 +199,14 @@ def _added_up(parts: Mapping[_Place, _Part], first: _Place, most: int) -> Weight
             todo.pop()
         elif place in open_:
             open_.remove(place)
-            led = [weights[reference] for reference in part.references]
+            led = [(weights[other], times) for other, times in part.references.items()]
             weights[place] = Weight(
-                part.parts + sum(weight.parts for weight in led),
-                part.patterns + sum(weight.patterns for weight in led),
+                part.parts + sum(times * weight.parts for weight, times in led),
+                part.patterns + sum(times * weight.patterns for weight, times in led),
             )
             if weights[place].parts > most:
                 return None
-        elif not open_.isdisjoint(part.references) or place in part.references:
+        elif place in part.references or not open_.isdisjoint(part.references):
             return None
         else:
             open_.add(place)
@@ -212,19 +214,24 @@ def _added_up(parts: Mapping[_Place, _Part], first: _Place, most: int) -> Weight
     return weights[first]
 
 
-def _objects(schema: object, *, kept: bool = False) -> Iterator[Mapping[str, Any]]:
-    """All objects that are asked; with ``kept`` also those that only wait to be referred to."""
-    todo = [(schema, True)]
+def _objects(schema: object, *, kept: bool = False) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """All objects that are asked, and how often; with ``kept`` also those that only wait for it."""
+    todo = [(schema, True, 1)]
     while todo:
-        part, is_asked = todo.pop()
+        part, is_asked, times = todo.pop()
         if isinstance(part, list):
-            todo += [(one, True) for one in part]
+            todo += [(one, True, times) for one in part]
         elif isinstance(part, Mapping) and is_asked:
-            yield part
+            again = times * (_AGAIN if any(word in part for word in _UNEVALUATED) else 1)
+            yield part, again
             todo += [
-                (value, name not in _BY_NAME and name not in _KEPT)
+                (value, name not in BY_NAME and name not in _KEPT, _times(name, times, again))
                 for name, value in part.items()
                 if kept or name not in _KEPT
             ]
         elif isinstance(part, Mapping):
-            todo += [(one, True) for one in part.values()]
+            todo += [(one, True, times) for one in part.values()]
+
+
+def _times(name: str, times: int, again: int) -> int:
+    return times if name in _APART else again

@@ -6,7 +6,8 @@ registry is waited for. It is asked for the subject of the stream's own topic, a
 that is named so without the tenant, by which a gateway writes the events of all tenants. For no
 other: one text has one number wherever it is registered, and whose else it is is nobody's business.
 
-Where writers use another registry, or another naming of subjects, the id alone is shown.
+Where drivers ask another registry, whose ids are others, or writers have another naming of
+subjects, the id alone is shown.
 """
 
 from __future__ import annotations

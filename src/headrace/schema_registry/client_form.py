@@ -71,15 +71,17 @@ def _error(status: int, body: bytes) -> bytes:
     except orjson.JSONDecodeError:
         problem = {}
     message = problem.get("detail") or problem.get("title") or f"HTTP {status}"
+    if status == 401:
+        message += "; put a key behind 'Bearer', or show it as the password of any user"
     return orjson.dumps({"error_code": _CODES.get(status, status), "message": message})
 
 
 def _headers(start: Message, length: int) -> list[tuple[bytes, bytes]]:
     ours = {b"content-type": _MEDIA_TYPE, b"content-length": str(length).encode()}
-    if start["status"] == 401:
-        ours[b"www-authenticate"] = b'Basic realm="headrace"'
     kept = [(name, value) for name, value in start["headers"] if name.lower() not in ours]
-    return [*kept, *ours.items()]
+    # The doors ask for a bearer; whoever reads one header alone is to read this one.
+    offered = [(b"www-authenticate", b'Basic realm="headrace"')] if start["status"] == 401 else []
+    return [*offered, *kept, *ours.items()]
 
 
 def _as_bearer(name: bytes, value: bytes) -> tuple[bytes, bytes]:

@@ -23,6 +23,7 @@ from headrace.errors import Temporary, shortened
 from headrace.formats.framing import counted_ids
 from headrace.model.receipts import Writer
 from headrace.ports import RECORD_SCHEMA, Decoded, Format, Payloads, Schemas, names_writers
+from headrace.spark.row_places import without_places
 from headrace.spark.slice_errors import MESSAGE
 from headrace.use_cases import UseCase
 
@@ -103,6 +104,7 @@ def decoded(use_case: UseCase, records: pa.Table, schemas: Schemas) -> DecodedRe
 def shown(use_case: UseCase, records: pa.Table) -> pa.Table:
     """Decoded records, as their handler is given them."""
     gone = {column for column, _, _ in _formats(use_case)}
+    records = without_places(records)
     if not gone:
         return records
     given = [name for name in records.column_names if name not in gone]

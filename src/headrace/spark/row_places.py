@@ -39,8 +39,8 @@ def rows_at(records: pa.Table, places: Collection[Place]) -> npt.NDArray[np.bool
     return np.isin(records["offset"].to_numpy(), np.array(list(places), np.int64))
 
 
-def shown(records: pa.Table) -> pa.Table:
-    """The table as handlers see it."""
+def without_places(records: pa.Table) -> pa.Table:
+    """The table as handlers are shown it."""
     if PLACE_COLUMN not in records.column_names:
         return records
     return records.drop_columns([PLACE_COLUMN])

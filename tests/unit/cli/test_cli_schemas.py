@@ -5,6 +5,8 @@ import json
 import pytest
 
 from headrace.cli.servers import folder_of, remember
+from headrace.doors.keys import new_key
+from headrace.model.credentials import Role
 from headrace.ports import SubjectSetting
 from headrace.store.schema_subjects import SqlSchemaSubjects
 
@@ -229,7 +231,8 @@ def test_where_drivers_ask_another_registry_nothing_is_told_of_ours(
     ["http://127.0.0.1:8085", "http://any:hr_x@localhost:8085/", "http://127.0.0.1:25001"],
 )
 def test_ours_may_be_named_by_its_door_or_as_up_serves_it(headrace, config, url):
-    remember(folder_of(config.parent), {"registry_url": "http://127.0.0.1:25001"})
+    served = {"registry_url": "http://127.0.0.1:25001", "registry_user_file": "registry-key"}
+    remember(folder_of(config.parent), served)
     named(config, url, "schema_registry: {port: 8085}\n")
     listed = headrace("schemas", "list")
     assert listed.exit_code == 0, listed.output
@@ -247,3 +250,31 @@ def test_an_address_that_the_environment_lacks_is_not_taken_for_ours(headrace, c
     refused = headrace("schemas", "list")
     assert refused.exit_code == 2
     assert "REGISTRY_THAT_NOBODY_SET" in refused.output
+
+
+def test_one_that_up_found_in_the_file_is_another_registry(headrace, config):
+    remember(folder_of(config.parent), {"registry_url": "http://127.0.0.1:25001"})
+    named(config, "http://127.0.0.1:25001")
+    assert headrace("schemas", "list").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "schema.registry.url: https://any:KEY@registry.acme",
+        "schema.registry.url: https://registry.acme, basic.auth.user.info: any:KEY",
+        "schema.registry.url: https://registry.acme, bearer.auth.token: KEY",
+        "schema.registry.url: https://registry.acme, basic.auth.user.info.file: registry-user",
+    ],
+)
+def test_whoever_is_asked_with_a_key_of_ours_is_ours_whatever_its_address(
+    headrace, config, store, shown
+):
+    key, kept = new_key(Role.SCHEMAS, None, "drivers", b"s" * 32, 0.0)
+    (config.parent / "registry-user").write_text(f"drivers:{key}\n")
+    config.write_text(f"{config.read_text()}registry: {{{shown.replace('KEY', key)}}}\n")
+    assert headrace("schemas", "list").exit_code == 2
+    store.keys.add(kept)
+    assert headrace("schemas", "list").exit_code == 0
+    (config.parent / "registry-user").unlink()
+    assert headrace("schemas", "list").exit_code == (2 if "file" in shown else 0)

@@ -1,8 +1,9 @@
 """Commands find the servers that `up` started, and what the YAML file names wins."""
 
 import os
+import socket
 import stat
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, nullcontext
 
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +13,7 @@ from headrace.cli import verifying
 from headrace.cli.app import app
 from headrace.cli.failure_text import when
 from headrace.cli.kept_ports import KeptPorts
-from headrace.cli.servers import completed, folder_of, remember
+from headrace.cli.servers import completed, folder_of, remember, remembered
 from headrace.cli.up import StoreKind
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import BrokerUnavailable, ConfigError
@@ -71,6 +72,11 @@ def test_a_registry_that_up_serves_is_asked_unless_the_file_names_one(tmp_path):
     assert "hr_key" not in repr(found) + (folder_of(tmp_path) / "servers.json").read_text()
     named = {"schema.registry.url": "https://theirs"}
     assert completed(settings(registry=named), tmp_path).registry_properties() == named
+
+
+def test_one_that_the_file_named_once_is_asked_by_nobody_when_it_does_no_more(tmp_path):
+    remember(folder_of(tmp_path), {"registry_url": "https://theirs"})
+    assert not completed(settings(), tmp_path).names_a_registry()
 
 
 def test_without_up_nothing_changes(tmp_path):
@@ -221,3 +227,73 @@ def test_what_takes_a_while_to_start_is_said_before_it_is_there(tmp_path, monkey
         up_command.with_servers(settings, tmp_path, StoreKind.POSTGRES, stack, ports)
     assert said["kafka"] == "starting Kafka ...\n"
     assert said["postgres"].endswith("starting PostgreSQL ...\n")
+
+
+def test_readers_find_a_registry_that_the_file_names_and_up_says_that_it_is_asked(tmp_path, capsys):
+    kafka = {"bootstrap.servers": "127.0.0.1:9092"}
+    url = "https://me:hunter2@theirs:8443/, http://127.0.0.1:8081"
+    named = settings(kafka=kafka, smtp_url="smtp://mail", registry={"schema.registry.url": url})
+    with ExitStack() as stack:
+        found = up_command.with_servers(named, tmp_path, None, stack, KeptPorts(tmp_path))
+    told = remembered(tmp_path)
+    assert told["registry_url"] == "https://theirs:8443,http://127.0.0.1:8081"
+    assert found.registry == named.registry
+    said = capsys.readouterr().err
+    assert "registry  https://theirs:8443, http://127.0.0.1:8081" in said
+    assert "hunter2" not in said
+
+
+class Ended(Exception):
+    """`up` came as far as a test looks."""
+
+
+@pytest.fixture
+def up_until_told(monkeypatch):
+    """Type `up` in a folder; what is served, as far as it goes before a driver."""
+
+    def typed(folder, *words):
+        served = []
+
+        def beside(*_):
+            served.append("registry")
+            return nullcontext({})
+
+        def told(*_, **__):
+            raise Ended
+
+        for server in ("Kafka", "Smtp", "Postgres"):
+            monkeypatch.setattr(up_command, f"Embedded{server}", Started)
+        monkeypatch.setattr(up_command, "registry_beside", beside)
+        monkeypatch.setattr(up_command, "refuse_early", lambda *_: None)
+        monkeypatch.setattr(up_command, "_tell_kept", told)
+        result = headrace(folder, "up", "--no-console", *words)
+        return result, served
+
+    return typed
+
+
+def test_up_that_served_a_registry_once_serves_none_where_the_file_names_one(yaml, up_until_told):
+    folder = folder_of(yaml)
+    folder.mkdir(parents=True)
+    (folder / "registry-key").write_text("drivers:hr_key\n")
+    assert up_until_told(yaml)[1] == ["registry"]
+    with (yaml / "headrace.yaml").open("a") as file:
+        file.write("registry: {schema.registry.url: 'http://127.0.0.1:8081'}\n")
+    result, served = up_until_told(yaml)
+    assert isinstance(result.exception, Ended)
+    assert served == []
+    assert up_until_told(yaml, "--registry")[1] == ["registry"]
+
+
+def test_where_another_process_has_the_port_of_the_registry_up_says_how_to_do_without(
+    yaml, up_until_told
+):
+    folder = folder_of(yaml)
+    port = KeptPorts(folder).take("schema registry")
+    (folder / "registry-key").write_text("drivers:hr_key\n")
+    with closing(socket.create_server(("127.0.0.1", port))):
+        result, served = up_until_told(yaml)
+    assert (result.exit_code, served) == (1, [])
+    told = " ".join(result.output.split())
+    assert "or, if that is 'headrace registry', name it in the YAML file (registry:" in told
+    assert "'headrace up --no-registry' starts none" in told

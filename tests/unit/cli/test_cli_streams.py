@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -16,6 +17,8 @@ from headrace.model.lane_names import number_of
 from headrace.model.records import Deployment, Move
 from headrace.model.statistics import LaneFigures, WriterFigures
 from headrace.model.streams import LaneId, State, Stream, StreamId
+from headrace.ports import SchemaKind
+from headrace.ports.schema_subjects import NewSchema
 from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.statistics_contract import report_of
 
@@ -521,3 +524,26 @@ def test_a_program_is_told_by_which_schemas_records_of_the_last_hour_were_writte
     assert (schema["schema_id"], schema["records"]) == ("100001", 5)
     assert (schema["subject"], schema["version"]) == (None, None)
     assert values(headrace)["bolt"]["schemas"] == []
+
+
+def test_where_drivers_ask_another_registry_ids_have_no_name_of_ours(headrace, tell, store, config):
+    subjects = store.schema_subjects
+    new = NewSchema(SchemaKind.AVRO, '"long"', b'"long"', UUID(int=1))
+    made = subjects.register(subjects.seen("acme.visits-value"), new)
+    now_s = time.time()
+    tell(writers=(WriterFigures("value", str(made.id), 5, now_s - 9, now_s - 2),))
+
+    def told():
+        (schema,) = values(headrace)["acme"]["schemas"]
+        return schema["schema_id"], schema["subject"], schema["version"]
+
+    ours = (str(made.id), "acme.visits-value", 1)
+    assert told() == ours
+    text = config.read_text()
+    for url, expected in (
+        ("http://127.0.0.1:18082", (str(made.id), None, None)),
+        ("http://127.0.0.1:8081", ours),
+        ("${NOT_SET}", (str(made.id), None, None)),
+    ):
+        config.write_text(f"{text}registry: {{schema.registry.url: '{url}'}}\n")
+        assert told() == expected

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from told import figures, report
 
+from headrace.console.api import equip
 from headrace.console.places import Places
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import number_of
@@ -42,6 +43,7 @@ def test_a_stream_is_shown_with_its_lanes_and_what_stops_them(api, store, clock,
             "end": "9",
             "lag_records": 6,
             "failure": number,
+            "waits_for": [],
         },
         {
             "lane": "acme.visits[1]",
@@ -50,6 +52,7 @@ def test_a_stream_is_shown_with_its_lanes_and_what_stops_them(api, store, clock,
             "end": None,
             "lag_records": None,
             "failure": None,
+            "waits_for": [],
         },
     ]
 
@@ -303,3 +306,18 @@ def test_by_which_schemas_records_of_the_last_hour_were_written_is_shown(api, st
             "last_at_s": now_s,
         },
     ]
+
+
+def test_where_drivers_ask_another_registry_its_ids_are_not_named_by_ours(
+    app, parts, api, store, clock
+):
+    seen = store.schema_subjects.seen("acme.visits-value")
+    made = store.schema_subjects.register(
+        seen, NewSchema(SchemaKind.AVRO, '"long"', b"long", UUID(int=1))
+    )
+    now_s = clock.now_s()
+    told = figures(writers=(WriterFigures("value", str(made.id), 5, now_s - 9, now_s - 2),))
+    store.statistics.publish(report(told, at_s=now_s))
+    equip(app, replace(parts, own_registry=False))
+    (shown,) = api.get(PATH).json()["schemas"]
+    assert (shown["schema_id"], shown["subject"], shown["version"]) == (str(made.id), None, None)

@@ -4,12 +4,28 @@ import json
 
 import pytest
 
+from headrace.board import Board, HeldStream
+from headrace.connectors.kafka import OFFSETS
 from headrace.cycle.lags import lags
+from headrace.cycle.replay import ReplayStep, decide
 from headrace.cycle.reruns import range_of
 from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.errors import ConfigError
-from headrace.model.records import FailureState
-from headrace.model.streams import DataLossPolicy, Order, State, StreamId, Tenant
+from headrace.model.lineage import Parent
+from headrace.model.records import Deployment, FailureState
+from headrace.model.streams import (
+    DataLossPolicy,
+    Guarantee,
+    LaneId,
+    Order,
+    Position,
+    Slice,
+    State,
+    Stream,
+    StreamId,
+    Tenant,
+)
+from headrace.model.waves import Bin, Terms, Wave
 from headrace.operating.seeking import planned, seek
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
@@ -276,3 +292,52 @@ def test_a_rerun_reads_a_parent_first_as_well(begun):
     assert wanted.lanes == {"acme.visits[0]": (0, 5), "acme.visits[1]": (0, 2)}
     (parent,) = wanted.parents["acme.visits[1]"]
     assert parent == ("acme.visits[0]", 5)
+
+
+def recorded(order=Order.LANE, state=State.ACTIVE):
+    """A recorded slice of a lane whose parent a seek has sent back, and what becomes of it."""
+    deployment = Deployment("keep", "m.py", "0", "{tenant}.visits", order=order)
+    held = HeldStream(Stream(ACME, TOPIC, state), Tenant("acme"), deployment, 2, OFFSETS)
+    old, half = LaneId(*ACME, "acme.visits[0]"), LaneId(*ACME, "acme.visits[1]")
+    board = Board({ACME: held})
+    board.fill([Position(old, 3, 2), Position(half, 0, 2, (Parent(old.name, 5),))])
+    piece = Slice(half, TOPIC, 0, 2, 1)
+    terms = Terms(Guarantee.EXACTLY_ONCE, order, "slice", "", intends=True)
+    wave = Wave("w", "keep", (Bin((piece,), 1.0),), 1.0, terms)
+    return decide(wave, True, board)
+
+
+def test_a_recorded_slice_of_a_lane_that_a_seek_closed_waits():
+    assert recorded().step is ReplayStep.WAIT
+
+
+def test_of_merged_lanes_it_is_given_up_as_it_would_hold_what_it_waits_for():
+    found = recorded(order=Order.STREAM)
+    assert found.step is ReplayStep.GIVE_UP
+    assert [piece.lane.name for piece in found.gone] == ["acme.visits[1]"]
+
+
+def test_of_a_removed_stream_it_waits_for_nothing():
+    assert recorded(state=State.REMOVED).step is ReplayStep.RUN
+
+
+def test_a_lane_of_an_earlier_topic_does_not_open_what_has_its_name_now(begun):
+    world = begun(DataLossPolicy.SKIP)
+    world.log.widen(TOPIC)
+    world.send("acme", 2, 1)
+    look(world)
+    world.log.delete_topic(TOPIC)
+    world.log.create_topic(TOPIC)
+    world.send("acme", 3)
+    look(world, 8)
+    assert at(world) == {"0": 3, "1": 0}
+    world.log.set_leader(TOPIC, 0, False)
+    world.send("acme", 1)
+    first, _ = world.log.split(TOPIC, 0)
+    world.send("acme", 2, first)
+    world.turns(8, seconds=1.0)
+    look(world)
+    assert at(world) == {"0": 3, "1": 0, "2": 0}
+    world.log.set_leader(TOPIC, 0, True)
+    look(world)
+    assert at(world) == {"0": 4, "1": 2, "2": 0}

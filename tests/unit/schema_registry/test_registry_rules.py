@@ -174,6 +174,15 @@ def test_avro(old, new, reads):
     assert reads or faults(SchemaKind.AVRO, old, new, Level.FULL)
 
 
+def test_the_place_of_an_avro_fault_is_the_field_and_not_the_whole_beside_it():
+    new = json.dumps(record(A, field("country", "string"), B))
+    (told,) = faults(SchemaKind.AVRO, json.dumps(record(A, B)), new)
+    assert " at /fields/1: " in told
+    renamed = json.dumps(record(A, name="b.S"))
+    (told,) = faults(SchemaKind.AVRO, json.dumps(record(A)), renamed)
+    assert " at /name: " in told
+
+
 @pytest.mark.parametrize(("old", "new", "reads"), JSON)
 def test_json_schema(old, new, reads):
     assert (not faults(SchemaKind.JSON, json.dumps(old), json.dumps(new))) is reads

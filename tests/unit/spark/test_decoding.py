@@ -16,7 +16,8 @@ from headrace.errors import BadRecord, ConfigError, RegistryUnavailable
 from headrace.formats import Avro, Bytes, Json, Protobuf, Text
 from headrace.model.receipts import Writer
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Decoded, SchemaKind, Undecoded, Waiting, WrittenSchema
+from headrace.ports import RECORD_SCHEMA, Decoded, SchemaKind, Undecoded, Waiting, WrittenSchema
+from headrace.ports.reading import PLACE_COLUMN
 from headrace.sinks import ParquetFiles
 from headrace.spark.calling import CallRules
 from headrace.spark.decoding import decoded, says_writers, writers
@@ -397,3 +398,16 @@ def test_records_are_counted_by_the_schemas_that_they_name(decode, decode_key, f
     counted = writers(use_case, given)
     assert counted == {Writer(*writer): count for writer, count in found.items()}
     assert says_writers(use_case) == bool(found)
+
+
+def test_a_handler_is_not_shown_the_column_of_wide_places():
+    seen = []
+
+    @use_case(topic="{tenant}.visits", sink=ParquetFiles("x"))
+    def looks(visits, context):
+        seen.append(visits.column_names)
+        return pa.table({})
+
+    wide = records([b"a"]).append_column(PLACE_COLUMN, pa.array([str(10**55)]))
+    assert handle(looks, wide, SliceContext("looks", "acme", ())).error is None
+    assert seen == [RECORD_SCHEMA.names]

@@ -12,6 +12,7 @@ imported when the first one is made.
 from headrace.connectors.schema_registry.config import (
     URL,
     RegistryConfig,
+    RegistryServer,
     registry_config,
     require_client,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "RegistryConfig",
     "RegistrySchemas",
     "RegistrySchemasFactory",
+    "RegistryServer",
     "registry_config",
     "require_client",
 ]

@@ -5,7 +5,7 @@ answers are the same: aliases of the reader count, an enum may lack symbols if i
 union is read branch by branch, a name counts without its namespace. Logical types do not count, nor
 scale and precision of a decimal, though a use case refuses records of another one: clients are not
 to find this registry different from Confluent's. What it says comes without a place within unions,
-so a place may be a coarse one.
+so a place may be a coarse one. The whole, which it names beside some places, is no place.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def avro_faults(reader: WrittenSchema, writer: WrittenSchema) -> list[str]:
     if found.compatibility is SchemaCompatibilityType.compatible:
         return []
     kinds = ", ".join(sorted({kind.value.upper() for kind in found.incompatibilities}))
-    where = ", ".join(sorted(found.locations))
+    where = ", ".join(sorted(found.locations - {"/"}) or ["/"])
     said = "; ".join(sorted(found.messages))
     return [f"{kinds} at {where}: {said}"]

@@ -110,10 +110,10 @@ class Decisions:
         self.stopped.pop(stream, None)
         self.gate.forget(stream)
 
-    def may_run(self, piece: Slice) -> None:
+    def may_run(self, piece: Slice, *, recorded: bool) -> None:
         """Note whether a slice starts before what its lane follows is done."""
         topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
-        if now is None or self.generations.is_late(piece):
+        if now is None or self.generations.is_late(piece) or self._is_removed(piece.lane.stream):
             return
         if not self.topics.is_there(topic, now.log):
             return
@@ -121,10 +121,19 @@ class Decisions:
         waits_for = self.gate.waits_for(
             piece.lane, now.log, lineage, lambda name: self._end_for(piece.lane, name)
         )
-        if too_old := self.gate.too_old(piece, lineage):
+        # A recorded slice keeps the depth that it had, and its records their versions.
+        if not recorded and (too_old := self.gate.too_old(piece, lineage)):
             self.found.append(f"{piece} has {too_old}")
         if waits_for:
             self.found.append(f"{piece} runs before {waits_for}")
+
+    def _is_removed(self, stream: StreamId) -> bool:
+        """Whether all that may come of a stream is what was recorded of it."""
+        return any(
+            known.state is State.REMOVED
+            for known in self.store.registry.streams()
+            if known.id == stream
+        )
 
     def _end_for(self, lane: LaneId, parent: str) -> int:
         """Where a parent ends for a stream; a rerun has its own end, or leaves it out."""
@@ -151,6 +160,9 @@ class Decisions:
             now, dropped = self.generations.now(lane), self.topics.lineage.dropped
             if now is None or not self.topics.is_there(topic, now.log):
                 continue
+            begins = now.at == now.start and name in self.topics.lineage.parents
+            if begins and name not in dropped:
+                continue  # it was of an earlier topic, and begins as one that follows others
             if name not in dropped or now.at < self._end_for(lane, name):
                 self.found.append(f"{lane} is forgotten at {now.at}")
             self.counts["parents forgotten"] += 1

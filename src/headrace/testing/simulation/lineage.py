@@ -103,9 +103,9 @@ class Gate:
             if parent in given_up:
                 continue
             now = self.generations.now(lane._replace(name=parent))
-            if now is None:
+            if now is None and ends(parent):
                 return f"{parent}, which has no place"
-            if now.at < ends(parent):
+            if now is not None and now.at < ends(parent):
                 return f"{parent}, which is at {now.at} of {ends(parent)}"
             if before := self.waits_for(lane._replace(name=parent), log, lineage, ends):
                 return before

@@ -6,8 +6,9 @@ sent before it was there as well. So of two records of a stream the one that was
 the older timestamp, comes first, in whichever partitions they are.
 
 Producers' clocks step back, and then a record has the turn of the latest one its lane has shown
-before. From where, a lane's next slice may see otherwise than the one before it did; so the pairs
-are compared of which that makes no difference.
+before, or any that its lane follows: it waits for all of these, and they for their turns. From
+where, a lane's next slice may see otherwise than the one before it did; so the pairs are compared
+of which that makes no difference.
 
 Not judged: partitions that were added, until a driver knew them; records that were set aside; what
 a leader hid that was cut off and told an old end; what was written where a log was cut, which a
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from headrace.model.lane_names import named as lane_named
 from headrace.model.streams import StreamId
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.generations import Generations
@@ -32,15 +34,20 @@ class StreamOrder:
 
     topics: WorldTopics
     generations: Generations
-    #: the latest timestamp that a lane had shown with a record, in milliseconds
+    #: the latest timestamp that was shown with a record by its lane and all that this follows, in
+    #: milliseconds
     _turns_ms: dict[Place, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find the turn of each record."""
-        latest: dict[tuple[str, int], int] = {}
+        latest: dict[tuple[int, str], int] = {}
+        descendants = self.topics.lineage.descendants
         for place, (_, stamp_ms) in self.topics.written.items():
-            lane = (place.topic.partition("#")[0], place.partition)
-            latest[lane] = self._turns_ms[place] = max(stamp_ms, latest.get(lane, 0))
+            topic, log = place.topic.partition("#")[0], log_of(place)
+            lane = lane_named(topic, place.partition)
+            turn_ms = self._turns_ms[place] = max(stamp_ms, latest.get((log, lane), 0))
+            for name in (lane, *descendants(topic, log, lane)):
+                latest[log, name] = max(turn_ms, latest.get((log, name), 0))
 
     def late(self, done: Iterable[Done]) -> list[str]:
         """Records whose effect came after that of one that was sent later."""
