@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MOST_TEXT = 1024 * 1024
 #: which message of a file it is, behind the id of the schema
 _FIRST_MESSAGE = b"\0"
+#: of what is written as fast as it is read
+_NONE = Weight(0, 0)
 
 
 class EventWriter(Protocol):
@@ -40,12 +42,12 @@ class EventWriter(Protocol):
     media: ClassVar[str]
 
     @property
-    def message(self) -> str:
-        """Which of a schema's messages is written; empty where there is but one."""
+    def weight(self) -> Weight:
+        """What is asked of each value, beyond what any schema asks."""
 
     @property
-    def faults(self) -> int:
-        """How many may be made of each value of an event, to tell the first few."""
+    def message(self) -> str:
+        """Which of a schema's messages is written; empty where there is but one."""
 
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """One event; ``value`` is its text, parsed. ``at_length``: tell the first few faults."""
@@ -58,8 +60,8 @@ class AvroEvents:
     writer: JsonWriter
     told: ClassVar[str] = "Avro"
     media: ClassVar[str] = "application/avro"
+    weight: ClassVar[Weight] = _NONE
     message: ClassVar[str] = ""
-    faults: ClassVar[int] = 1
 
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The first misfit alone is told."""
@@ -81,11 +83,6 @@ class JsonEvents:
     media: ClassVar[str] = "application/json"
     message: ClassVar[str] = ""
 
-    @property
-    def faults(self) -> int:
-        """One for each part of the schema."""
-        return self.schema.parts
-
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The text, if the schema takes it."""
         del value
@@ -101,7 +98,7 @@ class ProtobufEvents:
     writer: MessageWriter
     told: ClassVar[str] = "Protobuf"
     media: ClassVar[str] = "application/protobuf"
-    faults: ClassVar[int] = 1
+    weight: ClassVar[Weight] = _NONE
 
     @property
     def message(self) -> str:
