@@ -84,6 +84,8 @@ class _Look:
     ids: dict[int, int] = field(default_factory=dict)
     #: by id, what may be gone the next time
     troubles: dict[int, str] = field(default_factory=dict)
+    #: why the registry had no answer to what goes on as it was
+    unanswered: str = ""
 
     def at(self, numbers: Iterable[int]) -> Iterator[KnownSchema | str | SchemaUnanswered]:
         """What comes of versions, or why none is there to be written by."""
@@ -93,17 +95,18 @@ class _Look:
             except TargetMissing as error:
                 yield str(error)
             except SchemaUnanswered as error:
-                yield self._once(number) or error
+                yield self._once(number, error) or error
             else:
                 self.ids[number] = found.id
                 yield self._made(found)
 
-    def _once(self, number: int) -> KnownSchema | str | None:
+    def _once(self, number: int, error: SchemaUnanswered) -> KnownSchema | str | None:
         """What came of a version before; an id never has another schema."""
         id_ = self.before.ids.get(number, -1)
         known = self.before.seen.get(id_)
         if known is not None:
             self.ids[number], self.seen[id_] = id_, known
+            self.unanswered = self.unanswered or str(error)
         return known
 
     def _made(self, found: RegisteredSchema) -> KnownSchema | str:
@@ -130,7 +133,7 @@ def _found(look: _Look, numbers: Sequence[int]) -> tuple[KnownSchema, str]:
     for found in look.at(reversed(numbers)):
         trouble = _unlike(found, oldest or found) if isinstance(found, KnownSchema) else str(found)
         if not trouble and isinstance(found, KnownSchema):
-            return found, told
+            return found, told or look.unanswered
         told = told or trouble
     if oldest is None:
         raise ConfigError(told)
