@@ -3,9 +3,9 @@
 Numbers are judged with all of their digits, and so are those of the schema: as a double, a decimal
 just above a ``maximum`` would be that.
 
-A pattern is matched in linear time, and one that cannot be, or is large, is refused. What a schema asks is
-weighed before it is compiled, which may take as long as to ask it (``json_weight``). Nothing is
-fetched: what a schema refers to is in it, or is told with it by the registry.
+A pattern is matched in linear time, and one that cannot be, or is large, is refused. What a schema
+asks is weighed before it is compiled, which may take as long as to ask it (``json_weight``).
+Nothing is fetched: what a schema refers to is in it, or is told with it by the registry.
 """
 
 from __future__ import annotations

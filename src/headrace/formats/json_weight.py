@@ -40,7 +40,7 @@ _AGAIN = 3
 #: that they were looked at
 _APART = (
     *("properties", "patternProperties", "additionalProperties", "propertyNames"),
-    *("prefixItems", "items", "additionalItems", *_UNEVALUATED),
+    *("prefixItems", "items", "additionalItems"),
 )
 _PATTERN = 10
 #: of a schema of somebody who may want to keep others waiting

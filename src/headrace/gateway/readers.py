@@ -2,7 +2,8 @@
 
 A gateway answers everybody on one event loop. To read most requests takes less than a millisecond,
 but a body of ten megabytes that is all members, or long numbers, or is held against a schema takes
-seconds, and a tenant may send some each second. So what takes long by its looks is read in a
+seconds, and a tenant may send some each second; so may a small one that is held against a schema
+which asks much. So what takes long by its looks is read in a
 thread, one request of a tenant at a time, and at most a few of all: Python's threads share a core,
 and what is short still has most of it. What no thread interrupts, the parsing of one JSON text, is
 bounded by what the text is made of (``json_text``), and what judges one by what its schema asks
@@ -21,15 +22,17 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from headrace.formats.json_weight import values_of
 from headrace.gateway.event_types import EventType
 from headrace.gateway.events import Batch, EventLimits, Request
 from headrace.gateway.json_text import has_long_number, values_in
 from headrace.gateway.reading import STRUCTURED, STRUCTURED_MANY, read
+from headrace.gateway.subjects import Subject
 
 #: what may take so long may do so in the loop
 SHORT_S = 0.005
 _THREADS = 2
-#: not worth a look
+#: not worth a look, but for what its schema asks
 _SMALL_BYTES = 1000
 #: not looked at in the loop: that takes four nanoseconds for a byte, and for so many a millisecond
 _LARGE_BYTES = 256 * 1024
@@ -85,21 +88,34 @@ class Readers:
 def expected_s(request: Request, kind: EventType) -> float:
     """About how long it takes to read a request, on a core of its own."""
     body, size = request.body, len(request.body)
+    judged_s = _judged_s(request, kind.subject)
     if size <= _SMALL_BYTES:
-        return 0.0
+        return judged_s
     brackets = body.count(b"[") + body.count(b"{")
-    spent_s = size * _BYTE_S + brackets * _BRACKET_S
+    spent_s = judged_s + size * _BYTE_S + brackets * _BRACKET_S
     if kind.schema is not None:
         spent_s += size * _BYTE_OF_SCHEMA_S
     if kind.subject is not None:
         spent_s += values_in(body) * _VALUE_OF_SUBJECT_S
     if has_long_number(body):
         spent_s += size * _BYTE_OF_LONG_NUMBERS_S
-    if request.media_type in (STRUCTURED, STRUCTURED_MANY) and _may_hold_base64(body):
+    if _may_hold_base64(request):
         spent_s += size * _BYTE_OF_BASE64_S
     return spent_s
 
 
-def _may_hold_base64(body: bytes) -> bool:
+def _judged_s(request: Request, subject: Subject | None) -> float:
+    """About how long a schema that somebody registered takes at most, which may be much for any."""
+    weight = subject and subject.known and subject.known.writer.weight
+    if not weight or not any(weight):
+        return 0.0
+    body, size = request.body, len(request.body)
+    values = size if _may_hold_base64(request) else values_of(body) + body.count(b"\n")
+    return weight.expected_s(values, size)
+
+
+def _may_hold_base64(request: Request) -> bool:
     """Whether events may have their data in base64; any letter of the word may be an escape."""
-    return b"data_base64" in body or b"\\u" in body
+    if request.media_type not in (STRUCTURED, STRUCTURED_MANY):
+        return False
+    return b"data_base64" in request.body or b"\\u" in request.body

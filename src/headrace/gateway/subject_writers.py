@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MOST_TEXT = 1024 * 1024
 #: which message of a file it is, behind the id of the schema
 _FIRST_MESSAGE = b"\0"
+#: of what is written as fast as it is read
+_NONE = Weight(0, 0)
 
 
 class EventWriter(Protocol):
@@ -38,6 +40,10 @@ class EventWriter(Protocol):
     told: ClassVar[str]
     #: what records hold, where they say what they hold
     media: ClassVar[str]
+
+    @property
+    def weight(self) -> Weight:
+        """What is asked of each value, beyond what any schema asks."""
 
     @property
     def message(self) -> str:
@@ -58,6 +64,7 @@ class AvroEvents:
     writer: JsonWriter
     told: ClassVar[str] = "Avro"
     media: ClassVar[str] = "application/avro"
+    weight: ClassVar[Weight] = _NONE
     message: ClassVar[str] = ""
     faults: ClassVar[int] = 1
 
@@ -102,6 +109,7 @@ class ProtobufEvents:
     told: ClassVar[str] = "Protobuf"
     media: ClassVar[str] = "application/protobuf"
     faults: ClassVar[int] = 1
+    weight: ClassVar[Weight] = _NONE
 
     @property
     def message(self) -> str:

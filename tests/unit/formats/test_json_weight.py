@@ -57,7 +57,7 @@ NEST = {"unevaluatedProperties": False, "allOf": [{"unevaluatedItems": True, "co
         ({"pattern": "a", "$defs": {"a": {"allOf": [{}] * 9}}}, 11),
         ({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"not": {}}}}, 4),
         ({"properties": {"a": {"$ref": "b.json"}, "c": {"$ref": "b.json#/x~1y"}}}, 3 + 3 + 1),
-        ({"properties": {"a": NEST}, "unevaluatedProperties": NEST}, 3 + 2 * (3 + 9 + 9)),
+        ({"properties": {"a": NEST}, "unevaluatedProperties": NEST}, 3 + 4 * (3 + 9 + 9)),
         ({"items": {"$ref": "#/$defs/a"}, "not": {}, "$defs": {"a": NEST}}, 1 + 1 + 1 + 21),
         ({"unevaluatedItems": False, "$ref": "#/$defs/a", "$defs": {"a": NEST}}, 3 + 3 * 21),
         (twice(3), 1 + 3 + 2 * 3 + 4 * 3 + 8),
@@ -145,7 +145,7 @@ def a_list_of(text, often):
     return b"[" + b",".join([text] * often) + b"]"
 
 
-@pytest.mark.parametrize("levels", [5, 7, 9, 17])
+@pytest.mark.parametrize("levels", [5, 7, 9, 17, 50])
 @pytest.mark.parametrize(
     "within",
     [
@@ -153,12 +153,13 @@ def a_list_of(text, often):
         lambda schema: {"oneOf": [schema, False]},
         lambda schema: {"allOf": [{"unevaluatedProperties": schema}]},
         lambda schema: {"contains": schema, "if": {"not": {}}},
+        lambda schema: {"unevaluatedItems": {"not": schema}},
     ],
 )
 @pytest.mark.parametrize("word", ["unevaluatedProperties", "unevaluatedItems"])
 def test_what_asks_again_at_each_level_is_refused_or_soon_judged(word, within, levels):
     refused_or_soon_judged(nest(levels, word, within), b'{"a": {"a": {"a": {"a": {}}}}}')
-    refused_or_soon_judged(nest(levels, word, within), b"[" * 20 + b"]" * 20)
+    refused_or_soon_judged(nest(levels, word, within), b"[" * 60 + b"]" * 60)
 
 
 @pytest.mark.parametrize(

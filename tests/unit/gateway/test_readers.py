@@ -1,6 +1,7 @@
 """Who sends what takes long to read holds up no other tenant."""
 
 import asyncio
+import json
 import threading
 
 import pytest
@@ -12,6 +13,8 @@ from headrace.gateway.events import EventLimits, Request
 from headrace.gateway.readers import SHORT_S, expected_s
 from headrace.gateway.reading import read
 from headrace.gateway.subjects import Subject
+from headrace.ports import SchemaKind, WrittenSchema
+from headrace.testing.schemas_fake import MemorySchemas
 
 JSON = {"Content-Type": "application/json"}
 LONG = b'{"id": 1, "text": "' + b"a" * 9_000 + b'"}'
@@ -44,6 +47,36 @@ def test_a_schema_of_a_subject_costs_by_the_value():
     batch = b'{"lead": "ada", "page": "/prices", "at": 1795409105}\n' * 1000
     assert expected_s(request(batch), kind) < SHORT_S
     assert expected_s(request(b"[" + b"1," * 100_000 + b"1]"), kind) > 0.05
+
+
+def subject_with(schema):
+    subject = Subject("visits-value")
+    registry = MemorySchemas()
+    registry.add(WrittenSchema(SchemaKind.JSON, json.dumps(schema)), "visits-value")
+    subject.look(registry)
+    assert subject.known
+    return EventType("visit", "visits", subject=subject)
+
+
+@pytest.mark.parametrize(
+    ("schema", "body"),
+    [
+        ({"items": {"allOf": [{"multipleOf": 0.1}] * 150}}, b"[" + b"1," * 200 + b"1]"),
+        ({"multipleOf": 0.1, "allOf": [{"multipleOf": 0.2}] * 150}, b"1\n" * 200),
+        ({"items": {"pattern": r"^\w*(\w{0,100}a){20}[!-/]"}}, b'"' + b"a" * 400 + b'"'),
+    ],
+    ids=["values", "lines", "pattern"],
+)
+def test_a_small_event_takes_long_where_its_schema_asks_much(schema, body):
+    assert len(body) < 1000
+    assert expected_s(request(body), subject_with(schema)) > SHORT_S
+    assert expected_s(request(body), subject_with({"type": "string"})) < SHORT_S
+
+
+def test_what_a_schema_asks_of_values_in_base64_is_not_taken_for_little():
+    body = b'{"data_base64": "' + b"MSwx" * 200 + b'"}'
+    heavy = subject_with({"items": {"allOf": [{"multipleOf": 0.1}] * 150}})
+    assert expected_s(request(body, "application/cloudevents+json"), heavy) > SHORT_S
 
 
 @pytest.mark.parametrize("name", [b"data_base64", b"data\\u005fbase64"])
