@@ -1,7 +1,7 @@
 r"""How much the patterns of a JSON Schema take, in bytes and in time.
 
-A pattern is matched in linear time, but a short one may stand for a large machine: a dozen
-characters as ``(\w{100}){760}`` take megabytes, and each character of a text may go through all of it. So a
+A pattern is matched in linear time, but a short one may stand for a large machine:
+``(\w{100}){760}`` takes megabytes, and each character of a text may go through all of it. So a
 pattern is measured by the least size that it can be made in, of a few; both what it keeps and
 how long a character takes grow with that, and one that needs more is refused.
 
