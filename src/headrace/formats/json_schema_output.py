@@ -23,6 +23,7 @@ import pyarrow as pa
 from headrace.errors import ConfigError, WrongSchema
 from headrace.formats.json_judge import JsonJudge, exactly, judge_of
 from headrace.formats.json_records import Json
+from headrace.formats.json_weight import values_of
 from headrace.formats.registered import HowRegistered, to_register
 from headrace.formats.schema_file import schema_text
 from headrace.ports import Encoded, SchemaKind, SchemaToRegister, Unencoded, WrittenSchema
@@ -127,8 +128,7 @@ def _refusal(judge: JsonJudge, payload: bytes, columns: Mapping[str, str]) -> st
     found = exactly(payload)
     if judge.validator.is_valid(found):
         return ""
-    values = 1 + payload.count(b",") + payload.count(b":")
-    error = _first_error(judge, found, values)
+    error = _first_error(judge, found, values_of(payload))
     if error is None:
         return "it does not fit the schema"
     if not error.instance_path:

@@ -62,8 +62,8 @@ _TOLD_BYTES = 32_768
 #: thread interrupts that
 _TOLD_VALUES = 200
 #: and of so many faults of one request, were there one for each value and each part of the schema:
-#: a fifth of a second
-_TOLD_FAULTS = 20_000
+#: a tenth of a second
+_TOLD_FAULTS = 10_000
 
 
 def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:

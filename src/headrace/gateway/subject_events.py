@@ -22,7 +22,7 @@ class SubjectEvents:
         #: what records hold, where they say what they hold
         self.media = self._by.writer.media
         #: how many may be made of each value of an event
-        self.faults = self._by.writer.faults
+        self.faults = self._by.writer.weight.parts
 
     def written(self, text: bytes, value: Any, *, at_length: bool = True) -> bytes | EventFault:
         """One event; ``value`` is its text, parsed. ``at_length``: tell the first few faults."""

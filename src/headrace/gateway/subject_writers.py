@@ -49,10 +49,6 @@ class EventWriter(Protocol):
     def message(self) -> str:
         """Which of a schema's messages is written; empty where there is but one."""
 
-    @property
-    def faults(self) -> int:
-        """How many may be made of each value of an event, to tell the first few."""
-
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """One event; ``value`` is its text, parsed. ``at_length``: tell the first few faults."""
 
@@ -66,7 +62,6 @@ class AvroEvents:
     media: ClassVar[str] = "application/avro"
     weight: ClassVar[Weight] = _NONE
     message: ClassVar[str] = ""
-    faults: ClassVar[int] = 1
 
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The first misfit alone is told."""
@@ -88,11 +83,6 @@ class JsonEvents:
     media: ClassVar[str] = "application/json"
     message: ClassVar[str] = ""
 
-    @property
-    def faults(self) -> int:
-        """One for each part of the schema."""
-        return self.schema.parts
-
     def written(self, text: bytes, value: Any, *, at_length: bool) -> bytes | EventFault:
         """The text, if the schema takes it."""
         del value
@@ -108,7 +98,6 @@ class ProtobufEvents:
     writer: MessageWriter
     told: ClassVar[str] = "Protobuf"
     media: ClassVar[str] = "application/protobuf"
-    faults: ClassVar[int] = 1
     weight: ClassVar[Weight] = _NONE
 
     @property
