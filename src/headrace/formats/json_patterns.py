@@ -1,14 +1,16 @@
 r"""How much the patterns of a JSON Schema take, in bytes and in time.
 
-A pattern is matched in linear time, but a short one may stand for a large machine: ten characters
-as ``(\\w{100}){760}`` take megabytes, and each character of a text may go through all of it. So a
+A pattern is matched in linear time, but a short one may stand for a large machine:
+``(\w{100}){760}`` takes megabytes, and each character of a text may go through all of it. So a
 pattern is measured by the least size that it can be made in, of a few; both what it keeps and
 how long a character takes grow with that, and one that needs more is refused.
 
-What is large by its looks alone, such as ``\\p{L}{30}``, is reckoned as slow, though it may not be.
+What is large by its looks alone, such as ``\p{L}{30}``, is reckoned as slow, though it may not be.
 """
 
 from __future__ import annotations
+
+import re
 
 import jsonschema_rs
 
@@ -18,8 +20,11 @@ from headrace.errors import ConfigError
 _SIZES = (5, 20, 80, 320, 1280)
 #: all of a schema
 MOST_KIB = 1536
-#: it is read before it is measured, which takes longer than its length
-_MOST_CHARACTERS = 4000
+#: a pattern is read before it is measured, and for each class by a letter (``\\s``) anew
+_MOST_CHARACTERS, _MOST_CLASSES = 4000, 100
+_CLASS = re.compile(r"\\[dDwWsS]")
+#: of all patterns
+_MOST_CLASSES_IN_ALL = 1000
 #: what is matched with takes more than the size that is bounded: the same backwards, and tables
 BYTES_OF_KIB = 4 * 1024
 
@@ -38,6 +43,7 @@ class PatternSizes:
     def __init__(self) -> None:
         """None is measured yet."""
         self._known: dict[str, int] = {}
+        self._classes = 0
 
     def __call__(self, pattern: str) -> int:
         """Its size in KiB; that of the largest, where it is none: what compiles it says so.
@@ -46,11 +52,23 @@ class PatternSizes:
             ConfigError: it is too long, or all together are too large.
         """
         if pattern not in self._known:
-            if len(pattern) > _MOST_CHARACTERS:
-                raise ConfigError(f"a pattern may have {_MOST_CHARACTERS} characters")
+            self._check_length(pattern)
             self._known[pattern] = next((kib for kib in _SIZES if _fits(pattern, kib)), _SIZES[-1])
             check_size(sum(self._known.values()))
         return self._known[pattern]
+
+    def _check_length(self, pattern: str) -> None:
+        classes = len(_CLASS.findall(pattern))
+        self._classes += classes
+        if (
+            len(pattern) > _MOST_CHARACTERS
+            or classes > _MOST_CLASSES
+            or self._classes > _MOST_CLASSES_IN_ALL
+        ):
+            raise ConfigError(
+                f"a pattern may have {_MOST_CHARACTERS} characters and {_MOST_CLASSES} of \\d, \\w "
+                f"and \\s, and all of a schema {_MOST_CLASSES_IN_ALL} of these"
+            )
 
 
 def check_size(kib: int) -> None:

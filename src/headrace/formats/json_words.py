@@ -15,6 +15,8 @@ from headrace.formats.json_keywords import KEYWORDS
 
 #: what has names of others in it, where anything else has words of JSON Schema
 BY_NAME = ("properties", "patternProperties", "dependentSchemas", "dependencies")
+#: the same, and what has lists of names by name
+_LISTED = (*BY_NAME, "dependentRequired")
 #: objects without them that take as long
 _DEAR = dict.fromkeys(KEYWORDS, 50)
 #: words that compare a number, and objects that take as long: an integer, and another number
@@ -63,7 +65,7 @@ def _members(listed: object) -> int:
 def _light(node: Mapping[str, Any]) -> int:
     """What stands in lists, and by name, and is no object."""
     lists = [value for value in node.values() if isinstance(value, list)]
-    for name in BY_NAME:
+    for name in _LISTED:
         by_name = node.get(name)
         if isinstance(by_name, Mapping):
             inner = list(by_name.values())

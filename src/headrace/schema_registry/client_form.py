@@ -72,7 +72,7 @@ def _error(status: int, body: bytes) -> bytes:
         problem = {}
     message = problem.get("detail") or problem.get("title") or f"HTTP {status}"
     if status == 401:
-        message += "; put a key behind 'Bearer', or show it as the password of any user"
+        message += "; here a key is shown as the password of any user too"
     return orjson.dumps({"error_code": _CODES.get(status, status), "message": message})
 
 

@@ -50,7 +50,7 @@ NEST = {"unevaluatedProperties": False, "allOf": [{"unevaluatedItems": True, "co
         ({"required": ["a"] * 8, "type": ["null", "string"]}, 1 + 2),
         ({"allOf": [True] * 8, "properties": dict.fromkeys("abcd", False)}, 1 + 3),
         ({"dependencies": {"a": ["b"] * 6, "b": ["c"]}}, 1 + 2),
-        ({"dependentRequired": {"a": ["b"] * 4}}, 1 + 1 + 1),
+        ({"dependentRequired": {"a": ["b"] * 4, "c": [], "d": [], "e": []}}, 1 + 2 + 1 + 1),
         ({"patternProperties": {"a": True, "b": {}}}, 1 + 20 + 1),
         ({"$id": "http://a/b", "$ref": "#/$defs/a", "$defs": {"a": {}}}, 2),
         ({"properties": {"$id": {"type": "string"}, "id": {}}}, 3),
@@ -213,8 +213,10 @@ def test_a_slow_pattern_is_refused_or_soon_matched(often, length):
         {"patternProperties": {r"^(\w{100}){300}$": True}},
         {"allOf": [{"pattern": rf"^(\w{{100}}){{20}}{at}$"} for at in range(10)]},
         {"pattern": "a" * 4001},
+        {"pattern": r"\s{0}" * 700},
+        {"allOf": [{"pattern": rf"{at}\s{{0}}" * 90} for at in range(20)]},
     ],
-    ids=["one", "names", "many", "long"],
+    ids=["one", "names", "many", "long", "classes", "classes of all"],
 )
 def test_patterns_that_take_much_are_refused(schema):
     with pytest.raises(ConfigError, match="pattern"):

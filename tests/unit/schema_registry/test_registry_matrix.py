@@ -42,7 +42,7 @@ def test_nobody_is_answered_without_a_key(filled, route):
     assert answer.json()["error_code"] == 401
     # A header for each: some clients read of two ways in one header neither.
     assert answer.headers.get_list("www-authenticate") == ['Basic realm="headrace"', "Bearer"]
-    assert answer.json()["message"].endswith("or show it as the password of any user")
+    assert answer.json()["message"].endswith("a key is shown as the password of any user too")
 
 
 @ROUTE
