@@ -160,7 +160,7 @@ class Decisions:
             now, dropped = self.generations.now(lane), self.topics.lineage.dropped
             if now is None or not self.topics.is_there(topic, now.log):
                 continue
-            begins = now.at == now.start and name in self.topics.lineage.parents
+            begins = now.at == now.start == 0 and name in self.topics.lineage.parents
             if begins and name not in dropped:
                 continue  # it was of an earlier topic, and begins as one that follows others
             if name not in dropped or now.at < self._end_for(lane, name):
