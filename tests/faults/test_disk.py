@@ -10,6 +10,7 @@ import pytest
 from matrix import note
 
 from headrace.testing.ledger import Found, Ledger, Place
+from own_disk import may
 
 APP = Path(__file__).with_name("disk_app.py")
 pytestmark = [pytest.mark.slow]
@@ -33,11 +34,6 @@ def judge(row, told):
     note(row, {"transacts": verdict}, faults=1, records=len(ledger))
     assert verdict.clean, str(verdict)
     assert told["positions"] == [[tenant, RECORDS] for tenant in TENANTS]
-
-
-def may(*command):
-    """Whether this machine lets us do that."""
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def test_a_full_disk_is_waited_for_and_nothing_is_lost(tmp_path):

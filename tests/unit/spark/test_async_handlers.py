@@ -57,19 +57,24 @@ def test_rows_come_in_the_order_of_their_records_whichever_answers_first() -> No
     assert made(handle(of(slow_first), numbers(100), CONTEXT)) == list(range(100))
 
 
-def test_so_many_calls_are_in_flight_and_no_more() -> None:
-    now = most = 0
+class InFlight:
+    """A handler that counts how many calls of it there are at once."""
 
-    async def counts(record: dict[str, Any], _: SliceContext) -> list[Any]:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def counts(self, record: dict[str, Any], _: SliceContext) -> list[Any]:
+        self.now += 1
+        self.most = max(self.most, self.now)
         await asyncio.sleep(0.002)
-        now -= 1
+        self.now -= 1
         return []
 
-    found = handle(of(counts, concurrency=7), numbers(60), CONTEXT)
-    assert (most, found.rows, found.error) == (7, 60, None)
+
+def test_so_many_calls_are_in_flight_and_no_more() -> None:
+    calls = InFlight()
+    found = handle(of(calls.counts, concurrency=7), numbers(60), CONTEXT)
+    assert (calls.most, found.rows, found.error) == (7, 60, None)
 
 
 @pytest.mark.parametrize("order", ["lane", "stream"])
@@ -93,18 +98,9 @@ def test_calls_of_one_key_come_one_after_the_other_and_hold_up_no_other_key(orde
 
 
 def test_without_an_order_nothing_waits_for_its_key() -> None:
-    now = most = 0
-
-    async def counts(record: dict[str, Any], _: SliceContext) -> list[Any]:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.002)
-        now -= 1
-        return []
-
-    handle(of(counts, order="none"), numbers(40, [b"hot"] * 40), CONTEXT)
-    assert most == 40
+    calls = InFlight()
+    handle(of(calls.counts, order="none"), numbers(40, [b"hot"] * 40), CONTEXT)
+    assert calls.most == 40
 
 
 def test_a_record_may_give_several_rows_or_none() -> None:

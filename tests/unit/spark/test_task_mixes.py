@@ -4,6 +4,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from headrace.use_cases import use_case
 #: down; the sink refuses it, is down, or raises; the reader ends before it
 FATES = (b"raises", b"bad", b"down", b"refused", b"sink-down", b"sink-raises", b"unreadable")
 FINE = b"fine"
+ROWS = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])
 EPOCH = 1
 
 
@@ -156,6 +158,11 @@ def kind_by_kind(table, context):
     return table.select(["partition", "offset", "value"])
 
 
+async def each_awaited(record, context):
+    complain(record["value"], 0, context)
+    return {name: record[name] for name in ROWS.names}
+
+
 def complain(value, row, context):
     if value == b"raises":
         raise ValueError("no")
@@ -190,6 +197,7 @@ class Mix:
             guarantee=self.guarantee,
             order=self.order,
             bad_record=self.bad_record,
+            output=ROWS if self.handler is each_awaited else None,
         )(self.handler)
         work = Work(b"", (), Connections({}, ""), None, None, None)
         object.__setattr__(work, "load", lambda: made)
@@ -273,7 +281,7 @@ fates = st.lists(
     recipe=recipes,
     order=st.sampled_from(["lane", "stream"]),
     bad_record=st.sampled_from(["dead-letter", "suspend"]),
-    handler=st.sampled_from([one_by_one, kind_by_kind]),
+    handler=st.sampled_from([one_by_one, kind_by_kind, each_awaited]),
     batch=st.integers(1, 6),
     budget_s=st.sampled_from([60.0, 60.0, 0.0]),
     letters_lost=st.lists(st.booleans(), max_size=4),

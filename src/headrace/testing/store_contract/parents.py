@@ -27,6 +27,14 @@ OLD, LEFT, RIGHT = lane(0).name, lane(1).name, lane(2).name
 FAR = 10**55 + 1
 
 
+def _merge(store: Store) -> tuple[str, tuple[Parent, ...]]:
+    """Make one lane of the two; its name, and what it follows."""
+    merged, parents = lane(3).name, (Parent(LEFT, place_at(4)), Parent(RIGHT, place_at(5)))
+    start = LaneStart(ACME, "id-1", {merged: place_at(0)}, "id-1", {merged: parents})
+    store.progress.start_lanes([start])
+    return merged, parents
+
+
 def _split(store: Store, end: int | None = 9) -> int:
     """A lane with two that follow it; the epoch of their stream."""
     epoch = started(store, 7)
@@ -63,12 +71,8 @@ class TestParents:
 
     def test_a_lane_can_follow_two(self, store: Store) -> None:
         _split(store)
-        merged = lane(3).name
-        parents = {merged: (Parent(LEFT, place_at(4)), Parent(RIGHT, place_at(5)))}
-        store.progress.start_lanes(
-            [LaneStart(ACME, "id-1", {merged: place_at(0)}, "id-1", parents)]
-        )
-        assert parents_of(store)[merged] == parents[merged]
+        merged, parents = _merge(store)
+        assert parents_of(store)[merged] == parents
 
     def test_a_lane_that_is_there_keeps_what_it_follows(self, store: Store) -> None:
         _split(store)
@@ -172,11 +176,7 @@ class TestDepths:
 
     def test_a_lane_is_deeper_than_what_it_follows(self, store: Store) -> None:
         _split(store)
-        merged = lane(3).name
-        parents = {merged: (Parent(LEFT, place_at(4)), Parent(RIGHT, place_at(5)))}
-        store.progress.start_lanes(
-            [LaneStart(ACME, "id-1", {merged: place_at(0)}, "id-1", parents)]
-        )
+        merged, _ = _merge(store)
         found = depths_of(store)
         assert found[OLD] < found[LEFT] == found[RIGHT] < found[merged]
 
