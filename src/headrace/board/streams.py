@@ -158,18 +158,12 @@ class HeldStream:
         """Whether it has something to run, now or by itself later, without anybody's decision."""
         if self.state is not State.ACTIVE or self.waits:
             return False
-        going = [lane for lane in self.lanes.values() if lane.failure is None]
+        going = {name: lane for name, lane in self.lanes.items() if lane.failure is None}
         if self.deployment.order.merges_lanes and len(going) < len(self.lanes):
             return False
-        if self.heirs:
-            # What waits for others has nothing to do before they have.
-            closed = self.closed
-            going = [
-                lane
-                for name, lane in self.lanes.items()
-                if lane.failure is None and name not in closed
-            ]
-        return any(lane.end > lane.position for lane in going)
+        # What waits for others has nothing to do before they have.
+        closed = self.closed
+        return any(lane.end > lane.position for name, lane in going.items() if name not in closed)
 
     def runnable(self, now_s: float) -> bool:
         """Whether the planner should see it."""
@@ -219,8 +213,9 @@ class HeldStream:
         the lane that waits, and may be older than what the others have.
         """
         lineage, places = self.lineage, self.places
-        behind = {parent.lane for waits in self.closed.values() for parent in waits}
+        waiting = closed(lineage, places) if self.merges else {}
+        behind = {parent.lane for waits in waiting.values() for parent in waits}
         for lane in lanes:
             parents = ahead(lane.name, lineage, places)
-            goes_on = lane.goes_on or (self.merges and lane.name in behind)
+            goes_on = lane.goes_on or lane.name in behind
             yield replace(lane, parents=parents, goes_on=goes_on)

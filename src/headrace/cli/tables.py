@@ -69,7 +69,7 @@ def optimize(
     elif dry_run:
         _show(found)
     else:
-        before, after = (sum(each) for each in zip(*done, strict=True)) if done else (0, 0)
+        before, after = (sum(files) for files in zip(*done, strict=True)) if done else (0, 0)
         out_of = counted(len(found), "partition")
         say(f"{name}: {out_of}, {counted(before, 'file')} merged into {after}")
 
