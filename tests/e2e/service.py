@@ -127,7 +127,8 @@ class Service:
 
 def ended(process: subprocess.Popen[bytes], service: Service) -> None:
     os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(60) == 0, service.log.read_text()
+    # One that hangs is gone after 60 s, and has said where.
+    assert process.wait(75) == 0, service.log.read_text()
 
 
 def told_by_up(service: Service, process: subprocess.Popen[bytes]) -> dict[str, str]:

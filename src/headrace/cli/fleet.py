@@ -39,6 +39,7 @@ from headrace.fleet import state_file
 from headrace.fleet.state_file import DriverView, FleetView
 from headrace.fleet.states import EXIT_TEMPORARY, Phase, RestartRules
 from headrace.fleet.supervise import Wanted, supervise
+from headrace.process.signals import CLOSE_S
 from headrace.settings import Settings
 from headrace.versions.paths import as_asked
 
@@ -52,8 +53,6 @@ State = Annotated[
         help="Folder for state and logs; none: .headrace/fleet/NAME beside NAME.yaml.",
     ),
 ]
-#: after its drain_timeout a driver cancels what runs, and then has to close Spark
-_CLOSE_S = 30.0
 _LOOK_EVERY_S = 0.2
 #: characters of a line of an error, in a table
 _BRIEF = 120
@@ -142,7 +141,7 @@ def _options(config: Path, log_level: str, log_format: LogFormat, master: str | 
 
 
 def _rules(settings: Settings) -> RestartRules:
-    return RestartRules(drain_s=settings.driver.drain_timeout + _CLOSE_S)
+    return RestartRules(drain_s=settings.driver.drain_timeout + CLOSE_S)
 
 
 def _kept_running(wanted: Wanted) -> bool:

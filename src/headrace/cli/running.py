@@ -31,7 +31,7 @@ from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
 from headrace.deploying.offer import driver_name
 from headrace.fleet.health import Pulse, answering
-from headrace.process.signals import ComingUp, ending_on_signals
+from headrace.process.signals import CLOSE_S, ComingUp, ending_on_signals
 from headrace.running.assembly import Assembly, assembled
 from headrace.running.live import LiveTable
 from headrace.settings import Settings
@@ -137,7 +137,7 @@ def with_options(settings: Settings, master: str | None, name: str | None) -> Se
 def drive(assembly: AbstractContextManager[Assembly], pulse: Pulse, coming_up: ComingUp) -> bool:
     """Turn until asked to end, with a table of it; False if something was cut short."""
     with assembly as made:
-        coming_up.came_up(made.stop)
+        coming_up.came_up(made.stop, made.drain_timeout_s + CLOSE_S)
         with LiveTable(made.driver) as live:
 
             def on_turn(driver: Driver) -> None:

@@ -35,8 +35,9 @@ from headrace.errors import ServerError
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.02
-#: how long a broker may take to close its files when asked to stop
-_ENDING = Ending(grace_s=60.0)
+#: how long a broker may take to close its files when asked to stop, mostly one or two seconds; one
+#: that is killed loses nothing, it looks through its files at the next start
+_ENDING = Ending(grace_s=20.0)
 _PORT_TAKEN = os.strerror(errno.EADDRINUSE)
 
 

@@ -1,4 +1,10 @@
-"""How a process is asked to end, and where it hangs if it does not. Not here: what it does then."""
+"""How a process is asked to end, and what ends it where it hangs. Not here: what it does then.
+
+Whoever asks a process to end waits for it, and all that it closes may hang: a client, a server that
+it started, a thread of a library. Each has a time limit of its own, and what none of them foresaw
+has one for all: then the process writes where its threads stand, and is gone. What it started ends
+with it, as if it had been killed.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +20,8 @@ log = structlog.get_logger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _STDERR = 2
+#: longest time, after a drain's, for all that a driver closes
+CLOSE_S = 30.0
 #: asks a process to say where each of its threads stands
 WHERE = signal.SIGUSR1
 
@@ -36,18 +44,24 @@ class ComingUp:
         """Begin with nothing."""
         self._drain: Callable[[], None] | None = None
         self._asked = False
+        self._within_s = 0.0
+        self._is_timed = False
 
-    def came_up(self, drain: Callable[[], None]) -> None:
-        """From now on who asks for an end asks for this."""
-        self._drain = drain
+    def came_up(self, drain: Callable[[], None], within_s: float) -> None:
+        """From now on who asks for an end asks for this; it is ended if it is not over in time."""
+        self._drain, self._within_s = drain, within_s
         _set(self.end)  # Spark takes Ctrl-C for itself
         if self._asked:
-            drain()
+            self.end()
 
     def end(self) -> None:
         """Drain, or unwind what was made so far; once, since a second time would cut that short."""
         if self._drain is not None:
             self._drain()
+            if not self._is_timed:
+                self._is_timed = True
+                # Not a thread of Python's: the hang may be one that lets none of them run.
+                faulthandler.dump_traceback_later(self._within_s, exit=True, file=_STDERR)
         elif not self._asked:
             self._asked = True
             raise SystemExit(0)
@@ -77,6 +91,8 @@ def ending_on_signals() -> Iterator[ComingUp]:
             log.info("ended before it was up")
             # Whatever broke because it was cut short is no failure.
             raise SystemExit(0) from error
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def _set(stop: Callable[[], None]) -> dict[int, object]:

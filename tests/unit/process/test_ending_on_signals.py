@@ -1,6 +1,8 @@
 """What a signal does while something comes up, and after."""
 
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -70,7 +72,7 @@ def test_what_is_up_is_asked_to_drain(number):
     asked = []
     with ending_on_signals() as coming_up:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        coming_up.came_up(lambda: asked.append("to drain"))
+        coming_up.came_up(lambda: asked.append("to drain"), 60)
         signal.raise_signal(number)
     assert asked == ["to drain"]
 
@@ -80,7 +82,7 @@ def test_an_end_that_a_library_kept_for_itself_is_asked_for_again():
     with ending_on_signals() as coming_up:
         with suppress(SystemExit):
             signal.raise_signal(signal.SIGTERM)
-        coming_up.came_up(lambda: asked.append("to drain"))
+        coming_up.came_up(lambda: asked.append("to drain"), 60)
     assert asked == ["to drain"]
 
 
@@ -89,3 +91,35 @@ def test_the_signals_mean_afterwards_what_they_did():
     with ending_on_signals():
         pass
     assert [signal.getsignal(number) for number in BOTH] == before
+
+
+HANGS = """
+import signal, threading
+from headrace.process.signals import ending_on_signals
+
+with ending_on_signals() as coming_up:
+    coming_up.came_up(lambda: None, within_s=0.5)
+    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
+
+    def close_what_never_closes():
+        threading.Event().wait()
+
+    close_what_never_closes()
+"""
+
+
+def test_what_hangs_while_it_ends_says_where_and_is_gone():
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert "in close_what_never_closes" in ended.stderr
+
+
+def test_the_time_for_an_end_is_over_with_it():
+    quick = HANGS.replace("    close_what_never_closes()\n", "") + "threading.Event().wait(1.5)\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", quick], capture_output=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
