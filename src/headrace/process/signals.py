@@ -91,8 +91,6 @@ def ending_on_signals() -> Iterator[ComingUp]:
             log.info("ended before it was up")
             # Whatever broke because it was cut short is no failure.
             raise SystemExit(0) from error
-        finally:
-            faulthandler.cancel_dump_traceback_later()
 
 
 def _set(stop: Callable[[], None]) -> dict[int, object]:
