@@ -11,7 +11,8 @@ Each call has a time limit of its own, and which record a call was about is know
 anything again. When a record fails for good no call behind it begins; those in flight end by
 themselves, and what they gave is not used.
 
-The event loop stays from call to call, so that a handler's HTTP client keeps its connections.
+The event loop stays from slice to slice, and what the calls leave in it does not
+(``event_loops.py``).
 
 What becomes of a record that failed is not decided here (``handling.py``).
 """
@@ -19,11 +20,9 @@ What becomes of a record that failed is not decided here (``handling.py``).
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,14 +33,11 @@ from headrace.errors import BadRecord, HandlerError, HandlerHung, WrongSchema, w
 from headrace.model.streams import Order
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.declared import as_declared
-from headrace.spark.timeouts import CallOverdue, bounded
+from headrace.spark.event_loops import loop_of
+from headrace.spark.timeouts import CallOverdue
 from headrace.use_cases import SliceContext, UseCase
 
 Row = dict[str, Any]
-
-#: seconds that calls which are ended have for it
-_END_S = 1.0
-_OWN = threading.local()
 
 
 @dataclass(slots=True)
@@ -62,25 +58,21 @@ class Calls:
     _begun_s: dict[int, float] = field(default_factory=dict)
     #: rows whose key has a call in flight, which is of the first one
     _turns: dict[bytes, deque[int]] = field(default_factory=dict)
-    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _stop: int | None = None
     _blocked: int | None = None
     _is_over: bool = False
 
     def run(self) -> None:
         """Make the calls; raises only what ends all of them."""
-        _loop().run_until_complete(self._all())
+        loop_of(self.use_case.handler).run(self._all, self.use_case.concurrency)
 
     def end(self) -> None:
-        """End what is in flight, should ``run`` have been ended."""
+        """End what is in flight, should ``run`` have been ended, and what calls have left behind.
+
+        One that catches its cancellation is left where it is, as a thread would be.
+        """
         self._is_over = True
-        left = [task for task in self._tasks if not task.done()]
-        for task in left:
-            task.cancel()
-        if left:
-            # One that catches its cancellation is left where it is, as a thread would be.
-            with suppress(CallOverdue):
-                bounded(lambda: _loop().run_until_complete(asyncio.wait(left, timeout=_END_S)), 2)
+        loop_of(self.use_case.handler).sweep()
 
     @property
     def overdue(self) -> int | None:
@@ -100,8 +92,7 @@ class Calls:
     async def _all(self) -> None:
         todo = iter(range(len(self.records)))
         some = min(self.use_case.concurrency, len(self.records))
-        self._tasks = [asyncio.ensure_future(self._some(todo)) for _ in range(some)]
-        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*(self._some(todo) for _ in range(some)))
 
     async def _some(self, todo: Iterator[int]) -> None:
         """Call for one record after the other; one whose key is at work waits in its queue."""
@@ -228,11 +219,3 @@ def _as_dict(given: pa.Table, row: int) -> Row | BadRecord:
     except (pa.ArrowException, OverflowError, ValueError) as error:
         return BadRecord(row, words_of(error))
     return record
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this thread, which is a worker's only one."""
-    loop: asyncio.AbstractEventLoop | None = getattr(_OWN, "loop", None)
-    if loop is None or loop.is_closed():
-        loop = _OWN.loop = asyncio.new_event_loop()
-    return loop

@@ -8,6 +8,9 @@ else has business with is still there, and whether no limit is lower than before
 raised again. Where something is gone for good the process ends at once, while its marker still
 names the slice (`crash_markers.py`).
 
+Threads cannot be ended, so a call that leaves some hundreds of them more than there were ends its
+worker as well: the next one that needs a thread might be a neighbour.
+
 A profiler's timer, or a watchdog of `faulthandler`, that outlives its call would kill the worker in
 a neighbour's, who were to blame then. Both are stopped.
 
@@ -21,6 +24,7 @@ import faulthandler
 import os
 import resource
 import signal
+import threading
 from dataclasses import dataclass
 
 #: those that a handler may have reason to set; each look costs a call of the system
@@ -33,6 +37,8 @@ _LIMITS = (
 )
 #: timers whose signal ends a process; a call's own limit is the third one
 _TIMERS = (signal.ITIMER_PROF, signal.ITIMER_VIRTUAL)
+#: threads that there may be more than before the bin
+_MORE_THREADS = 500
 #: seconds after which Spark asks its workers for a dump, again and again, if it does
 _SPARKS_DUMPS = "PYTHON_TRACEBACK_DUMP_INTERVAL_SECONDS"
 
@@ -51,6 +57,8 @@ class Vitals:
     limits: dict[int, int]
     #: the timers that run
     timers: frozenset[int]
+    #: how many there are; those that a library keeps for itself are some dozens at most
+    threads: int
 
     def are_there(self) -> bool:
         """Whether all of it is there, or could be set right."""
@@ -58,6 +66,8 @@ class Vitals:
             signal.setitimer(timer, 0.0)
         if os.environ.get(_SPARKS_DUMPS, "") in ("", "0"):
             faulthandler.cancel_dump_traceback_later()
+        if threading.active_count() > self.threads + _MORE_THREADS:
+            return False
         return _behind(self.file) == self.behind and all(map(self._is_kept, self.limits))
 
     def _is_kept(self, number: int) -> bool:
@@ -85,7 +95,7 @@ def vitals_now() -> Vitals:
     behind = _behind(_file[0])
     assert behind is not None, "whoever closed it ended this process"
     limits = {number: resource.getrlimit(number)[0] for number in _LIMITS}
-    return Vitals(_file[0], behind, limits, _timers())
+    return Vitals(_file[0], behind, limits, _timers(), threading.active_count())
 
 
 def _timers() -> frozenset[int]:

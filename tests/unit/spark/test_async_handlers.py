@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -345,3 +347,82 @@ def test_bounds_of_calls_are_for_handlers_that_wait() -> None:
         use_case(topic="{tenant}.v", sink=ParquetFiles("x"), concurrency=3)(
             lambda visits, context: visits
         )
+
+
+class Leaving:
+    """Calls of acme that go well, and leave something behind for those of bolt."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    async def thread(self) -> None:
+        """As many as there is room for, each at a server that does not answer."""
+        for _ in range(200):
+            asyncio.get_running_loop().run_in_executor(None, self.over.wait, 30)
+
+    async def task_that_blocks(self) -> None:
+        async def blocks() -> None:
+            await asyncio.sleep(0.05)
+            time.sleep(2)
+
+        self.kept = asyncio.create_task(blocks())
+
+    async def task_that_stays(self) -> None:
+        async def stays() -> None:
+            while True:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+                    time.sleep(0.2)
+
+        self.kept = asyncio.create_task(stays())
+
+    async def timer_that_exits(self) -> None:
+        asyncio.get_running_loop().call_later(0.05, sys.exit, 3)
+
+    async def timer_that_stops(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.05, loop.stop)
+
+    async def exit_while_it_ends(self) -> None:
+        async def exits() -> None:
+            try:
+                await asyncio.sleep(9)
+            finally:
+                sys.exit(3)
+
+        self.kept = asyncio.create_task(exits())
+        await asyncio.sleep(0)
+
+    async def factory(self) -> None:
+        def refuses(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("no tasks here")
+
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.0, loop.set_task_factory, refuses)
+        await asyncio.sleep(0.01)
+
+    async def debug(self) -> None:
+        asyncio.get_running_loop().set_debug(True)
+
+
+@pytest.mark.parametrize("what", [name for name in vars(Leaving) if name[0] != "_"])
+def test_what_a_call_leaves_behind_is_not_there_in_those_of_a_neighbour(what: str) -> None:
+    leaving = Leaving()
+
+    async def handler(record: dict[str, Any], context: SliceContext) -> Any:
+        if context.tenant == "acme":
+            await getattr(leaving, what)()
+        else:
+            assert not asyncio.get_running_loop().get_debug()
+            await asyncio.to_thread(int)
+            await asyncio.sleep(0.1)
+        return {"n": int(record["value"])}
+
+    waits = of(handler, concurrency=1, call_timeout_s=1.0)
+    try:
+        for _ in range(2):
+            assert made(handle(waits, numbers(1), CONTEXT)) == [0]
+            found = handle(waits, numbers(2), SliceContext("waits", "bolt", ()))
+            assert (made(found), found.error) == ([0, 1], None)
+    finally:
+        leaving.over.set()

@@ -4,6 +4,7 @@ import faulthandler
 import os
 import resource
 import signal
+import threading
 import time
 from multiprocessing import get_context
 
@@ -62,6 +63,11 @@ def leave_a_timer_of_its_own_time():
     signal.setitimer(signal.ITIMER_VIRTUAL, 0.1)
 
 
+def leave_threads():
+    for _ in range(600):
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+
+
 def leave_a_watchdog():
     faulthandler.dump_traceback_later(0.1, exit=True)
 
@@ -98,7 +104,9 @@ def status_of(path, act, then=after):
     return process.exitcode
 
 
-@pytest.mark.parametrize("act", [close_all, close_all_and_open_others, lower_for_good])
+@pytest.mark.parametrize(
+    "act", [close_all, close_all_and_open_others, lower_for_good, leave_threads]
+)
 def test_a_worker_that_is_of_no_use_any_more_ends_and_its_marker_names_the_call(tmp_path, act):
     assert status_of(tmp_path / "marker", act) == 71
     assert CrashMarkers(tmp_path / "marker", PIECES).killers == {PIECES[1]}
