@@ -20,6 +20,7 @@ What becomes of a record that failed is not decided here (``handling.py``).
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,6 +59,7 @@ class Calls:
     _begun_s: dict[int, float] = field(default_factory=dict)
     #: rows whose key has a call in flight, which is of the first one
     _turns: dict[bytes, deque[int]] = field(default_factory=dict)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _stop: int | None = None
     _blocked: int | None = None
     _is_over: bool = False
@@ -85,6 +87,12 @@ class Calls:
         )
 
     @property
+    def done(self) -> int:
+        """So many records from the first on have an answer, or failed."""
+        answered = self.answers.keys() | self.failed.keys()
+        return next(row for row in itertools.count() if row not in answered)
+
+    @property
     def rows(self) -> list[Row]:
         """What all of them gave, in the order of their records."""
         return [row for _, answer in sorted(self.answers.items()) for row in answer]
@@ -92,7 +100,8 @@ class Calls:
     async def _all(self) -> None:
         todo = iter(range(len(self.records)))
         some = min(self.use_case.concurrency, len(self.records))
-        await asyncio.gather(*(self._some(todo) for _ in range(some)))
+        self._tasks = [asyncio.ensure_future(self._some(todo)) for _ in range(some)]
+        await asyncio.gather(*self._tasks)
 
     async def _some(self, todo: Iterator[int]) -> None:
         """Call for one record after the other; one whose key is at work waits in its queue."""
@@ -140,7 +149,7 @@ class Calls:
         except Exception as error:
             return error
         except CallOverdue:
-            self._blocked = row
+            self._block(row)
             raise
         except PlayedKill:
             raise
@@ -149,6 +158,15 @@ class Calls:
                 raise
             return HandlerError(words_of(error))
         return None
+
+    def _block(self, row: int) -> None:
+        """The time of all is over in this call: none of the others takes a step more."""
+        if self._blocked is None:
+            self._blocked = row
+        self._is_over = True
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
 
     def _hung(self) -> HandlerHung:
         return HandlerHung(

@@ -25,13 +25,14 @@ import pyarrow as pa
 from headrace.errors import (
     BadRecord,
     HandlerHung,
+    HandlerSlow,
     HeadraceError,
     WrongSchema,
     code_of,
 )
 from headrace.model.receipts import SliceError
 from headrace.ports import NoRegistry, Schemas
-from headrace.spark.async_calls import Row
+from headrace.spark.async_calls import Calls, Row
 from headrace.spark.calling import Call, CallRules
 from headrace.spark.culprits import (
     NO_RECORDS_FAULT,
@@ -149,21 +150,38 @@ def _handled(call: Call, records: pa.Table) -> Handled:
     return _awaited(call, records) if call.use_case.waits else _searched(call, records)
 
 
-def _awaited(call: Call, records: pa.Table) -> Handled:
+def _awaited(call: Call, records: pa.Table, *, again: bool = True) -> Handled:
     """What calls for each record gave: which one failed is known, and none is called again."""
     calls = call.calls(records, lambda error: _goes_aside(call, error))
     try:
         call.bounded(calls.run)
+    except (HandlerHung, HandlerSlow) as error:
+        overrun, row = error, calls.overdue if again and isinstance(error, HandlerHung) else None
     except Exception as error:
-        row = calls.overdue if isinstance(error, HandlerHung) else None
-        if row is None:
-            return _up_to_culprit(call, records, error)
-        before = Handled(None, 0) if row == 0 else _awaited(call, records.slice(0, row))
-        named = name_record(error_of(error), records, row)
-        return before if before.error is not None else replace(before, error=named, blamed=row)
+        return _up_to_culprit(call, records, error)
+    else:
+        return _of_answers(call, records, calls.answers, calls.failed)
     finally:
         calls.end()
-    return _of_answers(call, records, calls.answers, calls.failed)
+    if row is None:
+        return _up_to_unanswered(call, records, calls, overrun)
+    before = Handled(None, 0) if row == 0 else _awaited(call, records.slice(0, row), again=False)
+    named = name_record(error_of(overrun), records, row)
+    return before if before.error is not None else replace(before, error=named, blamed=row)
+
+
+def _up_to_unanswered(call: Call, records: pa.Table, calls: Calls, overrun: Exception) -> Handled:
+    """What was answered when all calls together took too long, as behind a server that is slow.
+
+    No record is to blame, but for the only one.
+    """
+    done = calls.done
+    before = _of_answers(call, records.slice(0, done), calls.answers, calls.failed)
+    if before.error is not None:
+        return before
+    if records.num_rows == 1:
+        return replace(before, error=name_record(error_of(overrun), records, 0), blamed=0)
+    return replace(before, error=error_of(overrun))
 
 
 def _goes_aside(call: Call, error: Exception) -> bool:
