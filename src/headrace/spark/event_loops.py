@@ -39,13 +39,16 @@ class EventLoop:
     """A loop for the calls of one handler, in one thread."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        # Not by the policy, which other handlers may set.
+        self._loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop()
         self._slice = object()
         self._threads: ThreadPoolExecutor | None = None
 
     def run(self, calls: Callable[[], Coroutine[Any, Any, None]], concurrency: int) -> None:
         """Make the calls of a slice; ``sweep`` is to follow, whatever becomes of them."""
         loop = self._loop
+        # Another handler may have left a loop that it thinks is running.
+        asyncio._set_running_loop(None)
         self._threads = ThreadPoolExecutor(min(concurrency, _MOST_THREADS), "headrace-blocking")
         loop.set_default_executor(self._threads)
 
@@ -66,7 +69,7 @@ class EventLoop:
         self._forget(_timers(self._loop))
         if not self._end_tasks():
             self.close()
-            self._loop = asyncio.new_event_loop()
+            self._loop = asyncio.SelectorEventLoop()
         self._forget([*_timers(self._loop), *_due(self._loop)])
         self._slice = object()
 

@@ -478,3 +478,18 @@ def test_what_a_call_leaves_behind_is_not_there_in_those_of_a_neighbour(what: st
             assert (made(found), found.error) == ([0, 1], None)
     finally:
         leaving.over.set()
+
+
+def test_what_another_handler_does_to_loops_is_not_there_in_those_that_wait() -> None:
+    class Refuses(asyncio.DefaultEventLoopPolicy):
+        def new_event_loop(self) -> asyncio.AbstractEventLoop:
+            raise RuntimeError("no loops here")
+
+    other = asyncio.new_event_loop()
+    asyncio.set_event_loop_policy(Refuses())
+    asyncio._set_running_loop(other)
+    try:
+        assert made(handle(of(number), numbers(2), CONTEXT)) == [0, 1]
+    finally:
+        asyncio.set_event_loop_policy(None)
+        other.close()
