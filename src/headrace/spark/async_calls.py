@@ -8,8 +8,9 @@ first. With an order, calls of one key come one after the other, as Parallel Con
 without a key do not wait for each other.
 
 Each call has a time limit of its own, and which record a call was about is known without calling
-anything again. When a record fails for good no call behind it begins; those in flight end by
-themselves, and what they gave is not used.
+anything again, but where one blocks the loop: that may be the last of many that are slow. When a
+record fails for good no call behind it begins; those in flight end by themselves, and what they
+gave is not used.
 
 The event loop stays from slice to slice, and what the calls leave in it does not
 (``event_loops.py``).
@@ -60,8 +61,9 @@ class Calls:
     #: rows whose key has a call in flight, which is of the first one
     _turns: dict[bytes, deque[int]] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    #: the row whose call ran when the time of all was over
+    blocked: int | None = None
     _stop: int | None = None
-    _blocked: int | None = None
     _is_over: bool = False
 
     def run(self) -> None:
@@ -78,9 +80,7 @@ class Calls:
 
     @property
     def overdue(self) -> int | None:
-        """The row to blame where all took too long: it blocks the loop, or cannot be ended."""
-        if self._blocked is not None:
-            return self._blocked
+        """The row whose call cannot be ended, and is to blame where all took too long."""
         before_s = time.monotonic() - self.use_case.call_timeout_s
         return min(
             (row for row, begun_s in self._begun_s.items() if begun_s < before_s), default=None
@@ -161,8 +161,8 @@ class Calls:
 
     def _block(self, row: int) -> None:
         """The time of all is over in this call: none of the others takes a step more."""
-        if self._blocked is None:
-            self._blocked = row
+        if self.blocked is None:
+            self.blocked = row
         self._is_over = True
         for task in self._tasks:
             if task is not asyncio.current_task():

@@ -149,9 +149,25 @@ class Call:
 
         With at-most-once there is no next time, so that is not searched for.
         """
+        return to_blame(self, self._search(), records, raised)
+
+    def hangs_at(self, records: pa.Table, row: int) -> bool:
+        """Whether a call for one record alone takes too long; one may only have been the last."""
+        search = self._search()
+        if search is None:
+            return False
+        try:
+            search(records.slice(row, 1))
+        except (HandlerHung, HandlerSlow):
+            return True
+        except Exception:
+            return False
+        return False
+
+    def _search(self) -> Call | None:
+        """The same in less time, to find a record; None where nothing may be called again."""
         hurried = replace(self.rules, patience_s=self.rules.patience_s / _SEARCH_PART)
-        search = None if self.use_case.claims else replace(self, rules=hurried)
-        return to_blame(self, search, records, raised)
+        return None if self.use_case.claims else replace(self, rules=hurried)
 
     def _overdue(self) -> HeadraceError:
         who = f"use case {self.use_case.name} took over {self.rules.patience_s:g} s for one call"

@@ -156,14 +156,17 @@ def _awaited(call: Call, records: pa.Table, *, again: bool = True) -> Handled:
     try:
         call.bounded(calls.run)
     except (HandlerHung, HandlerSlow) as error:
-        overrun, row = error, calls.overdue if again and isinstance(error, HandlerHung) else None
+        overrun, overdue = error, calls.overdue
     except Exception as error:
         return _up_to_culprit(call, records, error)
     else:
         return _of_answers(call, records, calls.answers, calls.failed)
     finally:
         calls.end()
-    if row is None:
+    row = overdue if calls.blocked is None else calls.blocked
+    if row is None or not again or not isinstance(overrun, HandlerHung):
+        return _up_to_unanswered(call, records, calls, overrun)
+    if calls.blocked is not None and not call.hangs_at(records, row):
         return _up_to_unanswered(call, records, calls, overrun)
     before = Handled(None, 0) if row == 0 else _awaited(call, records.slice(0, row), again=False)
     named = name_record(error_of(overrun), records, row)
