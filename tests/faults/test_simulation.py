@@ -13,6 +13,7 @@ import pytest
 from headrace.board import Board, HeldStream, Lane, streams
 from headrace.cycle import accounts, apply, commit, driver, losses, replay, topics
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetters
+from headrace.cycle.late_claims import LateClaims
 from headrace.cycle.losses import Losses
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.reruns import Reruns
@@ -115,6 +116,7 @@ def test_a_run_has_what_it_is_to_be_survived():
         "throttles",
         "waves read again",
         "waves read otherwise",
+        "commits late",
     ):
         assert counts[what] > 0, what
     assert counts["records checked"] > 1000
@@ -373,6 +375,20 @@ def test_claims_that_are_not_told_when_an_engine_ends_are_found(monkeypatch):
     only(monkeypatch, engine_stops=0.05, task_killed=0.3)
     monkeypatch.setattr(commit.Committer, "give_up", lambda self, end: None)
     assert first_wrong(seeds=900, how="untold: ")
+
+
+def test_claims_that_are_committed_late_and_not_told_are_found(monkeypatch):
+    only(monkeypatch, commits_late=0.3)
+    monkeypatch.setattr(LateClaims, "came_back", lambda self, done: None)
+    assert first_wrong(seeds=300, how="untold: ")
+
+
+def test_claims_that_are_committed_late_are_told(monkeypatch):
+    drawn = world.draw
+    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), commits_late=0.3))
+    for seed in range(60):
+        outcome = simulate(seed)
+        assert not outcome.wrong, str(outcome)
 
 
 def test_a_new_partition_that_is_not_read_from_its_beginning_is_found(monkeypatch):

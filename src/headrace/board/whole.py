@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from headrace.board.doubts import ClaimsInDoubt
 from headrace.board.flights import Flight
 from headrace.board.lanes import Lane
 from headrace.board.streams import HeldStream
@@ -30,6 +31,8 @@ class Board:
     ready: dict[StreamId, None] = field(default_factory=dict)
     #: streams that wait for what was recorded of them
     owing: frozenset[StreamId] = frozenset()
+    #: what at-most-once may yet have claimed
+    doubts: ClaimsInDoubt = field(default_factory=ClaimsInDoubt)
 
     def runnable(self, now_s: float) -> list[HeldStream]:
         """The streams the planner should see."""
@@ -50,8 +53,15 @@ class Board:
         for stream, lanes in found.items():
             held = self.streams.get(stream)
             if held is not None:
+                self._hold_against_doubts(held, lanes)
                 held.take(lanes)
                 self.ready[stream] = None
+
+    def _hold_against_doubts(self, held: HeldStream, positions: Iterable[Position]) -> None:
+        for position in positions if self.doubts.open else ():
+            lane = held.lanes.get(position.lane.name)
+            if lane is not None:
+                self.doubts.see(position, lane)
 
     def runs(self, held: HeldStream) -> bool:
         """Whether a wave with some of the stream is in flight; one that is to run again is not."""

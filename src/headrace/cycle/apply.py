@@ -19,6 +19,7 @@ import structlog
 from headrace.board import Board, HeldStream
 from headrace.cycle.commit import Committed
 from headrace.cycle.failing import Failing, hurts
+from headrace.cycle.late_claims import LateClaims
 from headrace.cycle.observe import Observer
 from headrace.cycle.recorded import RecordedWaves, WaitingReplay
 from headrace.cycle.unfinished import runs_whole
@@ -45,6 +46,7 @@ class Applier:
     failing: Failing
     reporter: Reporter
     recorded: RecordedWaves
+    late_claims: LateClaims
     clock: Clock
     #: told of each result at its end
     on_result: Callable[[WaveResult], None]
@@ -55,6 +57,7 @@ class Applier:
         Raises:
             StoreUnavailable: call again with the same; what was done is not done twice.
         """
+        self.late_claims.came_back(done)
         self._take_positions(done)
         if done.result.error is not None:
             self._job_failed(done, done.result.error)

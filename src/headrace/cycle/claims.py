@@ -9,13 +9,14 @@ whose answer was lost, only the place is known that the lane came to, as long as
 moved it since: then all that was claimed is told, though some of it may be done. A later attempt
 need not have met that claim: it may have yielded before, or had trouble of its own. So whatever
 came back short of its end is held against its position, and all that was in flight when Spark ended
-under its driver. Of a driver that died nothing is known: the next one finds a position, as after
+under its driver. A claim may even be carried out after that look, by a server that goes on with a
+COMMIT; `late_claims.py` looks again. Of a driver that died nothing is known: the next one finds a position, as after
 work that was done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from headrace.errors import TaskLost
@@ -53,6 +54,26 @@ def as_claimed(result: WaveResult, positions: dict[LaneId, Position]) -> WaveRes
     return replace(result, receipts=tuple(receipts))
 
 
+def unclaimed(result: WaveResult, lost: Iterable[Failure]) -> Iterator[tuple[Slice, SliceError]]:
+    """What was not claimed of a wave of at-most-once when its result came, and may yet be.
+
+    What stopped at an error that does not pass was claimed before, or is a matter of its record.
+
+    Args:
+        result: of the wave, with receipts ``as_claimed``.
+        lost: what it lost.
+    """
+    if result.error is not None:
+        came_to = {failure.slice.lane: failure.slice.until_offset for failure in lost}
+        for piece in result.wave.slices:
+            begin = came_to.get(piece.lane, piece.from_offset)
+            yield replace(piece, from_offset=begin), result.error
+    for receipt in result.receipts:
+        error = receipt.error or _DIED
+        if error.temporary and receipt.reached < receipt.slice.until_offset:
+            yield replace(receipt.slice, from_offset=receipt.reached), error
+
+
 def lost_claims(
     result: WaveResult, positions: dict[LaneId, Position], now_s: float
 ) -> list[Failure]:
@@ -64,7 +85,7 @@ def lost_claims(
         now_s: seconds since 1970.
     """
     found = [*_undone(result), *_of_lost_job(result, positions)]
-    return [_told(piece, error, now_s) for piece, error in found]
+    return [told(piece, error, now_s) for piece, error in found]
 
 
 def _as_claimed(receipt: Receipt, positions: dict[LaneId, Position]) -> Receipt:
@@ -104,8 +125,9 @@ def _claimed_to(piece: Slice, begin: Place, positions: dict[LaneId, Position]) -
     return at.next_offset
 
 
-def _told(piece: Slice, error: SliceError, now_s: float) -> Failure:
-    told = f"offsets {piece.from_offset}..{piece.until_offset} of {piece.lane.name}"
-    message = f"{told} {CLAIMED}: {error.message}"
+def told(piece: Slice, error: SliceError, now_s: float) -> Failure:
+    """A range that was claimed and may have no effect, as a failure that is over."""
+    where = f"offsets {piece.from_offset}..{piece.until_offset} of {piece.lane.name}"
+    message = f"{where} {CLAIMED}: {error.message}"
     lost = SliceError(temporary=False, code=error.code, message=message)
     return Failure(piece, lost, now_s, attempts=1, state=FailureState.SKIPPED)

@@ -26,6 +26,7 @@ from headrace.cycle.commit import Committed, Committer
 from headrace.cycle.dead_letters import PendingLetters
 from headrace.cycle.failing import Failing
 from headrace.cycle.gates import GateId, GateRate, Gates, own_rates
+from headrace.cycle.late_claims import LateClaims
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
 from headrace.cycle.mirror import Mirror
@@ -122,6 +123,7 @@ class Driver:
     failing: Failing = field(init=False)
     recorded: RecordedWaves = field(init=False)
     committer: Committer = field(init=False)
+    late_claims: LateClaims = field(init=False)
     applier: Applier = field(init=False)
     gates: Gates = field(init=False)
     accounts: Accounts = field(init=False)
@@ -145,8 +147,16 @@ class Driver:
         self.failing = Failing(store, letters, board, self.reporter, clock)
         self.recorded = RecordedWaves(store.progress, board, clock, self.name)
         self.committer = Committer(store, board, self.recorded, clock)
+        self.late_claims = LateClaims(store.failures, board, self.observer, clock)
         self.applier = Applier(
-            board, self.observer, self.failing, self.reporter, self.recorded, clock, self._returned
+            board,
+            self.observer,
+            self.failing,
+            self.reporter,
+            self.recorded,
+            self.late_claims,
+            clock,
+            self._returned,
         )
         self.gates = Gates(self._rates)
         most_credit_s = CREDIT_BINS * self.limits.bin_budget_s
@@ -205,7 +215,8 @@ class Driver:
     @property
     def drained(self) -> bool:
         """Whether it was asked to drain and has nothing left in flight."""
-        waits = self.board.flights or self._results or self.failing.is_busy
+        untold = self.board.doubts.late
+        waits = self.board.flights or self._results or self.failing.is_busy or untold
         return self._draining and not waits
 
     def turn(self) -> None:
@@ -224,6 +235,7 @@ class Driver:
             self._commit()
             self.failing.poll()
             steady_s = self.parts.clock.monotonic_s()
+            self.late_claims.poll(steady_s)
             end_overdue(self.board, self.parts.engine, self.versions.of, steady_s)
             if self._draining:
                 self.leases.stay(self.parts.clock.monotonic_s())

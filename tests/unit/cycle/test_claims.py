@@ -14,7 +14,7 @@ from headrace.errors import (
 from headrace.model.lane_names import number_of
 from headrace.model.receipts import Receipt
 from headrace.model.records import FailureState
-from headrace.model.streams import StreamId
+from headrace.model.streams import State, StreamId
 from headrace.ports import WaveResult
 from headrace.spark.slice_errors import error_of
 from headrace.spark.task import opened
@@ -263,3 +263,108 @@ def test_what_a_handler_of_frames_was_given_and_did_not_take_is_told(world, monk
     world.start()
     world.turns(5, 1.0)
     assert told(world) == [(0, 5, "SinkUnavailable")]
+
+
+class LateCommit:
+    """Positions whose first claim is not answered, and carried out when somebody says so."""
+
+    def __init__(self, positions):
+        self._positions, self.waiting = positions, None
+
+    def __getattr__(self, name):
+        return getattr(self._positions, name)
+
+    def advance_groups(self, groups):
+        if self.waiting is not None:
+            return self._positions.advance_groups(groups)
+        self.waiting = list(groups)
+        raise OutcomeUnknown("the answer to a commit was lost")
+
+    def carry_out(self):
+        assert self._positions.advance_groups(self.waiting) == [True] * len(self.waiting)
+
+
+@pytest.fixture
+def late(world, monkeypatch):
+    """A driver of two lanes of which the first claim, of both, is in doubt."""
+    made = LateCommit(world.store.positions)
+
+    class Opens:
+        def open(self, connections):
+            return made
+
+    whole = InProcessEngine.__init__
+
+    def begun_with(engine, connections, reader, positions, letters):
+        whole(engine, connections, reader, Opens(), letters)
+
+    monkeypatch.setattr(InProcessEngine, "__init__", begun_with)
+    world.use_cases = [world.make(guarantee="at-most-once")]
+    world.deploy()
+    world.tenant("a", 5, partitions=2)
+    world.send("a", 4, partition=1)
+    world.start()
+    while made.waiting is None or world.driver.board.flights:
+        world.driver.turn()
+    assert world.positions() == {("a", 0): 0, ("a", 1): 0}
+    assert told(world) == []
+    return made
+
+
+BOTH = [(0, 4, "OutcomeUnknown"), (0, 5, "OutcomeUnknown")]
+
+
+def test_a_claim_that_is_carried_out_late_is_told_when_positions_are_read(world, late, capsys):
+    late.carry_out()
+    world.driver.observer.reload_positions([StreamId("keep", "a")])
+    world.turns(20, 1.0)
+    assert sorted(told(world)) == BOTH
+    assert capsys.readouterr().out.count("records may be lost") == 2
+    assert world.driver.board.doubts.open == {}
+    assert world.seen == []
+
+
+def test_a_claim_that_is_carried_out_late_is_looked_for_though_nothing_of_it_is_planned(
+    world, late
+):
+    world.store.registry.set_tenant_state("a", State.SUSPENDED)
+    world.turns(2)
+    late.carry_out()
+    world.turns(60)
+    assert sorted(told(world)) == BOTH
+
+
+@pytest.mark.parametrize("draining", [False, True])
+def test_a_late_claim_is_told_though_the_store_fails_meanwhile(world, late, monkeypatch, draining):
+    note, failed = world.store.failures.note, []
+
+    def fails(found):
+        if len(failed) < 3:
+            failed.append(found)
+            raise StoreUnavailable("down")
+        note(found)
+
+    monkeypatch.setattr(world.store.failures, "note", fails)
+    late.carry_out()
+    world.driver.observer.reload_positions([StreamId("keep", "a")])
+    if draining:
+        world.driver.drain()
+        assert not world.driver.drained
+    world.turns(20, 1.0)
+    assert sorted(told(world)) == BOTH
+    assert world.driver.drained == draining
+
+
+def test_a_claim_in_doubt_that_was_not_carried_out_costs_nothing(world, late):
+    world.turns(60, 1.0)
+    assert told(world) == []
+    assert sorted(world.seen) == [("a", n) for n in (0, 0, 1, 1, 2, 2, 3, 3, 4)]
+    assert world.driver.board.doubts.open == {}
+
+
+def test_a_late_claim_of_a_lane_that_was_sought_is_nobodys(world, late):
+    late.carry_out()
+    world.store.progress.seek(StreamId("keep", "a"), {"a.visits[0]": 2, "a.visits[1]": 2})
+    world.turns(60, 1.0)
+    assert told(world) == []
+    assert world.driver.board.doubts.open == {}

@@ -53,6 +53,9 @@ class Stage(Protocol):
     def store_fails(self, actor: Actor, when: Literal["before", "after"]) -> bool:
         """Whether the store does not answer now."""
 
+    def commits_late(self, actor: Actor, commit: Callable[[], None]) -> bool:
+        """Whether the answer to a claim is lost now, and its server commits it later."""
+
     def unkept(self, actor: Actor, letters: Sequence[DeadLetter]) -> None:
         """Dead letters are not kept, or nobody hears that they are."""
 

@@ -174,8 +174,15 @@ class PositionsDoor(PartDoor):
         return answers
 
     def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
-        """As the store's, step by step."""
+        """As the store's, step by step; or late, when positions may have been read back."""
+        if self._stage.commits_late(self._actor, lambda: self._commit_late(groups)):
+            raise OutcomeUnknown("the simulation's store commits, and nobody hears of it")
         return advance_groups(self, groups)
+
+    def _commit_late(self, groups: Sequence[Sequence[Move]]) -> None:
+        for group, made in zip(groups, self._whole.advance_groups(groups), strict=True):
+            for move in group if made else ():
+                self._stage.moved(move)
 
     def step(self, what: str) -> None:
         """A sink without transactions says where it is."""

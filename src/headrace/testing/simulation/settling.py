@@ -107,6 +107,8 @@ def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
         free = stream.id in decided or stream.id not in world.decisions.stopped
         if stream.state is State.SUSPENDED and free:
             resume(world, stream.id)
+    while world.late_commits:
+        world.commit_late()
     while world.jobs:
         world.run_beside()
     for life in list(world.lives):

@@ -75,6 +75,8 @@ class World:
     lives: list[Life] = field(default_factory=list)
     #: what drivers do beside their turns, and did not begin yet
     jobs: list[Job] = field(default_factory=list)
+    #: claims that the store has not committed yet, and whose answers are lost
+    late_commits: list[Callable[[], None]] = field(default_factory=list)
     touched: Touched = field(default_factory=Touched)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -156,6 +158,16 @@ class World:
             self.refused.add(actor.name)
             actor.hurt()
         return fails
+
+    def commits_late(self, actor: Actor, commit: Callable[[], None]) -> bool:
+        """Whether the answer to a claim is lost now, and its server commits it later."""
+        if self.calm or not self.odds.commits_late or self.rng.random() > self.odds.commits_late:
+            return False
+        self.say(f"nobody answers the claim of {actor.name}")
+        self.counts["commits late"] += 1
+        self.late_commits.append(commit)
+        actor.hurt()
+        return True
 
     def moved(self, move: Move) -> None:
         """A position was moved."""
@@ -270,13 +282,20 @@ class World:
             life.turning = False
 
     def run_beside(self) -> None:
-        """Something that a driver handed over, as far as it comes."""
-        if self.jobs:
+        """Something that a driver handed over, as far as it comes, or a commit that is late."""
+        if self.late_commits and self.rng.random() < 0.5:
+            self.commit_late()
+        elif self.jobs:
             job = self.jobs.pop(self.rng.randrange(len(self.jobs)))
             self.say(f"{job.actor.name} goes on beside its turns")
             self.counts["calls beside turns"] += 1
             with suppress(Killed):
                 job.run()
+
+    def commit_late(self) -> None:
+        """The store goes on with a commit of which nobody waits for the answer."""
+        self.say("a claim is committed late, if nobody was faster")
+        self.late_commits.pop(self.rng.randrange(len(self.late_commits)))()
 
     def _is_late(self) -> bool:
         return not self.calm and self.rng.random() < self.odds.beside_late
