@@ -10,8 +10,8 @@ moved it since: then all that was claimed is told, though some of it may be done
 need not have met that claim: it may have yielded before, or had trouble of its own. So whatever
 came back short of its end is held against its position, and all that was in flight when Spark ended
 under its driver. A claim may even be carried out after that look, by a server that goes on with a
-COMMIT; `late_claims.py` looks again. Of a driver that died nothing is known: the next one finds a position, as after
-work that was done.
+COMMIT; `late_claims.py` looks again. Of a driver that died nothing is known: the next one finds a
+position, as after work that was done.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
 """Showing positions to other tools, beside the loop and never in it.
 
 People watch lag with the tools they have. So a copy of the positions is kept where those look
-(`ports/mirror.py`); it is never read back, and nothing waits for it. Every few seconds it is noted
-which positions have changed, some hundred streams a turn, and a thread of its own hands them over;
-as long as that thread is busy the next note waits, so a slow broker makes the copy older and no
-turn longer. What idles is shown again now and then, since Kafka forgets offsets that nobody sets.
+(`ports/mirror.py`); nothing is ever taken from it, and nothing waits for it. Every few seconds it is
+noted which positions have changed, some hundred streams a turn, and a thread of its own hands them
+over; as long as that thread is busy the next note waits, so a slow broker makes the copy older and
+no turn longer. What idles is shown again now and then, since Kafka forgets offsets that nobody sets.
+
+A driver that slept between its note and its call sets the copy back when it wakes, however long
+ago another one took its streams over; so can anybody else. So whoever holds a stream that idles
+looks now and then at what others see of it, some lanes a round, and puts right what differs.
 
 Trouble is logged once until it is over. The copy of a use case in trouble is tried again every half
 minute, whole.
@@ -35,13 +39,31 @@ log = structlog.get_logger(__name__)
 EVERY_S = 5.0
 #: what does not move is shown again after so long
 AGAIN_S = 3600.0
+#: what does not move is looked at again after so long, as others see it
+LOOK_S = 30.0
+#: lanes that a round looks at, or those of one stream if it has more: ten thousand take a minute
+LANES_A_LOOK = 1000
 #: a use case in trouble is tried again after so long
 TROUBLE_S = 30.0
 #: streams that one turn looks at: about a millisecond
 STREAMS_A_TURN = 500
 
-#: use case -> next offsets
-Batch = dict[str, dict[str, Place]]
+#: next offsets by lane
+Offsets = dict[str, Place]
+
+
+@dataclass(slots=True)
+class _Round:
+    """What is to be done for one use case."""
+
+    #: to be shown
+    news: Offsets = field(default_factory=dict)
+    #: to be held against what others see
+    idle: Offsets = field(default_factory=dict)
+
+
+#: by use case
+Batch = dict[str, _Round]
 
 
 @dataclass(slots=True)
@@ -52,8 +74,9 @@ class _Shown:
     topic_id: str | None
     #: monotonic second at which all of it was shown
     whole_at_s: float
-    #: by lane
-    offsets: dict[str, Place]
+    #: monotonic second at which any of it was shown or looked at last
+    looked_at_s: float
+    offsets: Offsets
 
 
 class _Came(NamedTuple):
@@ -84,6 +107,10 @@ class Mirror:
     _left: Iterator[StreamId] | None = None
     #: what this round has found
     _batch: Batch = field(default_factory=dict)
+    #: lanes that it may still look at
+    _looks_left: int = 0
+    #: number of the stream at which the next round begins
+    _first: int = 0
     _shown: dict[StreamId, _Shown] = field(default_factory=dict)
     #: use case that is in trouble -> second at which it is tried again
     _troubles: dict[str, float] = field(default_factory=dict)
@@ -163,25 +190,37 @@ class Mirror:
     def _begin(self) -> None:
         for gone in self._shown.keys() - self.board.streams.keys():
             del self._shown[gone]
-        self._left, self._batch = iter(list(self.board.streams)), {}
+        names = list(self.board.streams)
+        # It begins where the last one stopped to look, or the first would be due again before all
+        # had their turn.
+        first = self._first % max(1, len(names))
+        self._left, self._first = iter(names[first:] + names[:first]), first
+        self._batch, self._looks_left = {}, LANES_A_LOOK
 
     def _note(self, name: StreamId, now_s: float) -> None:
+        self._first += self._looks_left > 0
         held = self.board.streams.get(name)
         if held is None or held.state is State.REMOVED or held.deployment.until is not None:
             return
         if now_s < self._troubles.get(name.use_case, now_s):
             return
         news = self._news(held, now_s)
+        shown = self._shown[name]
         if news:
-            self._batch.setdefault(name.use_case, {}).update(news)
+            shown.looked_at_s = now_s
+            self._batch.setdefault(name.use_case, _Round()).news.update(news)
+        elif self._looks_left > 0 and now_s - shown.looked_at_s >= LOOK_S:
+            shown.looked_at_s = now_s
+            self._looks_left -= len(shown.offsets)
+            self._batch.setdefault(name.use_case, _Round()).idle.update(shown.offsets)
 
-    def _news(self, held: HeldStream, now_s: float) -> dict[str, Place]:
+    def _news(self, held: HeldStream, now_s: float) -> Offsets:
         """Offsets of a stream that are not shown, or were not for long; they count as shown."""
         offsets = {name: lane.position for name, lane in held.lanes.items()}
         before, topic_id = self._shown.get(held.stream.id), held.stream.topic_id
         is_fresh = before is not None and now_s - before.whole_at_s < AGAIN_S
         if before is None or not is_fresh or before.topic_id != topic_id:
-            self._shown[held.stream.id] = _Shown(topic_id, now_s, offsets)
+            self._shown[held.stream.id] = _Shown(topic_id, now_s, now_s, offsets)
             return offsets
         if before.offsets == offsets:
             return {}
@@ -190,18 +229,29 @@ class Mirror:
         return news
 
 
-def _show(mirror: PositionsMirror, batch: Mapping[str, Mapping[str, Place]]) -> _Came:
-    """Hand a batch over, in a thread of its own."""
+def _show(mirror: PositionsMirror, batch: Mapping[str, _Round]) -> _Came:
+    """Hand a batch over, and put right what idles, in a thread of its own."""
     came: dict[str, str | None] = {}
     down: str | None = None
-    for use_case, offsets in batch.items():
+    for use_case, todo in batch.items():
         came[use_case] = down
         if down is not None:
             continue  # each would wait its whole time for a broker that does not answer
         try:
-            mirror.show(use_case, offsets)
+            if todo.news:
+                mirror.show(use_case, todo.news)
+            if todo.idle:
+                _put_right(mirror, use_case, todo.idle)
         except BrokerUnavailable as error:
             came[use_case] = down = str(error)
         except HeadraceError as error:
             came[use_case] = str(error)
     return _Came(came, down is not None)
+
+
+def _put_right(mirror: PositionsMirror, use_case: str, offsets: Offsets) -> None:
+    seen = mirror.look(use_case, offsets)
+    wrong = {name: at for name, at in offsets.items() if seen.get(name) != at}
+    if wrong:
+        mirror.show(use_case, wrong)
+        log.info("consumer group showed other positions", use_case=use_case, lanes=len(wrong))

@@ -21,11 +21,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from headrace.errors import BadRecord, HandlerHung, TargetMissing, Temporary
+from headrace.errors import BadRecord, ConfigError, HandlerHung, TargetMissing, Temporary
 from headrace.model.receipts import SliceError
 
 #: raised whichever records are given
 NO_RECORDS_FAULT = (Temporary, TargetMissing)
+
+#: told by a sink whichever effects it is given: what it writes to, or how it is set up, is wrong
+_OF_THE_SINK = {TargetMissing.__name__, ConfigError.__name__}
 
 #: handles records, or raises
 Call = Callable[[pa.Table], object]
@@ -76,7 +79,7 @@ def to_blame(call: Call, hurried: Call | None, records: pa.Table, raised: Except
 
 def may_be_a_records(error: SliceError) -> bool:
     """Whether a record may be at fault for what a sink has told."""
-    return not error.temporary and error.code != TargetMissing.__name__
+    return not error.temporary and error.code not in _OF_THE_SINK
 
 
 def shortest_failing(call: Call, records: pa.Table, raised: Exception) -> Failing:

@@ -5,7 +5,7 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.cycle.mirror import AGAIN_S, EVERY_S, TROUBLE_S
+from headrace.cycle.mirror import AGAIN_S, EVERY_S, LOOK_S, TROUBLE_S
 from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.lane_names import named
@@ -250,3 +250,56 @@ def test_a_mirror_that_hangs_is_left_behind_by_a_driver_that_ends(world, monkeyp
     assert time.monotonic() - began_s < 5.0
     assert world.mirror.shown == {}
     world.mirror.free.set()
+
+
+def test_what_idles_and_was_set_back_by_somebody_is_put_right(shown):
+    """As by a driver that slept between its note and its call, and holds nothing any more."""
+    news(shown)
+    shown.mirror.shown["keep"][ACME] = 2
+    del shown.mirror.shown["other"][BOLT]
+    turns(shown, seconds=LOOK_S)
+    assert sorted(news(shown)) == [("keep", {ACME: 5}), ("other", {BOLT: 3})]
+    turns(shown, seconds=LOOK_S)
+    assert news(shown) == []
+
+
+def test_a_partition_that_is_not_there_is_shown_in_vain_once_a_look(shown):
+    shown.mirror.missing.add(ACME)
+    del shown.mirror.shown["keep"][ACME]
+    news(shown)
+    for _ in range(10):
+        turns(shown)
+    tried = news(shown).count(("keep", {ACME: 5}))
+    assert 1 <= tried <= 10 * 2.5 * EVERY_S / LOOK_S + 1
+
+
+def test_what_moves_is_not_looked_at(shown):
+    shown.mirror.looks.clear()
+    for _ in range(2 * int(LOOK_S / EVERY_S)):
+        shown.send("acme", 1)
+        turns(shown)
+    assert all(ACME not in lanes for _, lanes in shown.mirror.looks)
+    assert any(BOLT in lanes for _, lanes in shown.mirror.looks)
+
+
+def test_a_round_looks_at_some_lanes_and_all_have_their_turn(shown, monkeypatch):
+    monkeypatch.setattr("headrace.cycle.mirror.LANES_A_LOOK", 1)
+    shown.clock.move(LOOK_S)
+    shown.mirror.looks.clear()
+    seen = []
+    for _ in range(4):
+        shown.turns(2, seconds=0.0)
+        shown.clock.move(EVERY_S)
+        seen.append(len(shown.mirror.looks))
+    assert seen == [1, 2, 3, 4]
+    looked = {(name, lane) for name, lanes in shown.mirror.looks for lane in lanes}
+    assert len(looked) == 4
+
+
+def test_a_look_that_fails_is_trouble_as_any_other(shown):
+    shown.mirror.troubles["keep"] = ConfigError("we may not")
+    shown.mirror.shown["keep"][ACME] = 2
+    turns(shown, seconds=LOOK_S)
+    shown.mirror.troubles.clear()
+    turns(shown, seconds=TROUBLE_S)
+    assert shown.mirror.shown["keep"] == {ACME: 5, BOLT: 3}

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
-from headrace.errors import BadRecord, BrokerUnavailable, SinkRefused, TargetMissing
+from headrace.errors import (
+    BadRecord,
+    BrokerUnavailable,
+    ConfigError,
+    SinkRefused,
+    TargetMissing,
+)
 from headrace.model.lane_names import number_of
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, StreamId
@@ -312,6 +318,37 @@ def test_what_is_missing_for_all_records_is_held_against_none_of_them(bench, gon
     assert (acme.error.code, acme.error.offset) == ("TargetMissing", None)
     assert of_acme(sink) == [b"%d" % number for number in range(acme.reached)]
     assert [letter.slice.lane.tenant for letter in bench.dead_letters.letters] == ["bolt"]
+
+
+@dataclass
+class Misplaced(ListSink):
+    """A sink that cannot be written to, whatever it is given."""
+
+    error: Exception | None = None
+
+    def _write(self, effect):
+        if effect.slices[0].lane.tenant == "acme":
+            return Written(error=error_of(self.error))
+        return super()._write(effect)
+
+
+@pytest.mark.parametrize("exactly_once", [None, "intent"])
+@pytest.mark.parametrize("kind", [ConfigError, TargetMissing])
+@pytest.mark.parametrize("until", [1, 10])
+def test_a_sink_that_cannot_be_written_to_holds_it_against_no_record(
+    bench, exactly_once, kind, until
+):
+    sink = Misplaced(error=kind("the folder is read-only"))
+    sink.exactly_once = exactly_once
+    guarantee = "exactly-once" if exactly_once else "at-least-once"
+    slices = bench.slices(until=until)
+    receipts = by_tenant(
+        bench.run(sink, bad_record="dead-letter", guarantee=guarantee, slices=slices)
+    )
+    acme = receipts["acme"]
+    assert (acme.error.code, acme.error.offset, acme.reached) == (kind.__name__, None, 0)
+    assert (receipts["bolt"].error, receipts["bolt"].reached) == (None, until)
+    assert bench.dead_letters.letters == []
 
 
 @dataclass

@@ -52,6 +52,7 @@ from headrace.errors import (
     ConfigError,
     HeadraceError,
     SinkUnavailable,
+    TargetMissing,
     WrongSchema,
 )
 from headrace.model.lane_names import label_of
@@ -106,7 +107,7 @@ class ParquetFiles:
             for path in unfinished.iterdir():
                 _remove_abandoned(path)
         except OSError as error:
-            raise _translated(error, unfinished) from error
+            raise _translated(error, unfinished, ConfigError) from error
 
     def check(self, output: pa.Table) -> None:
         """See that a handler's table has the columns.
@@ -236,7 +237,12 @@ def _remove_abandoned(path: Path) -> None:
         return
 
 
-def _translated(error: OSError, path: Path) -> HeadraceError:
+def _translated(
+    error: OSError, path: Path, lasts: type[HeadraceError] = TargetMissing
+) -> HeadraceError:
+    """In our words; what ``lasts`` is of no record: lanes stop, whatever is done with bad ones."""
     if passes_by(error):
         return SinkUnavailable(f"{path}: cannot be written now: {error.strerror or error}")
-    return ConfigError(f"{path}: cannot be written: {error.strerror}; check the folder and rights")
+    return lasts(
+        f"{path}: cannot be written: {error.strerror}; check the folder and the rights to it"
+    )

@@ -17,9 +17,9 @@ nobody has set them for ``offsets.retention.minutes`` (7 days). When to set whic
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.connectors.kafka.clients import END_S, end_clients, opened
@@ -29,7 +29,7 @@ from headrace.connectors.kafka.faults import ErrorKind, kind_of, of_client
 from headrace.connectors.kafka.partitions import by_partition
 from headrace.connectors.kafka.watermarks import portions
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
-from headrace.model.places import Place, number_at
+from headrace.model.places import Place, number_at, place_at
 
 _LOOK_EVERY_S = 0.1
 
@@ -57,6 +57,17 @@ class _Group:
         self._consumer.commit(offsets=list(offsets), asynchronous=True)
         self._waits = True
         return self._answer(give_up_s)
+
+    def committed(
+        self, partitions: Sequence[KafkaPartition], timeout_s: float
+    ) -> Sequence[KafkaPartition]:
+        """What the group has of these, each with its own error.
+
+        Raises:
+            KafkaException: there is no answer for any of them.
+        """
+        found: Sequence[KafkaPartition] = self._consumer.committed(list(partitions), timeout_s)
+        return found
 
     def close(self) -> None:
         """Give up the connection, beside the caller where an answer is still to come."""
@@ -114,27 +125,58 @@ class GroupMirror:
                 ],
             )
 
+    def look(self, use_case: str, lanes: Collection[str]) -> dict[str, Place]:
+        """Offsets of the use case's group, of lanes that have one.
+
+        Raises:
+            ConfigError: librdkafka does not accept a property.
+            HeadraceError: the first trouble, after which nobody was asked.
+        """
+        group, found = f"{self._prefix}{use_case}", dict[str, Place]()
+        names = by_partition(lanes)
+        for portion in portions(list(names)):
+            for partition in self._had(group, [KafkaPartition(*where) for where in portion]):
+                if partition.offset >= 0:
+                    name = names[partition.topic, partition.partition]
+                    found[name] = place_at(partition.offset)
+        return found
+
     def close(self) -> None:
         """Give up connections."""
         for group in list(self._groups):
             self._groups.pop(group).close()
 
-    def _set(self, group: str, offsets: Sequence[KafkaPartition]) -> None:
+    def _opened(self, group: str) -> _Group:
         if group not in self._groups:
             self._groups[group] = _Group(self._config, group)
-        answer = self._groups[group].commit(offsets, self._timeout_s)
+        return self._groups[group]
+
+    def _had(self, group: str, partitions: Sequence[KafkaPartition]) -> Sequence[KafkaPartition]:
+        try:
+            found = self._opened(group).committed(partitions, self._timeout_s)
+        except KafkaException as error:
+            raise self._told(error.args[0], group) from error
+        self._see_that_none_failed(group, found)
+        return found
+
+    def _set(self, group: str, offsets: Sequence[KafkaPartition]) -> None:
+        answer = self._opened(group).commit(offsets, self._timeout_s)
         if answer is None:
             at = servers(self._config)
             raise BrokerUnavailable(f"no Kafka broker answers at {at}: {group} not set")
         error, partitions = answer
+        if not self._see_that_none_failed(group, partitions) and error is not None:
+            raise self._told(error, group)
+
+    def _see_that_none_failed(self, group: str, partitions: Sequence[KafkaPartition]) -> bool:
+        """Whether partitions are missing; of any other error it raises the first."""
         wrong = [
             (partition, partition.error) for partition in partitions if partition.error is not None
         ]
         for partition, why in wrong:
             if kind_of(why) is not ErrorKind.MISSING:
                 raise self._told(why, f"{group}, {partition.topic}[{partition.partition}]")
-        if error is not None and not wrong:
-            raise self._told(error, group)
+        return bool(wrong)
 
     def _told(self, error: KafkaError, where: str) -> HeadraceError:
         fault = kind_of(error)

@@ -142,8 +142,10 @@ def test_each_folder_is_synced_once_for_a_call(writer, tmp_path, monkeypatch):
         (errno.EDQUOT, True, "SinkUnavailable"),
         (errno.EIO, True, "SinkUnavailable"),
         (errno.ETIMEDOUT, True, "SinkUnavailable"),
-        (errno.EACCES, False, "ConfigError"),
-        (errno.EROFS, False, "ConfigError"),
+        (errno.EACCES, False, "TargetMissing"),
+        (errno.EPERM, False, "TargetMissing"),
+        (errno.EROFS, False, "TargetMissing"),
+        (errno.ENOTDIR, False, "TargetMissing"),
     ],
 )
 def test_a_full_disk_is_temporary_and_a_missing_right_is_not(
