@@ -1,10 +1,11 @@
 """Showing positions to other tools, beside the loop and never in it.
 
 People watch lag with the tools they have. So a copy of the positions is kept where those look
-(`ports/mirror.py`); nothing is ever taken from it, and nothing waits for it. Every few seconds it is
-noted which positions have changed, some hundred streams a turn, and a thread of its own hands them
-over; as long as that thread is busy the next note waits, so a slow broker makes the copy older and
-no turn longer. What idles is shown again now and then, since Kafka forgets offsets that nobody sets.
+(`ports/mirror.py`); nothing is ever taken from it, and nothing waits for it. Every few seconds it
+is noted which positions have changed, some hundred streams a turn, and a thread of its own hands
+them over; as long as that thread is busy the next note waits, so a slow broker makes the copy older
+and no turn longer. What idles is shown again now and then, since Kafka forgets offsets that nobody
+sets.
 
 A driver that slept between its note and its call sets the copy back when it wakes, however long
 ago another one took its streams over; so can anybody else. So whoever holds a stream that idles

@@ -88,9 +88,33 @@ class MirrorContract:
         """A partition that is not there."""
         return named(f"gone-{uuid.uuid4().hex}", 0)
 
+    def test_it_sees_what_others_see_and_whoever_set_it(self, use_case: str) -> None:
+        topic = self.make_topic(3)
+        one, two, three = (named(topic, number) for number in range(3))
+        mirror, other = self.mirror(), self.mirror()
+        assert mirror.look(use_case, [one, two]) == {}
+        mirror.show(use_case, places({one: 5, two: 7}))
+        assert mirror.look(use_case, [one, two, three]) == places({one: 5, two: 7})
+        other.show(use_case, places({one: 2}))
+        assert mirror.look(use_case, [one, self.gone()]) == places({one: 2})
+        mirror.close()
+        other.close()
+
+    def test_more_lanes_than_one_request_takes_are_all_looked_at(self, use_case: str) -> None:
+        topic = self.make_topic(1200)
+        offsets = {named(topic, number): place_at(number) for number in range(1200)}
+        mirror = self.mirror()
+        mirror.show(use_case, offsets)
+        assert mirror.look(use_case, offsets) == offsets
+        mirror.close()
+
     def test_nothing_to_show_is_no_trouble(self, use_case: str) -> None:
         self.mirror().show(use_case, {})
 
     def test_a_cluster_that_is_down_is_told_in_time(self) -> None:
         with pytest.raises(BrokerUnavailable):
             self.unreachable().show("case", {named("a", 0): place_at(1)})
+
+    def test_a_cluster_that_is_down_is_told_to_whoever_looks(self) -> None:
+        with pytest.raises(BrokerUnavailable):
+            self.unreachable().look("case", [named("a", 0)])
