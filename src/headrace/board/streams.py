@@ -58,6 +58,8 @@ class HeldStream:
     waiting: str | None = None
     #: why nothing of it is planned for a moment: until somebody has looked at its topic
     looked_at: str | None = None
+    #: lanes that were lost before they were read, and told, each with the id of its topic
+    given_up: frozenset[tuple[str, str]] = frozenset()
     #: how often its topic was doubted: answers from before are not to be believed
     doubts: int = 0
     #: why its lanes cannot be put in order for longer than a moment

@@ -16,9 +16,12 @@ from headrace.model.places import Place
 from headrace.ports import TopicInfo
 
 
-def has_begun(held: HeldStream, info: TopicInfo) -> bool:
-    """Whether a stream ever had lanes of its topic: all that it had may be lost and given up."""
-    return bool(held.lanes) or (bool(info.parents) and held.stream.topic_id is not None)
+def has_begun(held: HeldStream) -> bool:
+    """Whether a stream ever had lanes: all that it had may be lost and given up.
+
+    Its topic may even be another one by now, of which it saw nothing yet.
+    """
+    return bool(held.lanes) or held.stream.topic_id is not None
 
 
 def startable(

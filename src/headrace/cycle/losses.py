@@ -168,11 +168,12 @@ class Losses:
 
         A lane that nothing follows may be one of them: what followed it can have gone as well.
         """
-        if not has_begun(held, info) or not (info.parents or held.heirs):
+        if not has_begun(held) or not (info.parents or held.heirs):
             return {}
         until = held.deployment.until
         told = info.parents if until is None else {}
         lost = lost_lanes(info.lanes, told, held.lineage, held.places)
+        lost = {name: loss for name, loss in lost.items() if not _is_told(held, name, info)}
         if until is None:
             return lost
         return {
@@ -246,6 +247,7 @@ class Losses:
         if held.stream.topic_id != info.topic_id:
             held.topic_since = epoch
         held.stream = replace(held.stream, topic_id=info.topic_id, epoch=epoch)
+        held.given_up |= {(info.topic_id, name) for name in found.keys() - held.lanes.keys()}
         for name in found.keys() & held.lanes.keys():
             held.lanes[name].restart(found[name].go_on_at)
         if parents is not None:
@@ -328,6 +330,11 @@ def _lineage(
         if len(parents) == len(left):
             return parents, held.lanes.keys() - left
         left = set(parents)
+
+
+def _is_told(held: HeldStream, name: str, info: TopicInfo) -> bool:
+    """Whether it was given up unread; nothing says so in the store before a child has a place."""
+    return name not in held.lanes and (info.topic_id, name) in held.given_up
 
 
 def _goes_on(lost: Lost) -> str:

@@ -259,7 +259,7 @@ class TopicKeeper:
         for (held, info, _), names in fresh:
             if held.stream.id not in same:
                 continue
-            edge = latest if _begins_at_end(held, info) else earliest
+            edge = latest if _begins_at_end(held) else earliest
             first = {name: edge[name] for name in names if name in edge}
             parents: Lineage = {}
             if info.parents:
@@ -319,7 +319,7 @@ def _edges_of(fresh: Iterable[NewLanes]) -> tuple[list[str], list[str]]:
     first: list[str] = []
     last: list[str] = []
     for (held, info, _), names in fresh:
-        wanted = last if _begins_at_end(held, info) else first
+        wanted = last if _begins_at_end(held) else first
         wanted += names
     return first, last
 
@@ -336,9 +336,9 @@ def _mark(held: HeldStream) -> tuple[object, ...]:
     return held.epoch, held.stream.topic_id, held.doubts
 
 
-def _begins_at_end(held: HeldStream, info: TopicInfo) -> bool:
+def _begins_at_end(held: HeldStream) -> bool:
     """Whether a new lane starts at its end: only those that are there when the stream begins."""
-    return held.deployment.starting_offsets == "latest" and not has_begun(held, info)
+    return held.deployment.starting_offsets == "latest" and not has_begun(held)
 
 
 def _begins_whole(held: HeldStream, info: TopicInfo) -> bool:
@@ -347,4 +347,4 @@ def _begins_whole(held: HeldStream, info: TopicInfo) -> bool:
     One that got its place later would count as added, and begin at its beginning; and of what it
     follows there would be no telling what was there before the stream, and what was lost.
     """
-    return _begins_at_end(held, info) or (bool(info.parents) and not has_begun(held, info))
+    return _begins_at_end(held) or (bool(info.parents) and not has_begun(held))

@@ -341,3 +341,28 @@ def test_a_lane_of_an_earlier_topic_does_not_open_what_has_its_name_now(begun):
     world.log.set_leader(TOPIC, 0, True)
     look(world)
     assert at(world) == {"0": 4, "1": 2, "2": 0}
+
+
+def test_a_topic_made_again_after_all_was_given_up_is_read_from_its_beginning(world):
+    """`latest` is for what was there before the stream began, and that it has."""
+    world.use_cases = [world.make()]
+    world.deploy(data_loss=DataLossPolicy.SKIP, starting_offsets="latest")
+    world.tenant("acme", 5)
+    world.start()
+    world.turns()
+    stopped(world)
+    world.send("acme", 4)
+    for half in world.log.split(TOPIC, 0):
+        world.send("acme", 2, half)
+        world.log.set_leader(TOPIC, half, False)
+    world.log.drop_lane(TOPIC, 0)
+    going(world)
+    look(world)
+    assert at(world) == {}
+    assert len(world.store.failures.every(ACME)) == 2
+    world.log.delete_topic(TOPIC)
+    world.log.create_topic(TOPIC)
+    world.send("acme", 3)
+    look(world)
+    assert at(world) == {"0": 3}
+    assert world.seen == [("acme", 0), ("acme", 1), ("acme", 2)]
