@@ -215,8 +215,8 @@ class Driver:
     @property
     def drained(self) -> bool:
         """Whether it was asked to drain and has nothing left in flight."""
-        untold = self.board.doubts.late
-        waits = self.board.flights or self._results or self.failing.is_busy or untold
+        asks = self.failing.is_busy or self.late_claims.is_busy
+        waits = self.board.flights or self._results or asks
         return self._draining and not waits
 
     def turn(self) -> None:
@@ -235,7 +235,10 @@ class Driver:
             self._commit()
             self.failing.poll()
             steady_s = self.parts.clock.monotonic_s()
-            self.late_claims.poll(steady_s)
+            if self._draining and not self.board.flights:
+                self.late_claims.finish()
+            else:
+                self.late_claims.poll(steady_s)
             end_overdue(self.board, self.parts.engine, self.versions.of, steady_s)
             if self._draining:
                 self.leases.stay(self.parts.clock.monotonic_s())

@@ -7,7 +7,7 @@ claimed would be lost without a word. What may yet be claimed is remembered (`bo
 here it is taken down as results come back, looked at again now and then, and told like all that
 at-most-once loses.
 
-A driver that leaves or dies takes its doubts along.
+A driver that leaves looks once more; after that, and where one dies, nobody does.
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ class LateClaims:
             if held is not None and held.epoch == piece.epoch:
                 self.board.doubts.begin(Doubt(piece, result.wave.id, error))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is still to be looked at or told."""
+        return bool(self.board.doubts.open or self.board.doubts.late)
+
     def poll(self, now_s: float) -> None:
         """Look again if it is time for that, and tell what was found, here or by anybody.
 
@@ -63,15 +68,22 @@ class LateClaims:
         """
         if self.board.doubts.open and now_s >= self._due_s:
             self._due_s = now_s + LOOK_S
-            self._look()
-        self.tell()
+            self._look(LANES_A_LOOK)
+        self._tell()
 
-    def tell(self) -> None:
-        """Keep what was found; twice only if the store's answer to it is lost.
+    def finish(self) -> None:
+        """Look at all of it for the last time, as nothing more is to come back.
 
         Raises:
-            StoreUnavailable: the next call does it.
+            StoreUnavailable: call again.
         """
+        if self.board.doubts.open:
+            self._look(len(self.board.doubts.open))
+            self.board.doubts.open.clear()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Keep what was found; twice only if the store's answer to it is lost."""
         late = self.board.doubts.late
         if not late:
             return
@@ -84,10 +96,10 @@ class LateClaims:
                 "records may be lost", **of_slice(failure.slice), error=failure.error.message
             )
 
-    def _look(self) -> None:
+    def _look(self, most: int) -> None:
         """Read where these lanes are, those first that were not looked at for longest."""
         doubts = self.board.doubts.open
-        lanes = list(islice(doubts, LANES_A_LOOK))
+        lanes = list(islice(doubts, most))
         for lane in lanes:
             doubt = doubts.pop(lane)
             held = self.board.streams.get(lane.stream)

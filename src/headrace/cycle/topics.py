@@ -318,7 +318,7 @@ def _edges_of(fresh: Iterable[NewLanes]) -> tuple[list[str], list[str]]:
     """New lanes whose first offset is wanted, and those whose last."""
     first: list[str] = []
     last: list[str] = []
-    for (held, info, _), names in fresh:
+    for (held, *_), names in fresh:
         wanted = last if _begins_at_end(held) else first
         wanted += names
     return first, last

@@ -368,3 +368,12 @@ def test_a_late_claim_of_a_lane_that_was_sought_is_nobodys(world, late):
     world.turns(60, 1.0)
     assert told(world) == []
     assert world.driver.board.doubts.open == {}
+
+
+def test_a_driver_that_leaves_looks_once_more(world, late):
+    late.carry_out()
+    world.driver.drain()
+    assert not world.driver.drained
+    world.turns(2, 0.0)
+    assert world.driver.drained
+    assert sorted(told(world)) == BOTH

@@ -26,7 +26,7 @@ from headrace.connectors.kafka.clients import END_S, end_clients, opened
 from headrace.connectors.kafka.config import consumer_config, servers
 from headrace.connectors.kafka.consumers import PROFILES
 from headrace.connectors.kafka.faults import ErrorKind, kind_of, of_client
-from headrace.connectors.kafka.partitions import by_partition
+from headrace.connectors.kafka.partitions import TopicPartition, by_partition
 from headrace.connectors.kafka.watermarks import portions
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.model.places import Place, number_at, place_at
@@ -137,8 +137,8 @@ class GroupMirror:
         for portion in portions(list(names)):
             for partition in self._had(group, [KafkaPartition(*where) for where in portion]):
                 if partition.offset >= 0:
-                    name = names[partition.topic, partition.partition]
-                    found[name] = place_at(partition.offset)
+                    where = TopicPartition(partition.topic, partition.partition)
+                    found[names[where]] = place_at(partition.offset)
         return found
 
     def close(self) -> None:

@@ -56,6 +56,9 @@ class Stage(Protocol):
     def commits_late(self, actor: Actor, commit: Callable[[], None]) -> bool:
         """Whether the answer to a claim is lost now, and its server commits it later."""
 
+    def moved_late(self, move: Move) -> None:
+        """A position was moved by a claim that nobody waits for."""
+
     def unkept(self, actor: Actor, letters: Sequence[DeadLetter]) -> None:
         """Dead letters are not kept, or nobody hears that they are."""
 

@@ -183,6 +183,7 @@ class PositionsDoor(PartDoor):
         for group, made in zip(groups, self._whole.advance_groups(groups), strict=True):
             for move in group if made else ():
                 self._stage.moved(move)
+                self._stage.moved_late(move)
 
     def step(self, what: str) -> None:
         """A sink without transactions says where it is."""

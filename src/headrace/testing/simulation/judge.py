@@ -55,6 +55,7 @@ _UNTOLD = (
     "engines ended without a store",
     "seeks",
     "added again",
+    "commits late, and nobody held the lane",
 )
 
 

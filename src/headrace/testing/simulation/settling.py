@@ -6,6 +6,7 @@ it, since it may hold up nobody else, and then with a person who seeks and resum
 
 from __future__ import annotations
 
+from headrace.cycle.late_claims import LOOK_S
 from headrace.model.lane_names import number_of
 from headrace.model.places import number_at
 from headrace.model.streams import LaneId, State, StreamId, Throttle
@@ -89,7 +90,8 @@ def _rest(world: World, decided: frozenset[StreamId]) -> list[str]:
     for number in range(_MOST_ROUNDS):
         _round(world, 2.0 if number < _MOST_ROUNDS // 5 else 10.0, decided)
         rests = rests + 1 if _at_rest(world) else 0
-        unseen_s = world.topics.changed_s + LOOKED_S - world.clock.monotonic_s()
+        changed_s = max(world.topics.changed_s + LOOKED_S, world.moved_late_s + 2 * LOOK_S)
+        unseen_s = changed_s - world.clock.monotonic_s()
         if rests == _RESTS and unseen_s > 0:
             world.clock.move(unseen_s)
             rests = 0

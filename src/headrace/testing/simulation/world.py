@@ -7,6 +7,7 @@ What can happen is ``play.py``'s, what must not is ``judge.py``'s.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -77,6 +78,8 @@ class World:
     jobs: list[Job] = field(default_factory=list)
     #: claims that the store has not committed yet, and whose answers are lost
     late_commits: list[Callable[[], None]] = field(default_factory=list)
+    #: when the last of them moved a position
+    moved_late_s: float = -math.inf
     touched: Touched = field(default_factory=Touched)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -168,6 +171,13 @@ class World:
         self.late_commits.append(commit)
         actor.hurt()
         return True
+
+    def moved_late(self, move: Move) -> None:
+        """A position was moved by a claim that nobody waits for; somebody has to find it."""
+        self.moved_late_s = self.clock.monotonic_s()
+        held = (life.driver.board.streams.get(move.lane.stream) for life in self.lives)
+        if not any(of is not None and of.epoch == move.epoch for of in held):
+            self.counts["commits late, and nobody held the lane"] += 1
 
     def moved(self, move: Move) -> None:
         """A position was moved."""
