@@ -94,3 +94,12 @@ class TestGroupMirror(MirrorContract):
         places = [columns.index(column) for column in wanted]
         rows = [[line[place] for place in places] for line in shown if line[0] == group]
         assert sorted(rows) == [["0", "0", "0", "0"], ["1", "4", "7", "3"]]
+
+    def test_what_another_one_has_set_back_is_seen(self, use_case):
+        lane = named(self.make_topic(1), 0)
+        holder, sleeper = self.mirror(), self.mirror()
+        holder.show(use_case, {lane: 9})
+        sleeper.show(use_case, {lane: 4})
+        assert holder.look(use_case, [lane]) == {lane: 4}
+        holder.close()
+        sleeper.close()

@@ -27,6 +27,7 @@ from headrace.model.streams import (
 )
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.operating.seeking import planned, seek
+from headrace.testing.log_fake import MemoryLog
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
@@ -366,3 +367,39 @@ def test_a_topic_made_again_after_all_was_given_up_is_read_from_its_beginning(wo
     look(world)
     assert at(world) == {"0": 3}
     assert world.seen == [("acme", 0), ("acme", 1), ("acme", 2)]
+
+
+def test_a_lane_that_was_read_is_not_begun_again_when_its_parents_are_told_late(begun, monkeypatch):
+    world, told = begun(), MemoryLog._parents_of
+    stopped(world)
+    world.send("acme", 4)
+    for half in world.log.split(TOPIC, 0):
+        world.send("acme", 2, half)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryLog, "_parents_of", lambda log, topic: {})
+        going(world)
+        look(world)
+    assert at(world) == {"0": 9, "1": 2, "2": 2}
+    monkeypatch.setattr(MemoryLog, "_parents_of", told)
+    look(world, 8)
+    assert at(world) == {"0": 9, "1": 2, "2": 2}
+    assert len([tenant for tenant, _ in world.seen if tenant == "acme"]) == 13
+
+
+def test_nor_does_one_that_a_person_sought_in_the_topic_made_again(begun):
+    world = begun(DataLossPolicy.FAIL)
+    world.log.widen(TOPIC)
+    world.send("acme", 2, 1)
+    look(world)
+    world.log.delete_topic(TOPIC)
+    world.log.create_topic(TOPIC)
+    world.send("acme", 3)
+    look(world)
+    seek(world.store, world.log, ACME, "earliest")
+    world.store.registry.set_stream_state(ACME, State.ACTIVE)
+    look(world, 8)
+    assert at(world)["0"] == 3
+    first, _ = world.log.split(TOPIC, 0)
+    world.send("acme", 2, first)
+    look(world, 8)
+    assert at(world) == {"0": 3, "1": 2, "2": 0}
