@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
 from dataclasses import replace
 from decimal import Decimal
@@ -159,6 +160,16 @@ def test_a_full_disk_is_temporary_and_a_missing_right_is_not(
     assert (error.temporary, error.code) == (temporary, name)
     assert str(tmp_path / "visits/tenant=acme") in error.message
     assert _files(tmp_path) == []
+
+
+def test_a_folder_that_is_gone_is_made_again_and_a_file_in_its_place_is_told(writer, tmp_path):
+    folder = tmp_path / "visits"
+    shutil.rmtree(folder, ignore_errors=True)
+    assert writer.write([_effect(["a"])])[0].error is None
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    error = writer.write([_effect(["a"])])[0].error
+    assert (error.temporary, error.code) == (False, "TargetMissing")
 
 
 def test_a_folder_that_cannot_be_synced_fails_its_own_effects_only(writer, tmp_path, monkeypatch):
