@@ -26,7 +26,7 @@ class Doubt:
 
     #: what was not claimed when somebody looked; once it was, what was claimed
     slice: Slice
-    #: the wave that it came back with
+    #: the wave that it, or the lane's last slice since, came back with
     wave: str
     #: why nobody knows
     error: SliceError
@@ -44,6 +44,11 @@ class ClaimsInDoubt:
     def over(self, lane: LaneId) -> None:
         """A later slice of the lane came back, and tells what became of it."""
         self.open.pop(lane, None)
+
+    def met(self, lane: LaneId, wave: str) -> None:
+        """A later slice of the lane came back with a wave that claims nothing, and cannot tell."""
+        if lane in self.open:
+            self.open[lane] = replace(self.open[lane], wave=wave)
 
     def begin(self, doubt: Doubt) -> None:
         """A slice came back, and what was not claimed of it may yet be."""

@@ -45,15 +45,17 @@ class LateClaims:
 
     def came_back(self, done: Committed) -> None:
         """Take down what may yet be claimed of a result, before positions are read back."""
-        result = done.result
+        result, doubts = done.result, self.board.doubts
         if not claims(result):
+            for piece in result.wave.slices:
+                doubts.met(piece.lane, result.wave.id)
             return
         for piece in result.wave.slices:
-            self.board.doubts.over(piece.lane)
+            doubts.over(piece.lane)
         for piece, error in unclaimed(result, done.in_doubt):
             held = self.board.streams.get(piece.lane.stream)
             if held is not None and held.epoch == piece.epoch:
-                self.board.doubts.begin(Doubt(piece, result.wave.id, error))
+                doubts.begin(Doubt(piece, result.wave.id, error))
 
     @property
     def is_busy(self) -> bool:

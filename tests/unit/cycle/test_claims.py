@@ -16,6 +16,7 @@ from headrace.model.receipts import Receipt
 from headrace.model.records import FailureState
 from headrace.model.streams import State, StreamId
 from headrace.ports import WaveResult
+from headrace.sinks import SqlTable
 from headrace.spark.slice_errors import error_of
 from headrace.spark.task import opened
 from headrace.testing.engine_fake import InProcessEngine
@@ -376,4 +377,21 @@ def test_a_driver_that_leaves_looks_once_more(world, late):
     assert not world.driver.drained
     world.turns(2, 0.0)
     assert world.driver.drained
+    assert sorted(told(world)) == BOTH
+
+
+def test_a_late_claim_is_told_though_its_use_case_claims_nothing_by_now(world, late):
+    """What runs then meets it, and does nothing."""
+    sink = SqlTable("rows", columns={"offset": "bigint"})
+    sink.prepare(world.site())
+    world.use_cases = [world.make(sink=sink, guarantee="exactly-once")]
+    world.deploy()
+    (deployed,) = world.store.registry.deployments()
+    world.engine.take(world.use_cases[0], deployed)
+    world.driver.take(world.use_cases[0], deployed)
+    world.clock.move(1.0)
+    while not world.driver.board.flights:
+        world.driver.turn()
+    late.carry_out()
+    world.turns(20, 1.0)
     assert sorted(told(world)) == BOTH
