@@ -27,7 +27,7 @@ from headrace.cycle.topics import TopicKeeper
 from headrace.model.places import UNKNOWN
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
-from headrace.model.streams import State, Stream, StreamId, Tenant
+from headrace.model.streams import LaneId, State, Stream, StreamId, Tenant
 from headrace.policies.leases import Assignment
 from headrace.ports import Log, Store
 from headrace.telemetry.log_fields import of_stream
@@ -223,6 +223,9 @@ class Observer:
         return False
 
     def _drop(self, stream: StreamId) -> None:
+        doubts, names = self.board.doubts.open, self.board.streams[stream].lanes
+        if any(LaneId(*stream, name) in doubts for name in names):
+            self.load_positions([stream])  # nobody looks at it later
         self._leave(stream)
         del self.board.streams[stream]
 

@@ -395,3 +395,10 @@ def test_a_late_claim_is_told_though_its_use_case_claims_nothing_by_now(world, l
     late.carry_out()
     world.turns(20, 1.0)
     assert sorted(told(world)) == BOTH
+
+
+def test_a_late_claim_of_a_tenant_that_was_removed_before_anybody_looked_is_told(world, late):
+    late.carry_out()
+    world.store.registry.set_tenant_state("a", State.REMOVED)
+    world.turns(4, 0.0)
+    assert sorted(told(world)) == BOTH
