@@ -28,11 +28,19 @@ import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
 from headrace.model.lane_names import named
-from headrace.model.record_versions import first_version
+from headrace.model.record_versions import first_version, version_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
-from headrace.ports import RECORD_SCHEMA, Format, Sink, SinkFacts, facts_of, needs_registry
+from headrace.ports import (
+    RECORD_SCHEMA,
+    Format,
+    Sink,
+    SinkFacts,
+    compares_lanes,
+    facts_of,
+    needs_registry,
+)
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)
 
@@ -72,6 +80,19 @@ class SliceContext:
         rows = records.select(["topic", "partition"]).to_pylist()
         above = [of_lane[named(row["topic"], row["partition"])] for row in rows]
         return pc.add(records["offset"], pa.chunked_array([above], pa.int64()))
+
+    def version_of(self, record: Mapping[str, Any]) -> int:
+        """The version of one record, for an ``async def``; see ``versions``.
+
+        Args:
+            record: what the handler was given.
+
+        Raises:
+            ValueError: the stream was sent back so often that there are none any more.
+        """
+        lane = named(record["topic"], record["partition"])
+        depth = next(piece.depth for piece in self.slices if piece.lane.name == lane)
+        return version_of(depth, record["offset"])
 
     def bad_record(self, row: int, reason: str) -> BadRecord:
         """An error to raise for one record: ``raise context.bad_record(row, "no JSON")``."""
@@ -301,6 +322,12 @@ def _check(made: UseCase) -> None:
         problem = _wave_problem(made)
     elif made.guarantee is Guarantee.EXACTLY_ONCE and _never_exact(made.sink):
         problem = f"{type(made.sink).__name__} cannot do exactly-once; choose at-least-once"
+    elif made.order.merges_lanes and compares_lanes(made.sink):
+        problem = (
+            f"{type(made.sink).__name__} tells what is newer by versions of records, and those of "
+            "the partitions that order stream merges do not compare: name a column of the data in "
+            "newest_by"
+        )
     problem = problem or _decode_problem(made) or _async_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")

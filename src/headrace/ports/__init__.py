@@ -76,6 +76,7 @@ from headrace.ports.sink import (
     SinkWriter,
     Site,
     Written,
+    compares_lanes,
     facts_of,
     needs_shared_folder,
 )
@@ -149,6 +150,7 @@ __all__ = [
     "Written",
     "WrittenSchema",
     "advance_groups",
+    "compares_lanes",
     "facts_of",
     "names_writers",
     "needs_registry",

@@ -29,9 +29,8 @@ class Effect:
     effects belong together. ``(slice.lane, from_offset, reached)`` is the effect's identity: the
     same slice run again has the same one.
 
-    A sink that keeps the newest of what has one key can tell it by the versions of records, which
-    have the slice's ``depth`` above and the record's offset below (``model/record_versions.py``),
-    or by a column in which its handler put them (``SliceContext.versions``).
+    A sink that keeps the newest of what has one key can tell it by a column in which its handler
+    put the versions of records (``SliceContext.versions``), or else by ``version``.
     """
 
     slices: tuple[Slice, ...]
@@ -42,6 +41,9 @@ class Effect:
     move_positions: bool = False
     #: False for at-most-once: what may have been written already is not written again
     may_repeat: bool = True
+    #: of its last record (``model/record_versions.py``); None where it is of several lanes, or the
+    #: records have none
+    version: int | None = None
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -135,6 +137,15 @@ def needs_shared_folder(sink: object) -> bool:
     the driver's own warehouse is given nothing of its use case to do.
     """
     return bool(getattr(sink, "needs_shared_folder", False))
+
+
+def compares_lanes(sink: object) -> bool:
+    """Whether a sink tells what is newer by versions of records, which compare along one lane.
+
+    It says so by an attribute of this name; one without it does not. A use case that merges lanes
+    cannot have it.
+    """
+    return bool(getattr(sink, "compares_lanes", False))
 
 
 def server_of(sink: object) -> str:

@@ -50,7 +50,7 @@ from headrace.spark.culprits import may_be_a_records
 from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.handling import Handled, Looked, handle, look
-from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
+from headrace.spark.portions import Portion, cut_to, last_version, rest_of, slice_of
 from headrace.spark.process_settings import process_settings_kept
 from headrace.spark.slice_errors import error_of, name_record
 from headrace.spark.tally import Tally
@@ -240,6 +240,7 @@ class BinRun:
             portion.records.slice(0, 0).select([]) if output is None else output,
             move_positions=self.use_case.transacts,
             may_repeat=not self.use_case.claims,
+            version=last_version(portion),
         )
 
     def _call(self, portion: Portion, rules: CallRules) -> Handled:
@@ -329,7 +330,8 @@ class BinRun:
         check = getattr(self.writer, "check_effect", None)
         if check is None:
             return getattr(self.use_case.sink, "check", None)
-        return lambda output: check(Effect(portion.slices, portion.reached, output))
+        effect = partial(Effect, portion.slices, portion.reached, version=last_version(portion))
+        return lambda output: check(effect(output))
 
     def _named(self, portion: Portion, error: SliceError) -> tuple[Portion, SliceError]:
         """An error with its record, where there is one alone."""

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from headrace.model.lane_names import number_of
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
+from headrace.model.record_versions import version_of
 from headrace.model.streams import Slice, StreamId
 from headrace.ports import SliceBatch
 from headrace.spark.row_places import first_places
@@ -170,6 +171,16 @@ def rest_of(portion: Portion, done: Portion) -> Portion:
     left = portion.records.slice(done.records.num_rows)
     stand = tuple(map(_from, portion.slices, done.reached))
     return replace(portion, slices=stand, records=left)
+
+
+def last_version(portion: Portion) -> int | None:
+    """The version of its last record; None where it has none, or is of several lanes."""
+    if len(portion.slices) != 1 or not portion.records.num_rows:
+        return None
+    try:
+        return version_of(portion.slices[0].depth, portion.records["offset"][-1].as_py())
+    except ValueError:
+        return None
 
 
 def _number(planned: Slice) -> int:

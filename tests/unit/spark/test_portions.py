@@ -1,5 +1,6 @@
 """Cutting what is read into what one handler call is given."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import LeaderUnknown
 from headrace.model.lane_names import number_of
+from headrace.model.record_versions import MOST_DEPTH, version_of
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import SliceBatch
 from headrace.spark.lane_parts import fractions_of
@@ -17,6 +19,7 @@ from headrace.spark.portions import (
     by_slice,
     by_stream,
     cut_to,
+    last_version,
     merge,
     rest_of,
     whole_or_nothing,
@@ -156,3 +159,17 @@ def test_a_portion_is_cut_and_continued_at_the_same_offset():
     assert rest.slices[0].from_offset == 3
     assert rest.records["offset"].to_pylist() == list(range(3, 10))
     assert rest.reached == (10,)
+
+
+def test_a_portion_is_as_new_as_its_last_record():
+    piece = replace(a_slice(from_=3, until=6), depth=2)
+    portion = whole(piece, [1, 2, 3])
+    assert last_version(portion) == version_of(2, 5)
+    assert last_version(cut_to(portion, 2, None)) == version_of(2, 4)
+    assert last_version(cut_to(portion, 0, None)) is None
+
+
+def test_a_portion_of_several_lanes_or_sent_back_too_often_has_no_version():
+    merged = merge([whole(a_slice(0, 0, 2), [1, 2]), whole(a_slice(1, 0, 2), [1, 2])])
+    assert last_version(merged) is None
+    assert last_version(whole(replace(a_slice(), depth=MOST_DEPTH + 1), [1])) is None

@@ -84,6 +84,7 @@ class ParquetFiles:
     schema: pa.Schema | None = None
     #: files on an executor's own disk would be where nobody looks
     needs_shared_folder: ClassVar[bool] = True
+    keeps_newest: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         demand_below_warehouse(self.folder)
