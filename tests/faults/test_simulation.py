@@ -690,13 +690,13 @@ def test_a_handler_that_kills_and_is_never_narrowed_is_found(monkeypatch):
 
 
 def test_narrowing_that_forgets_an_error_is_found(monkeypatch):
-    narrow = BinRun._narrow
+    narrow = BinRun.narrow
 
     def forgetful(self, portion):
         narrow(self, replace(portion, error=None))
 
     only(monkeypatch, raises=0.2, refused=0.2)
-    monkeypatch.setattr(BinRun, "_narrow", forgetful)
+    monkeypatch.setattr(BinRun, "narrow", forgetful)
     assert first_wrong(seeds=300, how="where its lane stood")
 
 

@@ -96,5 +96,9 @@ class Receipt:
     #: the position was moved before anything was done, and what is between this place and
     #: ``reached`` was not, or nobody knows
     lost_from: Place | None = None
+    #: rows that the sink was given of it, and those that it did not take when they came first, and
+    #: may take later
+    offered: int = 0
+    refused: int = 0
     #: who wrote its records, where these name the schemas of their writers
     writers: tuple[WrittenBy, ...] = ()

@@ -71,6 +71,7 @@ from headrace.ports.schemas import (
 )
 from headrace.ports.sink import (
     Effect,
+    RefusedRow,
     Sink,
     SinkFacts,
     SinkWriter,
@@ -116,6 +117,7 @@ __all__ = [
     "PositionsMirror",
     "Progress",
     "ReaderFactory",
+    "RefusedRow",
     "RegisteredSchema",
     "Registering",
     "Registry",

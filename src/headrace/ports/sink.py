@@ -55,6 +55,21 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A row that a sink did not take, while it took others of its effect."""
+
+    #: of the effect's table
+    row: int
+    #: why; None: it was not offered, since one of its key before it was not taken
+    error: SliceError | None = None
+
+    @property
+    def may_be_taken(self) -> bool:
+        """Whether it may be taken when it is offered again."""
+        return self.error is None or self.error.temporary
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """What a sink did with one effect."""
 
@@ -66,6 +81,9 @@ class Written:
     error: SliceError | None = None
     #: how far each slice came, where an earlier attempt has written it; None: as the effect says
     reached: tuple[Place, ...] | None = None
+    #: rows that were not taken, in their order; all others are durable. Only of an effect whose
+    #: positions do not move with it
+    refused: tuple[RefusedRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +116,11 @@ class SinkWriter(Protocol):
         ``may_repeat`` can be written again, here or by its next slice, which comes after an error.
         One that may not has only its one chance: it is answered with an error, and never written
         again, nor is any part of it that may be there.
+
+        A target that takes some rows of an effect and not others has them named in
+        ``Written.refused``. Rows behind one of their key wait and are named as well. What was taken
+        is not offered again while this task runs: the rows that may be taken later are, in an
+        effect of theirs alone, with the same slices.
         """
 
     def close(self) -> None:

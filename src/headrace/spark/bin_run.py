@@ -27,11 +27,9 @@ from headrace.errors import (
     HandlerSlow,
     HeadraceError,
     Temporary,
-    WorkerKilled,
 )
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
-from headrace.model.records import Move
 from headrace.model.streams import Slice, original
 from headrace.ports import (
     DeadLetter,
@@ -50,9 +48,17 @@ from headrace.spark.culprits import may_be_a_records
 from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.handling import Handled, Looked, handle, look
-from headrace.spark.portions import Portion, cut_to, last_version, rest_of, slice_of
+from headrace.spark.portions import (
+    Portion,
+    cut_to,
+    last_version,
+    moves_of,
+    rest_of,
+    slice_of,
+)
 from headrace.spark.process_settings import process_settings_kept
-from headrace.spark.slice_errors import error_of, name_record
+from headrace.spark.refused_rows import PartTaken, as_a_whole
+from headrace.spark.slice_errors import error_of, killed, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
 
@@ -85,6 +91,8 @@ class BinRun:
     _begun: bool = False
     #: what was decoded before its portion's turn, by the first slice of that
     _looked: dict[Slice, Looked] = field(default_factory=dict)
+    #: of each row of an output its record, by the first slice of its portion
+    _origins: dict[Slice, tuple[int, ...]] = field(default_factory=dict)
     _kept: set[tuple[Slice, Place | None]] = field(default_factory=set)
 
     def group(self, portions: list[Portion], until_s: float) -> None:
@@ -95,6 +103,7 @@ class BinRun:
             until_s: monotonic second at which the budget is used up, but for what was lost.
         """
         claimed = self.use_case.claims
+        self._origins = {}
         self._looked = self._decoded_together(portions)
         until_s += self.lost_s
         if claimed:
@@ -112,15 +121,21 @@ class BinRun:
                 effects.append(effect)
         if effects:
             reached("mid-slice", self.use_case.name)
-            answers = self._write(effects)
+            answers = self.offered(effects)
             reached("sink-written", self.use_case.name)
-            for done, effect, written in zip(handled, effects, answers, strict=True):
-                if not self._is_refused(done, written):
+            for done, effect, told in zip(handled, effects, answers, strict=True):
+                self.tally.offered(effect, told)
+                written = told if self._may_be_parted else as_a_whole(told)
+                if written.refused:
+                    origins = self._origins.get(done.planned[0])
+                    part = PartTaken(self, done, effect, origins)
+                    part.settle(written.refused, until_s)
+                elif not self._is_refused(done, written):
                     self.tally.wrote(done, written, effect.output.nbytes)
                 elif self.use_case.intends:
                     self._look_for_culprit(done, written)
                 else:
-                    self._narrow(done)
+                    self.narrow(done)
 
     def _decoded_together(self, portions: list[Portion]) -> dict[Slice, Looked]:
         """Those small portions of which that can be told; the others are decoded by themselves."""
@@ -191,7 +206,7 @@ class BinRun:
         """Move the positions first; keep only the portions whose positions were ours to move."""
         try:
             # Slices of one call go together or not at all.
-            ours = self.positions.advance_groups([_moves(portion) for portion in portions])
+            ours = self.positions.advance_groups([moves_of(portion) for portion in portions])
         except HeadraceError as error:
             # They may have moved all the same: then nobody handles these records, as promised.
             for portion in portions:
@@ -209,13 +224,16 @@ class BinRun:
             # The only record there is must be the one.
             row = 0 if portion.records.num_rows == 1 else None
             blamed = None if row is None else slice_of(portion, row)
-            self.tally.stop(replace(portion, blamed=blamed), self._killed(portion, row))
+            error = killed(self.use_case.name, first, portion.records, row)
+            self.tally.stop(replace(portion, blamed=blamed), error)
             return portion, None
         began = time.monotonic()
-        handled = self._call(portion, rules or self.rules) if portion.records.num_rows else None
-        unkept = self._set_aside(portion, handled.aside) if handled is not None else None
+        handled = self.call(portion, rules or self.rules) if portion.records.num_rows else None
+        unkept = self.set_aside(portion, handled.aside) if handled is not None else None
         self.tally.spent(portion, time.monotonic() - began)
         if handled is not None:
+            if handled.origins is not None:
+                self._origins[first] = handled.origins
             if unkept is not None:
                 # Without its dead letters nothing of the portion may count as done. What is left
                 # is that a merged lane may go on past its gaps.
@@ -243,7 +261,8 @@ class BinRun:
             version=last_version(portion),
         )
 
-    def _call(self, portion: Portion, rules: CallRules) -> Handled:
+    def call(self, portion: Portion, rules: CallRules) -> Handled:
+        """Call the handler on the records of a portion."""
         first, use_case = portion.planned[0], self.use_case
         looked = self._looked.pop(first, None)
         context = SliceContext(
@@ -267,17 +286,7 @@ class BinRun:
         with process_settings_kept():
             return call() if self.markers is None else self.markers.during(planned, call)
 
-    def _killed(self, portion: Portion, row: int | None) -> SliceError:
-        error = error_of(
-            WorkerKilled(
-                f"the Python worker died while use case {self.use_case.name} handled "
-                f"{portion.planned[0]}: a crash in native code, os._exit, out of memory, or all "
-                "files of the process closed"
-            )
-        )
-        return error if row is None else name_record(error, portion.records, row)
-
-    def _set_aside(
+    def set_aside(
         self, portion: Portion, aside: Sequence[tuple[int, SliceError]]
     ) -> SliceError | None:
         """Keep dead letters; returns why they could not be kept."""
@@ -340,7 +349,7 @@ class BinRun:
         named = name_record(error, portion.records, 0)
         return replace(portion, blamed=slice_of(portion, 0)), named
 
-    def _narrow(self, portion: Portion) -> None:
+    def narrow(self, portion: Portion) -> None:
         """Write a refused portion piece by piece, up to the record that the sink refuses.
 
         Where that may be set aside, it is, and the same begins anew behind it. What stopped the
@@ -373,14 +382,24 @@ class BinRun:
         named = name_record(error, part.records, 0)
         if named.code not in self.rules.set_aside:
             self.tally.stop(replace(part, blamed=slice_of(part, 0)), named)
-        elif (trouble := self._set_aside(part, [(0, named)])) is not None:
+        elif (trouble := self.set_aside(part, [(0, named)])) is not None:
             self.tally.stop(part, trouble)
         else:
             nothing = part.records.slice(0, 0).select([])
             passed = Effect(part.slices, part.reached, nothing, self.use_case.transacts)
             self.tally.wrote(part, self._write([passed])[0], 0)
 
+    @property
+    def _may_be_parted(self) -> bool:
+        """Whether a part of an effect may be written, and the position be in its middle."""
+        return not (self.use_case.intends or self.use_case.claims or self.use_case.transacts)
+
     def _write(self, effects: list[Effect]) -> Sequence[Written]:
+        """Write effects, each of which is taken whole or not at all."""
+        return [as_a_whole(written) for written in self.offered(effects)]
+
+    def offered(self, effects: list[Effect]) -> Sequence[Written]:
+        """What the sink says to these effects."""
         try:
             return self.writer.write(effects)
         except PlayedKill:
@@ -389,12 +408,5 @@ class BinRun:
             passes = isinstance(error, Temporary)
             if len(effects) > 1 and not passes and all(effect.may_repeat for effect in effects):
                 # It is the trouble of one of them; the others may well be written.
-                return [self._write([effect])[0] for effect in effects]
+                return [self.offered([effect])[0] for effect in effects]
             return [Written(error=error_of(error))] * len(effects)
-
-
-def _moves(portion: Portion) -> tuple[Move, ...]:
-    return tuple(
-        Move(piece.lane, piece.from_offset, reached, piece.epoch)
-        for piece, reached in zip(portion.slices, portion.reached, strict=True)
-    )

@@ -21,6 +21,7 @@ from headrace.model.lane_names import number_of
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.record_versions import version_of
+from headrace.model.records import Move
 from headrace.model.streams import Slice, StreamId
 from headrace.ports import SliceBatch
 from headrace.spark.row_places import first_places
@@ -171,6 +172,14 @@ def rest_of(portion: Portion, done: Portion) -> Portion:
     left = portion.records.slice(done.records.num_rows)
     stand = tuple(map(_from, portion.slices, done.reached))
     return replace(portion, slices=stand, records=left)
+
+
+def moves_of(portion: Portion) -> tuple[Move, ...]:
+    """The positions that it moves, one for each lane."""
+    return tuple(
+        Move(piece.lane, piece.from_offset, reached, piece.epoch)
+        for piece, reached in zip(portion.slices, portion.reached, strict=True)
+    )
 
 
 def last_version(portion: Portion) -> int | None:

@@ -20,12 +20,14 @@ from headrace.errors import (
     HandlerError,
     HeadraceError,
     Temporary,
+    WorkerKilled,
     code_of,
     shortened,
     text_of,
     words_of,
 )
 from headrace.model.receipts import SliceError
+from headrace.model.streams import Slice
 from headrace.spark.row_places import place_of_row
 from headrace.versions.quoting import traceback_of
 
@@ -82,6 +84,17 @@ def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
         raw_headers=headers,
         timestamp_ms=stamp_ms,
     )
+
+
+def killed(use_case: str, planned: Slice, records: pa.Table, row: int | None) -> SliceError:
+    """What is told of a worker that died at a slice, and of the record if it is known."""
+    error = error_of(
+        WorkerKilled(
+            f"the Python worker died while use case {use_case} handled {planned}: a crash in "
+            "native code, os._exit, out of memory, or all files of the process closed"
+        )
+    )
+    return error if row is None else name_record(error, records, row)
 
 
 def undecoded_error(records: pa.Table, row: int, reason: str) -> SliceError:

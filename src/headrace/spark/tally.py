@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from headrace.model.places import Place
 from headrace.model.receipts import Receipt, SliceError, Writer, WrittenBy, most_written
-from headrace.model.streams import Slice
+from headrace.model.streams import LaneId, Slice
 from headrace.payload.event_times import EventTime
-from headrace.ports import DeadLetter, Written
+from headrace.ports import DeadLetter, Effect, Written
 from headrace.spark.event_samples import sample_s
 from headrace.spark.lane_parts import fractions_of, spread, tables_of
 from headrace.spark.portions import Portion
@@ -86,6 +86,8 @@ class Tally:
         self._lines = {piece: _Line(piece.from_offset, piece.from_offset) for piece in slices}
         self._started_s = started_s
         self._own_s = 0.0
+        self._offered: Counter[LaneId] = Counter()
+        self._refused: Counter[LaneId] = Counter()
 
     def stopped(self, planned: Slice) -> bool:
         """Whether nothing more of this slice may be handled."""
@@ -146,6 +148,12 @@ class Tally:
         if portion.error is not None and not written.superseded:
             self.stop(portion, portion.error)
 
+    def offered(self, effect: Effect, written: Written) -> None:
+        """The sink was given these rows for the first time, and took them or did not."""
+        lane = effect.slices[0].lane
+        self._offered[lane] += effect.output.num_rows
+        self._refused[lane] += sum(row.may_be_taken for row in written.refused)
+
     def _count(self, line: _Line, own: _Own, sampled_s: list[float] | None) -> None:
         line.records += own.records.num_rows
         line.bytes += own.bytes
@@ -203,6 +211,8 @@ class Tally:
                 dead_letters=sum(offset < line.reached for offset in line.aside),
                 traceparents=tuple(line.traceparents),
                 error=line.error,
+                offered=self._offered[planned.lane],
+                refused=self._refused[planned.lane],
                 writers=tuple(map(WrittenBy, line.writers.keys(), line.writers.values())),
             )
             for planned, line in self._lines.items()

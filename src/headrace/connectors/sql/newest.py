@@ -77,7 +77,7 @@ def stamped(
             )
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(len(table), pa.int64()))
-        filled = table[name].cast(pa.int64()).fill_null(version)
+        filled: Any = pc.fill_null(table[name].cast(pa.int64()), pa.scalar(version, pa.int64()))
         table = table.set_column(table.column_names.index(name), name, filled)
     return table
 
