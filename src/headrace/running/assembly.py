@@ -180,7 +180,15 @@ def assembled(
             store, log_of_kafka, engine, dead_letters, SystemClock(), mirror, store.statistics
         )
         name, lease_s = driver_name(settings), settings.driver.lease
-        driver = Driver(parts, uuid.uuid4().hex[:12], limits, slots, name=name, lease_s=lease_s)
+        driver = Driver(
+            parts,
+            uuid.uuid4().hex[:12],
+            limits,
+            slots,
+            name=name,
+            lease_s=lease_s,
+            bounds=settings.paces(),
+        )
         stack.enter_context(closing(driver))
         driver.reporter.tracing = traces
         source, drain_timeout_s = source_of(settings, folder), settings.driver.drain_timeout

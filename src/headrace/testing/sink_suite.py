@@ -9,6 +9,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 from unittest import mock
 
@@ -18,9 +19,10 @@ from headrace.model.lane_names import named
 from headrace.model.places import place_at
 from headrace.model.record_versions import version_of
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Effect, Sink, SinkWriter, Site
+from headrace.ports import Effect, Sink, SinkWriter, Site, Written
 from headrace.process import crash_points
 from headrace.process.crash_points import PlayedKill
+from headrace.spark.refused_rows import as_a_whole
 
 USE_CASE = "contract"
 
@@ -164,10 +166,32 @@ class SinkSuite(ABC):
         sink = sink or self.make_sink()
         sink.prepare(self.site())
         with closing(sink.open(self.site())) as writer:
-            yield writer
+            yield _Whole(writer)
 
     def _values(self) -> list[str]:
         return [seen.value for seen in self.read_back()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A writer for which an effect is refused as a whole where it names rows of it."""
+
+    writer: SinkWriter
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        told = self.writer.write(effects)
+        for effect, written in zip(effects, told, strict=True):
+            rows = [refused.row for refused in written.refused]
+            assert rows == sorted(set(rows)), "rows are named once, in their order"
+            assert not rows or 0 <= rows[0] <= rows[-1] < effect.output.num_rows
+            assert not (rows and effect.move_positions), "positions move with whole effects alone"
+            before = [refused.row for refused in written.refused if refused.error is not None]
+            waits = [refused.row for refused in written.refused if refused.error is None]
+            assert not waits or (before and before[0] < waits[0]), "a row waits for one before it"
+        return [as_a_whole(written) for written in told]
+
+    def close(self) -> None:
+        self.writer.close()
 
 
 @contextmanager
