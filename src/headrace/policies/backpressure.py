@@ -14,7 +14,7 @@ So here no limit is in force until there is a sign of overload, and there are tw
 * A *sink refuses* because it is down or throttled. Then the rate is halved at once, and again in
   each window with a refusal, down to one probe a second. This is how TCP treats loss. Where the
   sink names rows, and takes the others, the rate falls by half the share that it did not take, as
-  DCTCP has it (RFC 8257): a tenth refused costs a twentieth.
+  DCTCP has it (RFC 8257): a tenth refused costs a twentieth, and less than half of that nothing.
 
 A rate is never compared with how fast a batch was, only with how much was done at the concurrency
 that there was, and it is lowered only while waves overrun; so small batches harm nobody.
@@ -56,6 +56,8 @@ _WEIGHT = 0.5
 _LEAST_SHARE = 0.85
 #: less than this share of the rate used: something else holds the work back
 _USED = 0.8
+#: share of rows refused that is no sign of overload: they are offered again all the same
+_FEW_REFUSED = 0.05
 #: more than this share of the rate used: the plant keeps up
 _KEEPS_UP = 0.95
 #: shares of the ceiling between which growth is slow
@@ -160,7 +162,7 @@ def paced(pace: Pace, gains: PidGains, window: LoadWindow) -> Pace:
     Returns:
         The pace from now on; its rate is None or at least ``gains.min_rate_per_s``.
     """
-    if not window.records and not window.refused and not window.refused_share:
+    if not (window.records or window.refused or window.refused_share):
         # Where work waits, its waves are still running: nothing is known, so nothing changes.
         return pace if window.waiting_records else _calmer(replace(pace, overloaded=0))
     now_per_s = _processing_rate(window)
@@ -168,7 +170,7 @@ def paced(pace: Pace, gains: PidGains, window: LoadWindow) -> Pace:
         known = pace.done_per_s
         done_per_s = known + _WEIGHT * (now_per_s - known) if known else now_per_s
         pace = replace(pace, done_per_s=done_per_s)
-    if window.refused or window.refused_share:
+    if window.refused or window.refused_share > _FEW_REFUSED:
         return _lowered(pace, gains, window)
     if pace.rate_per_s is None:
         return _watched(pace, gains, window)

@@ -57,7 +57,7 @@ from headrace.spark.portions import (
     slice_of,
 )
 from headrace.spark.process_settings import process_settings_kept
-from headrace.spark.refused_rows import PartTaken, as_a_whole
+from headrace.spark.refused_rows import PartTaken, as_a_whole, as_told
 from headrace.spark.slice_errors import error_of, killed, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
@@ -401,7 +401,7 @@ class BinRun:
     def offered(self, effects: list[Effect]) -> Sequence[Written]:
         """What the sink says to these effects."""
         try:
-            return self.writer.write(effects)
+            return list(map(as_told, effects, self.writer.write(effects)))
         except PlayedKill:
             raise
         except BaseException as error:  # asyncio.CancelledError, say, or a panic of Rust

@@ -95,6 +95,14 @@ def test_the_share_of_rows_that_is_refused_lowers_the_pace_of_a_single_stream(wo
     assert rates[2] == pytest.approx(rates[1] * 0.5)
 
 
+def test_a_few_rows_that_are_refused_set_no_pace(world):
+    use_case, made = world.make(), Pacing()
+    made.poll([], {}, 0.0)
+    made.add(rows_refused(use_case, 100, 5), use_case, known=True)
+    made.poll([], {use_case.name: use_case}, 1.0)
+    assert {pace.rate_per_s for pace in made.paces.values()} == {None}
+
+
 def test_a_server_is_given_what_was_said_at_first_at_least_and_at_most(world):
     use_case = world.make(sink=AtCrm())
     gate = keys_of(use_case)[1]

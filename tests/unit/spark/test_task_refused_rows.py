@@ -160,3 +160,27 @@ def test_no_rows_are_offered_when_the_time_is_used_up(bench, monkeypatch):
     sink = RowSink(busy={b"3": 1})
     assert acme(bench.run(sink)).reached == 3
     assert len(sink.offered) == 1
+
+
+def test_rows_that_are_refused_together_for_good_are_not_all_to_blame(bench):
+    class Moody(RowSink):
+        def _write(self, effect):
+            told = super()._write(effect)
+            again = effect.output.num_rows == 2
+            return Written(error=NEVER) if again else told
+
+    receipt = acme(bench.run(Moody(busy={b"3": 1, b"5": 1}), bad_record="dead-letter"))
+    assert (receipt.reached, receipt.error.temporary, receipt.dead_letters) == (3, True, 0)
+    assert bench.dead_letters.letters == []
+
+
+@pytest.mark.parametrize("rows", [(10,), (-1,), (3, 3), (5, 3)])
+def test_a_sink_that_names_rows_that_are_not_there_stops_its_lane_alone(bench, rows):
+    class Wrong(RowSink):
+        def _write(self, effect):
+            theirs = effect.slices[0].lane.tenant == "acme"
+            return Written(refused=tuple(RefusedRow(row, LATER) for row in rows if theirs))
+
+    first, second = bench.run(Wrong())
+    assert (first.reached, first.error.code) == (0, "TargetMissing")
+    assert (second.reached, second.error) == (10, None)
