@@ -53,6 +53,7 @@ from headrace.spark.portions import (
     cut_to,
     last_version,
     moves_of,
+    named_alone,
     rest_of,
     slice_of,
 )
@@ -127,8 +128,7 @@ class BinRun:
                 self.tally.offered(effect, told)
                 written = told if self._may_be_parted else as_a_whole(told)
                 if written.refused:
-                    origins = self._origins.get(done.planned[0])
-                    part = PartTaken(self, done, effect, origins)
+                    part = PartTaken(self, done, effect, self._origins.get(done.planned[0]))
                     part.settle(written.refused, until_s)
                 elif not self._is_refused(done, written):
                     self.tally.wrote(done, written, effect.output.nbytes)
@@ -180,7 +180,7 @@ class BinRun:
             if isinstance(found, HandlerHung | Temporary):
                 # It may be the registry's time that was used up; nothing was done, so nothing is
                 # lost by trying again.
-                self.tally.stop(*self._named(portion, error_of(found)))
+                self.tally.stop(*named_alone(portion, error_of(found)))
                 continue
             if isinstance(found, DecodedRecords) and found.waiting is not None:
                 row, why = found.given, error_of(found.waiting)
@@ -221,11 +221,8 @@ class BinRun:
     ) -> tuple[Portion, Effect | None]:
         first = portion.planned[0]
         if self._kills(first):
-            # The only record there is must be the one.
-            row = 0 if portion.records.num_rows == 1 else None
-            blamed = None if row is None else slice_of(portion, row)
-            error = killed(self.use_case.name, first, portion.records, row)
-            self.tally.stop(replace(portion, blamed=blamed), error)
+            error = killed(self.use_case.name, first)
+            self.tally.stop(*named_alone(portion, error))
             return portion, None
         began = time.monotonic()
         handled = self.call(portion, rules or self.rules) if portion.records.num_rows else None
@@ -332,7 +329,7 @@ class BinRun:
                 self.tally.wrote(portion, written, effect.output.nbytes)
                 return
         assert written.error is not None, "only what is refused is looked at"
-        self.tally.stop(*self._named(portion, written.error))
+        self.tally.stop(*named_alone(portion, written.error))
 
     def _check_of(self, portion: Portion) -> Callable[[pa.Table], object] | None:
         """What holds an answer against what the sink takes: a writer that can knows its limits."""
@@ -341,13 +338,6 @@ class BinRun:
             return getattr(self.use_case.sink, "check", None)
         effect = partial(Effect, portion.slices, portion.reached, version=last_version(portion))
         return lambda output: check(effect(output))
-
-    def _named(self, portion: Portion, error: SliceError) -> tuple[Portion, SliceError]:
-        """An error with its record, where there is one alone."""
-        if error.temporary or portion.records.num_rows != 1:
-            return portion, error
-        named = name_record(error, portion.records, 0)
-        return replace(portion, blamed=slice_of(portion, 0)), named
 
     def narrow(self, portion: Portion) -> None:
         """Write a refused portion piece by piece, up to the record that the sink refuses.

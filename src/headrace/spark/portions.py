@@ -25,6 +25,7 @@ from headrace.model.records import Move
 from headrace.model.streams import Slice, StreamId
 from headrace.ports import SliceBatch
 from headrace.spark.row_places import first_places
+from headrace.spark.slice_errors import name_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,14 @@ def rest_of(portion: Portion, done: Portion) -> Portion:
     left = portion.records.slice(done.records.num_rows)
     stand = tuple(map(_from, portion.slices, done.reached))
     return replace(portion, slices=stand, records=left)
+
+
+def named_alone(portion: Portion, error: SliceError) -> tuple[Portion, SliceError]:
+    """An error with its record, where there is one alone."""
+    if error.temporary or portion.records.num_rows != 1:
+        return portion, error
+    named = name_record(error, portion.records, 0)
+    return replace(portion, blamed=slice_of(portion, 0)), named
 
 
 def moves_of(portion: Portion) -> tuple[Move, ...]:

@@ -86,15 +86,14 @@ def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
     )
 
 
-def killed(use_case: str, planned: Slice, records: pa.Table, row: int | None) -> SliceError:
-    """What is told of a worker that died at a slice, and of the record if it is known."""
-    error = error_of(
+def killed(use_case: str, planned: Slice) -> SliceError:
+    """What is told of a worker that died at a slice."""
+    return error_of(
         WorkerKilled(
             f"the Python worker died while use case {use_case} handled {planned}: a crash in "
             "native code, os._exit, out of memory, or all files of the process closed"
         )
     )
-    return error if row is None else name_record(error, records, row)
 
 
 def undecoded_error(records: pa.Table, row: int, reason: str) -> SliceError:
