@@ -155,3 +155,11 @@ class TestNewestOfSqlTableElsewhere(TestKeyedSqlTableElsewhere):
 
     def wrong_table(self):
         return self.table(["a"]).drop_columns(["value"])
+
+
+class TestNewestOfSqlTableElsewhereOnce(TestNewestOfSqlTableElsewhere):
+    """The same with recorded waves: where the notes are gone, the rows still tell."""
+
+    fence = "run-0"
+    writes_once = True
+    cannot_have: ClassVar[Mapping[str, str]] = {}
