@@ -135,6 +135,8 @@ class Sink(Protocol):
 
     One that writes files below the warehouse says ``needs_shared_folder = True`` as well, and one
     that writes to a server of ``Connections.servers`` has its name in ``at`` (see ``server_of``).
+    ``keeps_newest`` says whether a row that comes late leaves a newer one of its key as it is, and
+    ``compares_lanes`` whether it tells that by versions of records (see ``compares_lanes``).
     """
 
     @property
