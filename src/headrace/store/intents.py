@@ -5,16 +5,16 @@ crash. So the wave is kept exactly as it was planned, and a replay reads it back
 as JSON of its slices.
 
 A wave is of many tenants, and they come to their ends apart. A slice is forgotten when its lane has
-moved on, when its driver says that it came to nothing and still has the stream, or when its stream
-begins anew: whoever has it then does not know of a record that a dead driver left, and cuts slices
-of its own. Whatever else became of the wave, the other slices stay written down, in its own record
+moved on or was sent elsewhere, when its driver says that it came to nothing and still has the
+stream, or when its stream begins anew: whoever has it then does not know of a record that a dead
+driver left, and cuts slices of its own. Whatever else became of the wave, the other slices stay written down, in its own record
 or in those of its parts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -98,15 +98,41 @@ def _believed(
 
 def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
     """Forget what was recorded of those streams of tenants that have no positions any more."""
-    for wave in _pending(connection) if tenants else ():
-        if any(piece.lane.tenant in tenants for piece in wave.slices):
-            finish(connection, wave.id, [], None)
+    for wave in _each(connection, lambda stream: stream.tenant in tenants) if tenants else ():
+        finish(connection, wave.id, [], None)
+
+
+def leave_behind(connection: Connection, stream: StreamId) -> None:
+    """Forget what was recorded of a stream but where its lanes stand, as they were sent elsewhere.
+
+    Should they come by again, they come with new slices: it was said that these be read anew.
+    """
+    for wave in _each(connection, lambda of: of == stream):
+        finish(connection, wave.id, [], None)
 
 
 def forget(connection: Connection, stream: StreamId) -> None:
     """Forget what was recorded of a stream: its offsets are of another topic from now on."""
-    for wave in _pending(connection):
+    for wave in _each(connection, lambda of: of == stream):
         _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
+
+
+def _each(connection: Connection, concerned: Callable[[StreamId], bool]) -> Iterator[Wave]:
+    """Waves with slices of such streams, each locked; looked for until there are no others.
+
+    Who divides one meanwhile has written its parts down when its lock is free.
+    """
+    seen: set[str] = set()
+    while found := [
+        wave.id
+        for wave in _pending(connection)
+        if wave.id not in seen and any(concerned(piece.lane.stream) for piece in wave.slices)
+    ]:
+        for name in found:
+            seen.add(name)
+            asked = select(intents.c.wave).where(intents.c.wave_id == name).with_for_update()
+            if (known := connection.scalar(asked)) is not None:
+                yield from_json(known)
 
 
 def _leave(connection: Connection, wave: Wave, left: Wave) -> None:

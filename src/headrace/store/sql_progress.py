@@ -51,6 +51,7 @@ class SqlProgress:
         with changing(self._database) as connection:
             lanes.seek(connection, stream, offsets, topic_id, parents)
             lineage.decide(connection, stream, parents, gone)
+            intents.leave_behind(connection, stream)
 
     def skip_lost(
         self,
@@ -66,6 +67,7 @@ class SqlProgress:
             epoch = lost.skip(connection, stream, moves, failures, topic_id, anew=bool(gone))
             if epoch is not None:
                 lineage.decide(connection, stream, parents, gone)
+                intents.leave_behind(connection, stream)
             return epoch
 
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:

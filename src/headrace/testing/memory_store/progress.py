@@ -150,6 +150,7 @@ class MemoryProgress:
     def _turned(self, stream: StreamId, parents: Lineage | None, gone: Collection[str]) -> None:
         """Let lanes be no more, and the others follow these, if it is said what they follow."""
         self.data.forget(stream, gone)
+        recorded.leave_behind(self.data, stream)
         if parents is not None:
             lanes = self.data.positions.get(stream, {})
             self.data.follow(stream, {name: parents.get(name, ()) for name in lanes})

@@ -35,8 +35,8 @@ def settle(
     data.intents |= {part.id: (part, driver) for part in kept}
 
 
-def begin_anew(data: Data, stream: StreamId) -> None:
-    """Forget what was recorded of a stream that has no positions any more."""
+def leave_behind(data: Data, stream: StreamId) -> None:
+    """Forget what was recorded of a stream but where its lanes stand, if it has any."""
     for name, (wave, _) in list(data.intents.items()):
         if any(piece.lane.stream == stream for piece in wave.slices):
             settle(data, name)

@@ -163,6 +163,30 @@ class TestIntents:
         (left,) = store.progress.pending_intents("d1")
         assert list(left.slices) == [other]
 
+    @pytest.mark.parametrize("way", ["skip", "seek"])
+    def test_a_stream_that_is_sent_elsewhere_never_owes_again_what_was_recorded_there(
+        self, store: Store, way: str
+    ) -> None:
+        first, other = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", first), "d1")
+        store.progress.record_intent(_wave("w2", first, other), "d1")
+        if way == "skip":
+            ahead = Move(first.lane, first.from_offset, place_at(3), first.epoch)
+            assert store.progress.skip_lost(ACME, [ahead], [], "id-1") is not None
+        else:
+            store.progress.seek(ACME, by_lane({0: 3}), "id-1")
+        assert store.progress.pending_intents("d1") == [_wave("w2", other)]
+        store.progress.seek(ACME, by_lane({0: number_at(first.from_offset)}), "id-1")
+        assert store.progress.pending_intents("d1") == [_wave("w2", other)]
+
+    def test_what_is_recorded_where_a_stream_goes_on_is_still_to_do(self, store: Store) -> None:
+        epoch = started(store, 0, 0, 0)
+        sought, stays, gone = (_slice(lane(number), epoch) for number in range(3))
+        store.progress.record_intent(_wave("w1", sought, stays, gone))
+        there, away = number_at(sought.from_offset), [gone.lane.name]
+        store.progress.seek(ACME, by_lane({0: there}), "id-1", {}, away)
+        assert store.progress.pending_intents() == [_wave("w1", sought, stays)]
+
     def test_what_came_to_nothing_is_forgotten_by_who_has_the_stream(self, store: Store) -> None:
         acme, bolt = _both(store, "d1")
         wave = _wave("w1", acme, bolt)
