@@ -102,13 +102,17 @@ def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
         finish(connection, wave.id, [], None)
 
 
-def leave_behind(connection: Connection, stream: StreamId) -> None:
-    """Forget what was recorded of a stream but where its lanes stand, as they were sent elsewhere.
+def leave_behind(connection: Connection, stream: StreamId, *, merged: bool) -> None:
+    """Forget what was recorded of a stream but where its lanes stand, as some were sent elsewhere.
 
-    Should they come by again, they come with new slices: it was said that these be read anew.
+    Should they come by again, they come with new slices: it was said that these be read anew. With
+    ``merged`` nothing is left of merged lanes: what comes again belongs before their records.
     """
     for wave in _each(connection, lambda of: of == stream):
-        finish(connection, wave.id, [], None)
+        if merged and wave.terms is not None and wave.terms.order.merges_lanes:
+            _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
+        else:
+            finish(connection, wave.id, [], None)
 
 
 def forget(connection: Connection, stream: StreamId) -> None:
