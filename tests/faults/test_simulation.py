@@ -44,10 +44,11 @@ from headrace.testing.memory_store import (
     MemoryStore,
     recorded,
 )
-from headrace.testing.simulation import simulate, world
+from headrace.testing.simulation import play, simulate, world
 from headrace.testing.simulation.cluster import Engine
 from headrace.testing.simulation.many import RunOptions
 from headrace.testing.simulation.odds import Odds
+from headrace.testing.simulation.operators import seek_somewhere
 from headrace.testing.simulation.run import in_memory, silent
 from headrace.testing.simulation.sinks import Notebook, TableWriter
 from headrace.testing.simulation.topics import WorldTopics
@@ -513,6 +514,35 @@ def test_records_that_are_not_newer_than_what_was_read_before_are_found(monkeypa
     only_lineage(monkeypatch, seeks=1.0)
     made = replace(in_memory(), store=lambda: MemoryStore(Careless()))
     assert first_wrong(made, seeds=300, how="has depth")
+
+
+def test_a_recorded_slice_that_is_as_old_as_before_a_seek_is_found(monkeypatch):
+    def under_its_epoch(wave, board):
+        depths = {piece.begin: piece.depth for piece in wave.slices}
+        bins = renewed(wave, board).bins
+        return replace(
+            wave,
+            bins=tuple(
+                replace(
+                    bin_,
+                    slices=tuple(replace(one, depth=depths[one.begin]) for one in bin_.slices),
+                )
+                for bin_ in bins
+            ),
+        )
+
+    renewed = replay.renewed
+    only(monkeypatch, seeks=1.0, lost_before=0.2, lost_after=0.2, splits=0.6)
+    monkeypatch.setattr(replay, "renewed", under_its_epoch)
+    assert first_wrong(seeds=300, how="has depth")
+
+
+def test_a_recorded_slice_that_runs_although_its_lane_was_sent_elsewhere_is_found(monkeypatch):
+    only(monkeypatch, seeks=1.0, lost_before=0.6)
+    often = {**play._CHOICES, seek_somewhere: 12.0}
+    monkeypatch.setattr(play, "_WEIGHTS", list(often.values()))
+    monkeypatch.setattr(recorded, "leave_behind", lambda *_, **__: None)
+    assert first_wrong(seeds=300, how="was given up")
 
 
 def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):

@@ -97,8 +97,9 @@ class Decisions:
         if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
+        at = {lane.name: now.at for lane in self._lanes(stream) if (now := self.generations.now(lane))}
         self._forget_what_has_no_place(stream)
-        self._sent(stream)
+        self._sent(stream, turned=any(at.get(name) != offset for name, (offset, _) in to.items()))
         for lane in self._lanes(stream):
             now = self.generations.now(lane)
             if now is None or lane.name in to or now.log == log:
@@ -114,12 +115,12 @@ class Decisions:
         self.generations.added_again(stream)
         self.stopped.pop(stream, None)
         self.gate.forget(stream)
-        self._sent(stream)
+        self._sent(stream, turned=True)
 
-    def _sent(self, stream: StreamId) -> None:
+    def _sent(self, stream: StreamId, *, turned: bool) -> None:
         """Lanes of a stream are elsewhere by now, by a decision."""
         places = {at.lane: at.next_offset for at in self.store.progress.load_positions([stream])}
-        self.given_up.sent(stream, places)
+        self.given_up.sent(stream, places, turned=turned)
 
     def may_run(self, piece: Slice, wave: Wave) -> None:
         """Note whether a slice starts that may not, or before what its lane follows is done."""
@@ -277,7 +278,7 @@ class Decisions:
         self.counts["lanes given up"] += len(expired)
         self.gate.give_up(stream, log, expired)
         self._forget_what_has_no_place(stream)
-        self._sent(stream)
+        self._sent(stream, turned=any(move.to_offset < move.from_offset for move in moves))
         there = {at.lane.name for at in self.store.progress.load_positions([stream])}
         self._begin_all(
             stream,
