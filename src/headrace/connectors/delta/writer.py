@@ -13,6 +13,9 @@ answer and the commit: a stream that is sought in it may have the effect of its 
 
 Whoever is beaten waits for a random while, and commits the same files again. Without recorded waves
 no marks are left or looked at.
+
+Who slept for long may wake up after a vacuum: just before the commit it is looked whether the files
+are there, and they are written anew if one is not. A vacuum in the moment between is not seen.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import pyarrow as pa
 
 from headrace.connectors.arrow_tables import checked, conformed
 from headrace.connectors.delta.client import TableClient
-from headrace.connectors.delta.data_files import DataFile, removed, written
+from headrace.connectors.delta.data_files import DataFile, all_there, removed, written
 from headrace.connectors.delta.kinds import demand_value
 from headrace.connectors.delta.library import BeatenError, told
 from headrace.connectors.delta.marks import MarkIds, mark_ids, wave_number
@@ -118,6 +121,10 @@ class DeltaWriter:
             if not batch.effects:
                 return
             reached("mid-write", next(iter(batch.effects.values())).slices[0].lane.use_case)
+            if not all_there(self._target.root, batch.files):
+                removed(self._target.root, batch.files)
+                batch = _Batch()
+                continue
             try:
                 table.commit(batch.files, self._ids(batch.effects))
             except BeatenError:

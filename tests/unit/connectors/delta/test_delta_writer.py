@@ -15,6 +15,7 @@ from deltalake import DeltaTable as Library
 from deltalake.exceptions import DeltaError
 
 from headrace.connectors.delta import client, writer
+from headrace.connectors.delta.upkeep import Upkeep
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.sinks import DeltaTable
 
@@ -143,6 +144,25 @@ def test_who_is_beaten_by_others_commits_the_same_files_again(tmp_path, meanwhil
     assert _codes(write(tmp_path, [effect([1])], wave=wave)) == [None]
     assert found(tmp_path) == [1, 7]
     assert len(list((tmp_path / "visits").glob("*.parquet"))) == 2
+
+
+@pytest.mark.parametrize("wave", ["", "w"])
+def test_files_that_were_vacuumed_while_their_writer_slept_are_written_again(
+    tmp_path, monkeypatch, wave
+):
+    write(tmp_path, [effect([1])], wave="before")
+    slept = []
+
+    def asleep(step, _use_case):
+        if step == "mid-write" and not slept:
+            for path in (tmp_path / "visits").rglob("*.parquet"):
+                os.utime(path, (time.time() - 7200,) * 2)
+            slept.append(Upkeep(tmp_path, "visits").vacuum(1, dry_run=False))
+
+    monkeypatch.setattr(writer, "reached", asleep)
+    assert _codes(write(tmp_path, [effect([2, 3], start=9)], wave=wave)) == [None]
+    assert len(slept[0]) == 1
+    assert found(tmp_path) == [1, 2, 3]
 
 
 def test_who_is_always_beaten_is_told_to_come_again(tmp_path, monkeypatch):
