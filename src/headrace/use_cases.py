@@ -52,6 +52,8 @@ class SliceContext:
     slices: tuple[Slice, ...]
     #: options from the YAML file
     options: Mapping[str, str] = field(default_factory=dict)
+    #: lanes without a number in their names, by what their records have as topic and partition
+    unnumbered: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     def versions(self, records: pa.Table) -> pa.ChunkedArray[Any]:
         """A version of each of its records, as 64-bit numbers, for stores that keep the newest.
@@ -70,7 +72,8 @@ class SliceContext:
             return pc.add(records["offset"], first[0])
         of_lane = {piece.lane.name: at for piece, at in zip(self.slices, first, strict=True)}
         rows = records.select(["topic", "partition"]).to_pylist()
-        above = [of_lane[named(row["topic"], row["partition"])] for row in rows]
+        lanes = ((row["topic"], row["partition"]) for row in rows)
+        above = [of_lane[self.unnumbered.get(lane) or named(*lane)] for lane in lanes]
         return pc.add(records["offset"], pa.chunked_array([above], pa.int64()))
 
     def bad_record(self, row: int, reason: str) -> BadRecord:
@@ -341,7 +344,7 @@ def _decode_problem(made: UseCase) -> str | None:
     if any(isinstance(kind, type) or not hasattr(kind, "schema") for kind in given):
         return "decode is a format, such as Json(schema) or Text() of headrace.formats"
     names = [name for name in RECORD_SCHEMA.names if name not in ("key", "value")]
-    names += ["tenant", "__receipt"] if made.form == "wave" else []
+    names += ["tenant", "__slice", "__receipt"] if made.form == "wave" else []
     for column, kind in (("key", made.decode_key), ("value", made.decode)):
         for name in [column] if kind is None else kind.schema(column).names:
             taken = name in names

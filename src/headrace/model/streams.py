@@ -20,9 +20,7 @@ class Order(StrEnum):
     """What a use case is promised about the order of records."""
 
     LANE = "lane"  #: strict within a partition, as Kafka has it
-    STREAM = (
-        "stream"  #: strict over all partitions of one tenant, by (timestamp, partition, offset)
-    )
+    STREAM = "stream"  #: strict over all lanes of one tenant, by (timestamp, lane, place)
     NONE = "none"  #: no promise; the planner may use the freedom later
 
     @property

@@ -50,6 +50,7 @@ from headrace.spark.culprits import may_be_a_records
 from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.handling import Handled, Looked, handle, look
+from headrace.spark.lane_parts import unnumbered
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.process_settings import process_settings_kept
 from headrace.spark.slice_errors import error_of, name_record
@@ -246,7 +247,11 @@ class BinRun:
         first, use_case = portion.planned[0], self.use_case
         looked = self._looked.pop(first, None)
         context = SliceContext(
-            original(use_case.name), first.lane.tenant, portion.slices, dict(self.options)
+            original(use_case.name),
+            first.lane.tenant,
+            portion.slices,
+            dict(self.options),
+            unnumbered(portion),
         )
 
         def call() -> Handled:
