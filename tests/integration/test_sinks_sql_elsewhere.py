@@ -207,7 +207,7 @@ def test_notes_hold_places_of_any_width(prepared):
         written = write(prepared, Anywhere(), *effects)
         assert all(one.error is None for one in written)
     assert [one.reached for one in written] == [(at + 3,) for at in far.values()]
-    order = "SELECT lane FROM headrace_written ORDER BY reached DESC"
+    order = "SELECT tenant FROM headrace_written ORDER BY reached DESC"
     assert [row[0] for row in asked(prepared, order)] == ["c", "b", "a"]
 
 

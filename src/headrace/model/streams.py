@@ -123,6 +123,8 @@ class Slice:
     depth: int = 0
     #: most records in it, as its log counted when it was planned (there can be gaps)
     records: int = 0
+    #: the number of its first record below the depth, where its log gives none of so few bits
+    ordinal: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -155,6 +157,8 @@ class Position:
     parents: tuple[Parent, ...] = ()
     #: more than that of any of them, and than all that its stream had when it was last sent back
     depth: int = 0
+    #: as many records as were passed since then, or more, where its log has no number for each
+    ordinal: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ from headrace.spark.handling import Handled, Looked, handle, look
 from headrace.spark.lane_parts import unnumbered
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.process_settings import process_settings_kept
+from headrace.spark.row_places import passed
 from headrace.spark.slice_errors import error_of, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
@@ -240,6 +241,7 @@ class BinRun:
             portion.reached,
             portion.records.slice(0, 0).select([]) if output is None else output,
             move_positions=self.use_case.transacts,
+            passed=passed(portion.records, len(portion.slices)),
             may_repeat=not self.use_case.claims,
         )
 
@@ -380,8 +382,9 @@ class BinRun:
             self.tally.stop(part, trouble)
         else:
             nothing = part.records.slice(0, 0).select([])
-            passed = Effect(part.slices, part.reached, nothing, self.use_case.transacts)
-            self.tally.wrote(part, self._write([passed])[0], 0)
+            counted = passed(part.records, len(part.slices))
+            goes_by = Effect(part.slices, part.reached, nothing, self.use_case.transacts, counted)
+            self.tally.wrote(part, self._write([goes_by])[0], 0)
 
     def _write(self, effects: list[Effect]) -> Sequence[Written]:
         try:
@@ -397,7 +400,6 @@ class BinRun:
 
 
 def _moves(portion: Portion) -> tuple[Move, ...]:
-    return tuple(
-        Move(piece.lane, piece.from_offset, reached, piece.epoch)
-        for piece, reached in zip(portion.slices, portion.reached, strict=True)
-    )
+    nothing = portion.records.slice(0, 0).select([])
+    counted = passed(portion.records, len(portion.slices))
+    return Effect(portion.slices, portion.reached, nothing, passed=counted).moves

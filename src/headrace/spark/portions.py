@@ -22,7 +22,7 @@ from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice, StreamId
 from headrace.ports import SliceBatch
-from headrace.spark.row_places import LANE_COLUMN, first_places, lanes_of_rows, of_lane
+from headrace.spark.row_places import LANE_COLUMN, first_places, lanes_of_rows, of_lane, passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,12 @@ class Portion:
 
 def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
     """One portion for each batch as it comes: little memory, and a place to yield after each."""
-    stood: dict[Slice, Place] = {}
+    stood: dict[Slice, Slice] = {}
     for batch in batches:
-        start = stood.get(batch.slice, batch.slice.from_offset)
-        part = batch.slice if start == batch.slice.from_offset else _from(batch.slice, start)
-        stood[batch.slice] = batch.reached
+        part = stood.pop(batch.slice, batch.slice)
+        if not batch.last:
+            stood[batch.slice] = _from(part, batch.reached, *passed(batch.records, 1))
         yield Portion((batch.slice,), (part,), (batch.reached,), batch.records, batch.error)
-        if batch.last:
-            del stood[batch.slice]
 
 
 def by_slice(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
@@ -163,9 +161,14 @@ def cut_to(
 def rest_of(portion: Portion, done: Portion) -> Portion:
     """What is left of a portion after its first part is done."""
     left = portion.records.slice(done.records.num_rows)
-    stand = tuple(map(_from, portion.slices, done.reached))
+    count = len(portion.slices)
+    counted = passed(done.records, count) or (0,) * count
+    stand = tuple(map(_from, portion.slices, done.reached, counted))
     return replace(portion, slices=stand, records=left)
 
 
-def _from(planned: Slice, offset: Place) -> Slice:
-    return replace(planned, from_offset=offset)
+def _from(piece: Slice, place: Place, records: int = 0) -> Slice:
+    """A slice from a place on, so many records further."""
+    if place == piece.from_offset:
+        return piece
+    return replace(piece, from_offset=place, ordinal=piece.ordinal + records)

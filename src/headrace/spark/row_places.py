@@ -1,9 +1,9 @@
 """Where the records of a table are in their lanes.
 
 A log whose places fit in 64 bit has them in the column ``offset``, as Kafka does. One with wider
-places has a number of its own there and says the places in a column beside it. Where lanes are
-merged, another one says of which slice each record is: what stands in ``topic`` and ``partition``
-is the log's matter. No handler is shown either of them.
+places has the ordinals of records there and says their places in a column beside it. Where lanes
+are merged, another one says of which slice each record is: what stands in ``topic`` and
+``partition`` is the log's matter. No handler is shown either of them.
 """
 
 from __future__ import annotations
@@ -49,6 +49,13 @@ def first_places(records: pa.Table) -> dict[int, Place]:
     lanes, rows = np.unique(lanes_of_rows(records), return_index=True)
     found = zip(lanes.tolist(), rows.tolist(), strict=True)
     return {lane: place_of_row(records, row) for lane, row in found}
+
+
+def passed(records: pa.Table, lanes: int) -> tuple[int, ...]:
+    """How many records of each slice of a portion these are; none if their log numbers them."""
+    if PLACE_COLUMN not in records.column_names:
+        return ()
+    return tuple(np.bincount(lanes_of_rows(records), minlength=lanes).tolist())
 
 
 def rows_at(records: pa.Table, places: Collection[Place]) -> npt.NDArray[np.bool_]:

@@ -31,6 +31,8 @@ from headrace.store.schema import intents, positions, streams
 
 #: what is text in JSON
 _PLACES = ("from_offset", "until_offset")
+#: what came later to slices, and what it is called beside them, in their bin
+_LATER = (("depth", "depths"), ("ordinal", "ordinals"))
 
 
 def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
@@ -212,9 +214,10 @@ def to_json(wave: Wave) -> str:
             piece |= {name: text_of(piece[name]) for name in _PLACES}
         if terms:
             bin_ |= {"terms": terms, **later}
-        depths = [piece.pop("depth") for piece in bin_["slices"]]
-        if any(depths):
-            bin_["depths"] = depths
+        for name, kept_as in _LATER:
+            values = [piece.pop(name) for piece in bin_["slices"]]
+            if any(values):
+                bin_[kept_as] = values
     return json.dumps(kept, separators=(",", ":"))
 
 
@@ -238,14 +241,17 @@ def _terms(of_bin: dict[str, Any]) -> Terms:
     )
 
 
-def _slice(kept: dict[str, Any], depth: int) -> Slice:
+def _slice(kept: dict[str, Any], later: dict[str, int]) -> Slice:
     places = {name: read_place(kept[name]) for name in _PLACES}
-    return Slice(**{**kept, "lane": LaneId(*kept["lane"]), **places}, depth=depth)
+    return Slice(**{**kept, "lane": LaneId(*kept["lane"]), **places, **later})
 
 
 def _bin(kept: dict[str, Any]) -> Bin:
-    # What an earlier version wrote down has no depths, nor what is of none.
-    depths = kept.get("depths") or [0] * len(kept["slices"])
-    slices = (_slice(piece, depth) for piece, depth in zip(kept["slices"], depths, strict=True))
+    # What an earlier version wrote down has none of it, nor what needs none.
+    later = {name: kept[kept_as] for name, kept_as in _LATER if kept_as in kept}
+    slices = (
+        _slice(piece, {name: values[number] for name, values in later.items()})
+        for number, piece in enumerate(kept["slices"])
+    )
     # What an earlier version wrote down has no fence.
     return Bin(tuple(slices), kept["predicted_s"], kept.get("fence", ""))
