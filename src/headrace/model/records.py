@@ -38,7 +38,7 @@ class LaneStart:
     """First positions for lanes of a stream."""
 
     stream: StreamId
-    #: id Kafka gave the topic
+    #: id that its log gave the topic
     topic_id: str
     #: first place by name of the lane
     offsets: Mapping[str, Place]
@@ -125,7 +125,7 @@ class FailureState(StrEnum):
 
     OPEN = "open"
     RETRIED = "retried"  #: the lane goes on at the record; should it fail again, that is a new one
-    #: the lane goes on behind the record, which is in the dead letters, or behind what Kafka lost
+    #: the lane goes on behind the record, which is in the dead letters, or behind what was lost
     SKIPPED = "skipped"
 
 
@@ -141,7 +141,7 @@ class Failure:
     error: SliceError
     #: when it failed last
     at_s: float
-    #: how often it was tried; 0 for records that Kafka lost
+    #: how often it was tried; 0 for lost records
     attempts: int = 1
     state: FailureState = FailureState.OPEN
     #: given by the store

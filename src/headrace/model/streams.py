@@ -195,7 +195,7 @@ class Stream:
     id: StreamId
     topic: str
     state: State = State.ACTIVE
-    #: id Kafka gave the topic when the first position was made; None until then
+    #: id that its log gave the topic when the first position was made; None until then
     topic_id: str | None = None
     #: fencing token of whoever holds this stream
     epoch: int = 0
