@@ -269,6 +269,11 @@ def tenant_removed(name: str) -> ConfigError:
     return ConfigError(f"tenant {name} was removed; 'headrace tenants add {name}' starts it afresh")
 
 
+def ended_key(prefix: str) -> ConfigError:
+    """A key is to have a successor, and has ended already."""
+    return ConfigError(f"key {prefix} does not work any more; create another one")
+
+
 def last_key(role: str) -> ConfigError:
     """Nobody could come in any more."""
     return ConfigError(f"this is the last key of an {role} that works; create another one first")

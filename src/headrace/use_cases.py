@@ -60,6 +60,8 @@ class SliceContext:
     slices: tuple[Slice, ...]
     #: options from the YAML file
     options: Mapping[str, str] = field(default_factory=dict)
+    #: lanes without a number in their names, by what their records have as topic and partition
+    unnumbered: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     def versions(self, records: pa.Table) -> pa.ChunkedArray[Any]:
         """A version of each of its records, as 64-bit numbers, for stores that keep the newest.
@@ -78,7 +80,8 @@ class SliceContext:
             return pc.add(records["offset"], first[0])
         of_lane = {piece.lane.name: at for piece, at in zip(self.slices, first, strict=True)}
         rows = records.select(["topic", "partition"]).to_pylist()
-        above = [of_lane[named(row["topic"], row["partition"])] for row in rows]
+        lanes = ((row["topic"], row["partition"]) for row in rows)
+        above = [of_lane[self.unnumbered.get(lane) or named(*lane)] for lane in lanes]
         return pc.add(records["offset"], pa.chunked_array([above], pa.int64()))
 
     def version_of(self, record: Mapping[str, Any]) -> int:
@@ -90,7 +93,8 @@ class SliceContext:
         Raises:
             ValueError: the stream was sent back so often that there are none any more.
         """
-        lane = named(record["topic"], record["partition"])
+        place = record["topic"], record["partition"]
+        lane = self.unnumbered.get(place) or named(*place)
         depth = next(piece.depth for piece in self.slices if piece.lane.name == lane)
         return version_of(depth, record["offset"])
 
@@ -368,7 +372,7 @@ def _decode_problem(made: UseCase) -> str | None:
     if any(isinstance(kind, type) or not hasattr(kind, "schema") for kind in given):
         return "decode is a format, such as Json(schema) or Text() of headrace.formats"
     names = [name for name in RECORD_SCHEMA.names if name not in ("key", "value")]
-    names += ["tenant", "__receipt"] if made.form == "wave" else []
+    names += ["tenant", "__slice", "__receipt"] if made.form == "wave" else []
     for column, kind in (("key", made.decode_key), ("value", made.decode)):
         for name in [column] if kind is None else kind.schema(column).names:
             taken = name in names

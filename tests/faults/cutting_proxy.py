@@ -25,6 +25,9 @@ class CuttingProxy:
         #: "request", "answer" or None for each of the next commits
         self.fates = deque()
         self.cuts = 0
+        #: cleared: what is sent either way stays here, and nobody is told
+        self.passes = threading.Event()
+        self.passes.set()
         self._lock = threading.Lock()
         self._door = socket.create_server(("127.0.0.1", 0))
         self.port = self._door.getsockname()[1]
@@ -32,6 +35,7 @@ class CuttingProxy:
 
     def close(self):
         self._door.close()
+        self.passes.set()
 
     def _welcome(self):
         while True:
@@ -55,6 +59,7 @@ class CuttingProxy:
                 if MARKS[way] in piece and self._is_cut(way):
                     self.cuts += 1
                     break
+                self.passes.wait()
                 target.sendall(piece)
         for side in (source, target):
             with contextlib.suppress(OSError):

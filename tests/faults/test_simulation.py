@@ -44,10 +44,11 @@ from headrace.testing.memory_store import (
     MemoryStore,
     recorded,
 )
-from headrace.testing.simulation import simulate, world
+from headrace.testing.simulation import play, simulate, world
 from headrace.testing.simulation.cluster import Engine
 from headrace.testing.simulation.many import RunOptions
 from headrace.testing.simulation.odds import Odds
+from headrace.testing.simulation.operators import seek_somewhere
 from headrace.testing.simulation.run import in_memory, silent
 from headrace.testing.simulation.sinks import Notebook, TableWriter
 from headrace.testing.simulation.topics import WorldTopics
@@ -404,10 +405,13 @@ def only_lineage(monkeypatch, **odds):
     only(monkeypatch, splits=0.4, **odds)
 
 
+RESHAPED = {"splits": 0.3, "drops": 0.15, "lists_late": 0.4}
+
+
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_lanes_follow_others_whatever_happens(monkeypatch, first):
     drawn = world.draw
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), splits=0.3, drops=0.15))
+    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **RESHAPED))
     for seed in range(first, first + 20):
         outcome = simulate(seed)
         assert not outcome.wrong, str(outcome)
@@ -415,12 +419,13 @@ def test_lanes_follow_others_whatever_happens(monkeypatch, first):
 
 def test_lanes_that_become_others_are_played(monkeypatch):
     drawn = world.draw
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), splits=0.3, drops=0.15))
+    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **RESHAPED))
     counts = sum((simulate(seed).counts for seed in range(60)), start=simulate(60).counts)
     for what in (
         "lanes split",
         "lanes merged",
         "lanes dropped",
+        "lanes listed late",
         "lanes given up",
         "parents forgotten",
     ):
@@ -500,6 +505,56 @@ def test_a_lane_that_was_lost_unseen_and_that_nobody_is_told_of_is_found(monkeyp
     assert first_wrong(seeds=300, how="which has no place")
 
 
+def is_done(held, parents):
+    """Whether all that a new lane follows is at its end when its log first tells of it."""
+    places = held.places
+    return all(of.until is not None and places.get(of.lane, -1) >= of.until for of in parents)
+
+
+def test_a_lane_that_is_listed_when_its_parents_are_done_and_begins_at_its_end_is_found(
+    monkeypatch,
+):
+    def late(held, info):
+        new = {name: of for name, of in info.parents.items() if name not in held.lanes}
+        return bool(held.lanes) and any(is_done(held, parents) for parents in new.values())
+
+    only_lineage(monkeypatch, lists_late=0.8)
+    monkeypatch.setattr(topics, "_begins_at_end", late)
+    assert first_wrong(seeds=300, how="its log at")
+
+
+def test_a_lane_that_is_listed_when_its_parents_are_done_and_that_nobody_reads_is_found(
+    monkeypatch,
+):
+    def early(held, info, first):
+        first = {
+            name: at
+            for name, at in first.items()
+            if not (held.lanes and name in info.parents and is_done(held, info.parents[name]))
+        }
+        return whole(held, info, first)
+
+    whole = topics.startable
+    only_lineage(monkeypatch, lists_late=0.8)
+    monkeypatch.setattr(topics, "startable", early)
+    assert first_wrong(seeds=300, how="stands at None")
+
+
+def test_the_second_of_two_lanes_that_does_not_wait_as_the_first_does_is_found(monkeypatch):
+    def once(held, info, first):
+        found, parents = whole(held, info, first)
+        followed = {of.lane for known in held.lineage.values() for of in known}
+        return found, {
+            name: () if any(of.lane in followed for of in given) else given
+            for name, given in parents.items()
+        }
+
+    whole = topics.startable
+    only_lineage(monkeypatch, lists_late=0.8)
+    monkeypatch.setattr(topics, "startable", once)
+    assert first_wrong(seeds=300, how="runs before")
+
+
 @pytest.mark.parametrize("planted", ["seek", "split"])
 def test_records_that_are_not_newer_than_what_was_read_before_are_found(monkeypatch, planted):
     class Careless(Data):
@@ -513,6 +568,35 @@ def test_records_that_are_not_newer_than_what_was_read_before_are_found(monkeypa
     only_lineage(monkeypatch, seeks=1.0)
     made = replace(in_memory(), store=lambda: MemoryStore(Careless()))
     assert first_wrong(made, seeds=300, how="has depth")
+
+
+def test_a_recorded_slice_that_is_as_old_as_before_a_seek_is_found(monkeypatch):
+    def under_its_epoch(wave, board):
+        depths = {piece.begin: piece.depth for piece in wave.slices}
+        bins = renewed(wave, board).bins
+        return replace(
+            wave,
+            bins=tuple(
+                replace(
+                    bin_,
+                    slices=tuple(replace(one, depth=depths[one.begin]) for one in bin_.slices),
+                )
+                for bin_ in bins
+            ),
+        )
+
+    renewed = replay.renewed
+    only(monkeypatch, seeks=1.0, lost_before=0.2, lost_after=0.2, splits=0.6)
+    monkeypatch.setattr(replay, "renewed", under_its_epoch)
+    assert first_wrong(seeds=300, how="has depth")
+
+
+def test_a_recorded_slice_that_runs_although_its_lane_was_sent_elsewhere_is_found(monkeypatch):
+    only(monkeypatch, seeks=1.0, lost_before=0.6)
+    often = {**play._CHOICES, seek_somewhere: 12.0}
+    monkeypatch.setattr(play, "_WEIGHTS", list(often.values()))
+    monkeypatch.setattr(recorded, "leave_behind", lambda *_, **__: None)
+    assert first_wrong(seeds=300, how="was given up")
 
 
 def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):

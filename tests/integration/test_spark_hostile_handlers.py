@@ -107,6 +107,46 @@ def test_a_handler_that_forbids_to_open_files_does_so_for_itself_alone(engine):
         assert neighbours_are_served(receipts)
 
 
+@pytest.mark.parametrize("how", ["closed", "a file of its own"])
+def test_who_closes_standard_error_does_not_let_others_speak_into_sparks_connection(engine, how):
+    """Whatever is opened next would get its number: of the next task, what the JVM listens to."""
+
+    def handler(table, context, how=how):
+        import os
+
+        if context.tenant == "acme":
+            os.close(2)
+            if how == "a file of its own":
+                os.open(os.devnull, os.O_WRONLY)
+        else:
+            os.write(2, b"a warning\n")
+        return table.select(["offset"])
+
+    for _ in range(3):
+        assert neighbours_are_served(run(engine, handler))
+
+
+def test_a_handler_that_leaks_files_ends_its_own_worker(engine):
+    def handler(table, context):
+        import builtins
+        import os
+
+        if context.tenant == "acme":
+            kept = builtins.__dict__.setdefault("_kept", [])
+            try:
+                while True:
+                    kept.append(os.open(os.devnull, os.O_RDONLY))
+            except OSError:
+                pass
+        else:
+            open("/dev/null").close()
+        return table.select(["offset"])
+
+    receipts = run(engine, handler)
+    assert receipts["acme"].error.code == "WorkerKilled"
+    assert neighbours_are_served(receipts)
+
+
 def test_two_killers_in_one_bin_are_both_found(engine):
     def handler(table, context):
         import os

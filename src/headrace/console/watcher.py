@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from headrace.console import rows
 from headrace.console.rows import Values
+from headrace.errors import HeadraceError
 from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import Report, StreamFigures, UseCaseFigures
 from headrace.model.streams import State, Stream, StreamId, Tenant
@@ -211,6 +212,8 @@ class Watcher:
         self._clock = clock
         self._lock = threading.Lock()
         self._last: _Last | None = None
+        #: when a look failed last, and why
+        self._failed: tuple[float, HeadraceError] | None = None
         #: another one after each change
         self._version = object()
 
@@ -224,13 +227,14 @@ class Watcher:
         if last is not None and self._is_good(last):
             return last.snapshot
         passable = last is not None and self._is_good(last, PASSABLE_S)
+        came_s = self._clock.monotonic_s()
         if not self._lock.acquire(blocking=not passable):
             assert last is not None, "nothing is not passable"
             return last.snapshot
         try:
             last = self._last
             if last is None or not self._is_good(last):
-                last = self._last = self._look(last)
+                last = self._last = self._look_unless_failed(last, came_s)
         finally:
             self._lock.release()
         return last.snapshot
@@ -243,6 +247,16 @@ class Watcher:
     def _is_good(self, last: _Last, beyond_s: float = 0.0) -> bool:
         is_fresh = self._clock.monotonic_s() < last.until_s + beyond_s
         return last.version is self._version and is_fresh
+
+    def _look_unless_failed(self, before: _Last | None, came_s: float) -> _Last:
+        """Who waited for a look that failed has waited for a store that hangs long enough."""
+        if self._failed is not None and self._failed[0] > came_s:
+            raise type(self._failed[1])(*self._failed[1].args)
+        try:
+            return self._look(before)
+        except HeadraceError as error:
+            self._failed = self._clock.monotonic_s(), error
+            raise
 
     def _look(self, before: _Last | None) -> _Last:
         store, now_s = self._store, self._clock.now_s()

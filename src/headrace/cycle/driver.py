@@ -281,7 +281,7 @@ class Driver:
             "consumer groups": self.mirror is None
             or self.mirror.finish(self.parts.clock.monotonic_s(), until_s),
             "dead letters": self.failing.letters.close(until_s),
-            "questions to Kafka": self.observer.close(until_s),
+            "questions to the log": self.observer.close(until_s),
         }
         if left := [what for what, is_over in over.items() if not is_over]:
             log.warning(
@@ -342,14 +342,14 @@ class Driver:
             flying = [flight.wave for flight in self.board.flights.values()]
             recorded = self.parts.store.progress.pending_intents()
             self.versions.keep([*flying, *recorded], self.board.streams)
-        self.reach.asks(NeededServer.KAFKA)
+        self.reach.asks(NeededServer.LOG)
         self.observer.topics(now_s)
         self._recovered = True
         if self.observer.ends(now_s):
-            self.reach.answered(NeededServer.KAFKA)
+            self.reach.answered(NeededServer.LOG)
             self._observed = True
         else:
-            self.reach.waits(NeededServer.KAFKA)
+            self.reach.waits(NeededServer.LOG)
         self.reach.asks(NeededServer.STORE)
         self.capacity.look(now_s)
 

@@ -4,8 +4,8 @@ Both databases come with habits that are wrong here. SQLite begins a transaction
 may fail half-way when it wants to write, forgets foreign keys, and leaves out an fsync; so every
 write begins with ``BEGIN IMMEDIATE``, waits its turn, and is on the disk when it returns.
 PostgreSQL waits for a lock for ever, lets a statement run for ever, and waits as long for a client
-that vanished inside a transaction; and a client waits for ever for a machine that is gone. So all
-these waits end.
+that vanished inside a transaction; and a client waits for ever for a machine that is gone, or for a
+server that says nothing (``patience``). So all these waits end.
 
 What an error means is not said here.
 """
@@ -24,6 +24,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from headrace.databases.addresses import Address
+from headrace.databases.patience import PatientConnection
 from headrace.errors import ConfigError
 
 #: how long a client may sleep inside a transaction before PostgreSQL ends it
@@ -36,6 +37,10 @@ _KEEPALIVES = {
     "keepalives_count": 4,
     "tcp_user_timeout": 35_000,
 }
+#: how long a server may say nothing: beyond the time of a statement, which it ends itself
+_SILENCE_BEYOND_S = 5.0
+#: the same when it is only asked whether it is there
+_SILENCE_IN_POOL_S = 10.0
 _WRITES = "headrace_writes"
 _LOOK_EVERY_S = 0.02
 
@@ -65,6 +70,14 @@ def engine_of(address: Address, waits: Waits, whose: str = "store") -> Engine:
 def writer_of(engine: Engine) -> Engine:
     """The same, for transactions that write."""
     return engine.execution_options(**{_WRITES: True})
+
+
+def wait_for_ever(connection: Connection) -> None:
+    """Let the statements of this transaction on PostgreSQL take as long as they take."""
+    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, PatientConnection), "all of our engines make such"
+    driver.patience_s = float("inf")
 
 
 def _sqlite_engine(address: Address, waits: Waits) -> Engine:
@@ -141,6 +154,7 @@ def _postgresql_engine(address: Address, waits: Waits) -> Engine:
         pool_pre_ping=True,
         hide_parameters=True,
     )
+    _be_patient(engine, waits.statement_s + _SILENCE_BEYOND_S)
     # For the transaction alone: a pooler such as PgBouncer may give the session to another.
     reads = _limits({"statement_timeout": waits.statement_s})
     writes = _limits(
@@ -157,6 +171,22 @@ def _postgresql_engine(address: Address, waits: Waits) -> Engine:
         connection.exec_driver_sql(writes if is_writer else reads)
 
     return engine
+
+
+def _be_patient(engine: Engine, patience_s: float) -> None:
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, args: Any, options: Any) -> PatientConnection:
+        return PatientConnection.connect(*args, **options)
+
+    @event.listens_for(engine, "checkout")
+    def begins(connection: Any, _record: Any, _proxy: Any) -> None:
+        connection.patience_s = patience_s
+
+    @event.listens_for(engine, "checkin")
+    def ends(connection: Any, _record: Any) -> None:
+        # What comes next on it is the question whether the server is there.
+        if connection is not None:
+            connection.patience_s = _SILENCE_IN_POOL_S
 
 
 def _limits(seconds: Mapping[str, float]) -> str:

@@ -24,6 +24,9 @@ class Connection(Protocol):
     def is_idle(self) -> bool:
         """Whether no request of it is being answered."""
 
+    def give_way(self) -> None:
+        """End at once, for somebody else's sake."""
+
 
 _C = TypeVar("_C", bound=Connection)
 

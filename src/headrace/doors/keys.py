@@ -17,7 +17,7 @@ import secrets
 import string
 from dataclasses import replace
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, UnknownName, ended_key
 from headrace.model.credentials import FOR_ALL, OF_TENANT, Key, Role
 from headrace.ports import Keys
 
@@ -83,7 +83,7 @@ def bound_to(key: Key, subjects: str | None) -> Key:
 def rotate(
     keys: Keys, prefix: str, secret: bytes, now_s: float, *, overlap_s: float
 ) -> tuple[str, Key]:
-    """Put a new key beside one, which goes on working for ``overlap_s``; both are kept.
+    """Put a new key beside one, which goes on working for ``overlap_s``; both or neither.
 
     Without an overlap the old one is revoked, which no clock that is set back undoes.
     The new one is for the same, under the same label, and expires as long after now as the old one
@@ -97,7 +97,7 @@ def rotate(
     if old is None:
         raise UnknownName(f"there is no key {prefix}; 'headrace keys list' shows them")
     if not old.works(now_s):
-        raise ConfigError(f"key {prefix} does not work any more; create another one")
+        raise ended_key(prefix)
     lives_s = None if old.expires_at_s is None else old.expires_at_s - old.created_at_s
     text, key = new_key(
         old.role,
@@ -108,12 +108,7 @@ def rotate(
         expires_at_s=None if lives_s is None else now_s + lives_s,
     )
     key = bound_to(key, old.subjects)
-    keys.add(key)
-    # In this order a kill in between leaves a key too many and not one too few.
-    if overlap_s > 0:
-        keys.expire(prefix, now_s + overlap_s)
-    else:
-        keys.revoke(prefix, now_s)
+    keys.succeed(prefix, key, now_s, overlap_s=overlap_s)
     return text, key
 
 

@@ -37,7 +37,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from headrace.doors.crowds import Crowd
+from headrace.doors.crowds import Connection, Crowd
 from headrace.doors.problems import Problem
 from headrace.doors.upgrades import RequestParser
 
@@ -102,7 +102,7 @@ class DoorProtocol(HttpToolsProtocol):
 
     #: set by ``with_patience``, the second one anew for each server
     patience = ClientTimeouts()
-    crowd: Crowd[DoorProtocol] = Crowd(patience.most_connections)
+    crowd: Crowd[Connection] = Crowd(patience.most_connections)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Take what uvicorn gives."""
@@ -345,5 +345,5 @@ class DoorProtocol(HttpToolsProtocol):
 
 def with_patience(patience: ClientTimeouts) -> type[DoorProtocol]:
     """The protocol with these limits, to be given to uvicorn."""
-    crowd: Crowd[DoorProtocol] = Crowd(patience.most_connections)
+    crowd: Crowd[Connection] = Crowd(patience.most_connections)
     return type("PatientProtocol", (DoorProtocol,), {"patience": patience, "crowd": crowd})

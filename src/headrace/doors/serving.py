@@ -31,7 +31,8 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from headrace.doors.protocol import ClientTimeouts, with_patience
+from headrace.doors.handshakes import Handshakes
+from headrace.doors.protocol import ClientTimeouts, DoorProtocol, with_patience
 from headrace.doors.seldom import calm_server_log
 from headrace.embedded.addresses import taken_by
 from headrace.errors import ConfigError, ServerError
@@ -67,15 +68,33 @@ class Listening:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which says when it is ready."""
+    """uvicorn's server, which says when it is ready, and has no say in how TLS begins."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext | None) -> None:
         super().__init__(config)
         self.ready = threading.Event()
+        self._handshakes = None if context is None else Handshakes(self._made, context)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        if self._handshakes is None:
+            await super().startup(sockets)
+        else:
+            await super().startup([])
+            for listener in sockets or []:
+                self._handshakes.begin(listener, self.config.backlog)
         self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._handshakes is not None:
+            await self._handshakes.end()
+        await super().shutdown(sockets)
+
+    def _made(self) -> DoorProtocol:
+        # As uvicorn makes it for a connection.
+        made: DoorProtocol = self.config.http_protocol_class(  # type: ignore[call-arg, assignment]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
 
 
 def serve(
@@ -162,8 +181,7 @@ def _run(server: _Server, listener: socket.socket) -> None:
 def _server(app: ASGIApp, listening: Listening) -> _Server:
     _make_room(listening.patience.most_connections + _OTHER_FILES)
     calm_server_log()
-    tls = listening.tls
-    context = None if tls is None else _context(tls)
+    context = None if listening.tls is None else _context(listening.tls)
     config = uvicorn.Config(
         app,
         http=with_patience(listening.patience),
@@ -175,9 +193,8 @@ def _server(app: ASGIApp, listening: Listening) -> _Server:
         server_header=False,
         timeout_keep_alive=round(listening.patience.idle_s),
         timeout_graceful_shutdown=max(1, round(listening.drain_s)),
-        ssl_context_factory=None if context is None else lambda _config, _default: context,
     )
-    return _Server(config)
+    return _Server(config, context)
 
 
 def _settle() -> None:

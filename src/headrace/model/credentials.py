@@ -80,6 +80,14 @@ class Key:
         expired = self.expires_at_s is not None and self.expires_at_s <= now_s
         return self.revoked_at_s is None and not expired
 
+    def ended(self, now_s: float, overlap_s: float) -> Key:
+        """The same once it has a successor: it expires, or without an overlap it is revoked."""
+        if overlap_s <= 0:
+            return replace(self, revoked_at_s=now_s)
+        ends_s = now_s + overlap_s
+        sooner = self.expires_at_s is not None and self.expires_at_s < ends_s
+        return self if sooner else replace(self, expires_at_s=ends_s)
+
 
 def names(pattern: str | None, subject: str) -> bool:
     """Whether a subject is one of ``acme.*``, all that begin so, or of a name; None: of all."""

@@ -100,5 +100,8 @@ class Receipt:
     #: may take later
     offered: int = 0
     refused: int = 0
+    #: records between ``slice.from_offset`` and ``reached``, whatever became of them, or more; 0
+    #: where the log has a number for each
+    passed: int = 0
     #: who wrote its records, where these name the schemas of their writers
     writers: tuple[WrittenBy, ...] = ()

@@ -40,6 +40,7 @@ class FaultKind(StrEnum):
     WRONG_BOUND = "a slice that does not end where its log says that its records do"
     EMPTY_SLICE = "a slice without a record in it"
     WRONG_DEPTH = "a slice of another depth than its lane"
+    WRONG_ORDINAL = "a slice whose records would be numbered otherwise than its lane says"
     WRONG_MORE = "`more` does not say whether the log goes on"
     TOO_MANY_RECORDS = "a slice of more records than the limit"
     TOO_MANY_BYTES = "a slice of more predicted bytes than the limit"
@@ -259,6 +260,8 @@ def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
         yield FaultKind.WRONG_BOUND
     if piece.depth != lane.depth:
         yield FaultKind.WRONG_DEPTH
+    if piece.ordinal != lane.ordinal:
+        yield FaultKind.WRONG_ORDINAL
     if piece.records < 1:
         yield FaultKind.EMPTY_SLICE
     if piece.more != (piece.until_offset < lane.end or lane.goes_on):

@@ -129,7 +129,8 @@ def slices_of(piece: Cut, places: Places) -> list[Slice]:
         until = min(until, end)
         lane_id = LaneId(use_case, tenant, lane.name)
         more, depth = until < end or lane.goes_on, lane.depth
-        made.append(Slice(lane_id, topic, start, until, epoch, more, depth, count))
+        ordinal = lane.ordinal
+        made.append(Slice(lane_id, topic, start, until, epoch, more, depth, count, ordinal=ordinal))
     return made
 
 

@@ -28,10 +28,14 @@ class Keys(Protocol):
     def every(self, tenant: str | None = None) -> list[Key]:
         """All keys, or those of one tenant, by time of creation; those that do not work too."""
 
-    def expire(self, prefix: str, at_s: float) -> None:
-        """Let a key end at ``at_s``, or sooner if it would by itself; for rotation with overlap.
+    def succeed(self, prefix: str, successor: Key, at_s: float, *, overlap_s: float) -> None:
+        """Keep a key that takes the place of another one, both or neither.
+
+        The other one ends after ``overlap_s``, or sooner if it would by itself. Without an overlap
+        it is revoked.
 
         Raises:
+            ConfigError: it does not work any more, or the successor cannot be added.
             UnknownName: there is no such key.
         """
 

@@ -39,6 +39,8 @@ class Effect:
     #: move the positions in the sink's own transaction (exactly-once by transaction); these moves
     #: guard a repeat as well
     move_positions: bool = False
+    #: records of each slice up to there, if its log has no number for each; see ``Move.passed``
+    passed: tuple[int, ...] = ()
     #: False for at-most-once: what may have been written already is not written again
     may_repeat: bool = True
     #: of its last record (``model/record_versions.py``); None where it is of several lanes, or the
@@ -48,9 +50,10 @@ class Effect:
     @property
     def moves(self) -> tuple[Move, ...]:
         """The positions to move, one for each slice."""
+        counted = self.passed or (0,) * len(self.slices)
         return tuple(
-            Move(piece.lane, piece.from_offset, reached, piece.epoch)
-            for piece, reached in zip(self.slices, self.reached, strict=True)
+            Move(piece.lane, piece.from_offset, reached, piece.epoch, passed)
+            for piece, reached, passed in zip(self.slices, self.reached, counted, strict=True)
         )
 
 

@@ -48,6 +48,7 @@ from headrace.spark.culprits import may_be_a_records
 from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.handling import Handled, Looked, handle, look
+from headrace.spark.lane_parts import unnumbered
 from headrace.spark.portions import (
     Portion,
     cut_to,
@@ -59,6 +60,7 @@ from headrace.spark.portions import (
 )
 from headrace.spark.process_settings import process_settings_kept
 from headrace.spark.refused_rows import PartTaken, as_a_whole, as_told
+from headrace.spark.row_places import passed
 from headrace.spark.slice_errors import error_of, killed, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
@@ -254,6 +256,7 @@ class BinRun:
             portion.reached,
             portion.records.slice(0, 0).select([]) if output is None else output,
             move_positions=self.use_case.transacts,
+            passed=passed(portion.records, len(portion.slices)),
             may_repeat=not self.use_case.claims,
             version=last_version(portion),
         )
@@ -263,7 +266,11 @@ class BinRun:
         first, use_case = portion.planned[0], self.use_case
         looked = self._looked.pop(first, None)
         context = SliceContext(
-            original(use_case.name), first.lane.tenant, portion.slices, dict(self.options)
+            original(use_case.name),
+            first.lane.tenant,
+            portion.slices,
+            dict(self.options),
+            unnumbered(portion),
         )
 
         def call() -> Handled:
@@ -376,8 +383,9 @@ class BinRun:
             self.tally.stop(part, trouble)
         else:
             nothing = part.records.slice(0, 0).select([])
-            passed = Effect(part.slices, part.reached, nothing, self.use_case.transacts)
-            self.tally.wrote(part, self._write([passed])[0], 0)
+            counted = passed(part.records, len(part.slices))
+            goes_by = Effect(part.slices, part.reached, nothing, self.use_case.transacts, counted)
+            self.tally.wrote(part, self._write([goes_by])[0], 0)
 
     @property
     def _may_be_parted(self) -> bool:

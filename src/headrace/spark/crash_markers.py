@@ -108,11 +108,10 @@ class CrashMarkers:
         number = _NOWHERE if planned is None else self._number[planned]
         _NUMBER.pack_into(self._map, self._at, number)
         try:
-            done = call()
+            return call()
+        finally:
             if self._vitals is not None and not self._vitals.are_there():
                 os._exit(_TAKEN_ALONG)
-            return done
-        finally:
             _NUMBER.pack_into(self._map, self._at, _NOWHERE)
 
     def close(self) -> None:

@@ -8,24 +8,32 @@ else has business with is still there, and whether no limit is lower than before
 raised again. Where something is gone for good the process ends at once, while its marker still
 names the slice (`crash_markers.py`).
 
+Files that a call leaves open are gone for all to come, and the one who finds none left might be a
+neighbour. So a call after which few are left ends its worker. The three that every process has are
+set right (`standard_files.py`).
+
 Threads cannot be ended, so a call that leaves some hundreds of them more than there were ends its
 worker as well: the next one that needs a thread might be a neighbour.
 
 A profiler's timer, or a watchdog of `faulthandler`, that outlives its call would kill the worker in
 a neighbour's, who were to blame then. Both are stopped.
 
-It finds what ranges of files close, and not a single one that is closed by its number; and no
-limits but those below. Where Spark itself is asked for dumps by `faulthandler`, that is left alone.
+It finds what ranges of files close, and not a single one that is closed by its number, but for
+those three; and no limits but those below. Where Spark itself is asked for dumps by
+`faulthandler`, that is left alone.
 """
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import os
 import resource
 import signal
 import threading
 from dataclasses import dataclass
+
+from headrace.spark.standard_files import StandardFile, standard_files
 
 #: those that a handler may have reason to set; each look costs a call of the system
 _LIMITS = (
@@ -39,6 +47,10 @@ _LIMITS = (
 _TIMERS = (signal.ITIMER_PROF, signal.ITIMER_VIRTUAL)
 #: threads that there may be more than before the bin
 _MORE_THREADS = 500
+#: part of the files that a process may have open; beyond it few are left
+_MANY_FILES = 0.75
+#: where there is no limit that could be met
+_FILES_WITHOUT_LIMIT = 1_000_000
 #: seconds after which Spark asks its workers for a dump, again and again, if it does
 _SPARKS_DUMPS = "PYTHON_TRACEBACK_DUMP_INTERVAL_SECONDS"
 
@@ -53,6 +65,10 @@ class Vitals:
     #: an open file, and what is behind it
     file: int
     behind: tuple[int, int]
+    #: the other files that have to be there
+    standard: tuple[StandardFile, ...]
+    #: a number that is free; files get the lowest one
+    free: int
     #: what holds, by the number of the limit; how far that may be raised is the handler's affair
     limits: dict[int, int]
     #: the timers that run
@@ -68,7 +84,10 @@ class Vitals:
             faulthandler.cancel_dump_traceback_later()
         if threading.active_count() > self.threads + _MORE_THREADS:
             return False
-        return _behind(self.file) == self.behind and all(map(self._is_kept, self.limits))
+        if _behind(self.file) != self.behind or _behind(self.free) is not None:
+            return False
+        are_right = all(file.is_set_right() for file in self.standard)
+        return are_right and all(map(self._is_kept, self.limits))
 
     def _is_kept(self, number: int) -> bool:
         before, (now, highest) = self.limits[number], resource.getrlimit(number)
@@ -95,7 +114,18 @@ def vitals_now() -> Vitals:
     behind = _behind(_file[0])
     assert behind is not None, "whoever closed it ended this process"
     limits = {number: resource.getrlimit(number)[0] for number in _LIMITS}
-    return Vitals(_file[0], behind, limits, _timers(), threading.active_count())
+    free = _free_above(limits[resource.RLIMIT_NOFILE])
+    threads = threading.active_count()
+    return Vitals(_file[0], behind, standard_files(), free, limits, _timers(), threads)
+
+
+def _free_above(limit: int) -> int:
+    many = _FILES_WITHOUT_LIMIT if limit == resource.RLIM_INFINITY else int(limit * _MANY_FILES)
+    # Nothing is opened there: the table of files of the process would grow up to it.
+    for free in range(many, max(limit, many + 1)):
+        if _behind(free) is None:
+            return free
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def _timers() -> frozenset[int]:

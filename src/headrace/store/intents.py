@@ -5,16 +5,16 @@ crash. So the wave is kept exactly as it was planned, and a replay reads it back
 as JSON of its slices.
 
 A wave is of many tenants, and they come to their ends apart. A slice is forgotten when its lane has
-moved on, when its driver says that it came to nothing and still has the stream, or when its stream
-begins anew: whoever has it then does not know of a record that a dead driver left, and cuts slices
-of its own. Whatever else became of the wave, the other slices stay written down, in its own record
-or in those of its parts.
+moved on or was sent elsewhere, when its driver says that it came to nothing and still has the
+stream, or when its stream begins anew: whoever has it then does not know of a record that a dead
+driver left, and cuts slices of its own. Whatever else became of the wave, the other slices stay
+written down, in its own record or in those of its parts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -31,6 +31,8 @@ from headrace.store.schema import intents, positions, streams
 
 #: what is text in JSON
 _PLACES = ("from_offset", "until_offset")
+#: what came later to slices, and what it is called beside them, in their bin
+_LATER = (("depth", "depths"), ("ordinal", "ordinals"))
 
 
 def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
@@ -98,15 +100,45 @@ def _believed(
 
 def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
     """Forget what was recorded of those streams of tenants that have no positions any more."""
-    for wave in _pending(connection) if tenants else ():
-        if any(piece.lane.tenant in tenants for piece in wave.slices):
+    for wave in _each(connection, lambda stream: stream.tenant in tenants) if tenants else ():
+        finish(connection, wave.id, [], None)
+
+
+def leave_behind(connection: Connection, stream: StreamId, *, merged: bool) -> None:
+    """Forget what was recorded of a stream but where its lanes stand, as some were sent elsewhere.
+
+    Should they come by again, they come with new slices: it was said that these be read anew. With
+    ``merged`` nothing is left of merged lanes: what comes again belongs before their records.
+    """
+    for wave in _each(connection, lambda of: of == stream):
+        if merged and wave.terms is not None and wave.terms.order.merges_lanes:
+            _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
+        else:
             finish(connection, wave.id, [], None)
 
 
 def forget(connection: Connection, stream: StreamId) -> None:
     """Forget what was recorded of a stream: its offsets are of another topic from now on."""
-    for wave in _pending(connection):
+    for wave in _each(connection, lambda of: of == stream):
         _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
+
+
+def _each(connection: Connection, concerned: Callable[[StreamId], bool]) -> Iterator[Wave]:
+    """Waves with slices of such streams, each locked; looked for until there are no others.
+
+    Who divides one meanwhile has written its parts down when its lock is free.
+    """
+    seen: set[str] = set()
+    while found := [
+        wave.id
+        for wave in _pending(connection)
+        if wave.id not in seen and any(concerned(piece.lane.stream) for piece in wave.slices)
+    ]:
+        for name in found:
+            seen.add(name)
+            asked = select(intents.c.wave).where(intents.c.wave_id == name).with_for_update()
+            if (known := connection.scalar(asked)) is not None:
+                yield from_json(known)
 
 
 def _leave(connection: Connection, wave: Wave, left: Wave) -> None:
@@ -182,9 +214,10 @@ def to_json(wave: Wave) -> str:
             piece |= {name: text_of(piece[name]) for name in _PLACES}
         if terms:
             bin_ |= {"terms": terms, **later}
-        depths = [piece.pop("depth") for piece in bin_["slices"]]
-        if any(depths):
-            bin_["depths"] = depths
+        for name, kept_as in _LATER:
+            values = [piece.pop(name) for piece in bin_["slices"]]
+            if any(values):
+                bin_[kept_as] = values
     return json.dumps(kept, separators=(",", ":"))
 
 
@@ -208,14 +241,17 @@ def _terms(of_bin: dict[str, Any]) -> Terms:
     )
 
 
-def _slice(kept: dict[str, Any], depth: int) -> Slice:
+def _slice(kept: dict[str, Any], later: dict[str, int]) -> Slice:
     places = {name: read_place(kept[name]) for name in _PLACES}
-    return Slice(**{**kept, "lane": LaneId(*kept["lane"]), **places}, depth=depth)
+    return Slice(**{**kept, "lane": LaneId(*kept["lane"]), **places, **later})
 
 
 def _bin(kept: dict[str, Any]) -> Bin:
-    # What an earlier version wrote down has no depths, nor what is of none.
-    depths = kept.get("depths") or [0] * len(kept["slices"])
-    slices = (_slice(piece, depth) for piece, depth in zip(kept["slices"], depths, strict=True))
+    # What an earlier version wrote down has none of it, nor what needs none.
+    later = {name: kept[kept_as] for name, kept_as in _LATER if kept_as in kept}
+    slices = (
+        _slice(piece, {name: values[number] for name, values in later.items()})
+        for number, piece in enumerate(kept["slices"])
+    )
     # What an earlier version wrote down has no fence.
     return Bin(tuple(slices), kept["predicted_s"], kept.get("fence", ""))

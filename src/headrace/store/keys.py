@@ -13,9 +13,16 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from headrace.errors import ConfigError, UnknownName, last_key, no_tenant, tenant_removed
+from headrace.errors import (
+    ConfigError,
+    UnknownName,
+    ended_key,
+    last_key,
+    no_tenant,
+    tenant_removed,
+)
 from headrace.model.credentials import Key, Role, is_last
 from headrace.model.streams import State
 from headrace.store.database import Database
@@ -33,12 +40,7 @@ class SqlKeys:
     def add(self, key: Key) -> None:
         """Keep a new key of nobody, or of a tenant that is there."""
         with self._database.write() as connection:
-            if key.tenant is not None:
-                _check_tenant(connection, key.tenant)
-            if connection.scalar(select(keys.c.prefix).where(keys.c.prefix == key.prefix)):
-                raise ConfigError(f"there is a key {key.prefix} already; make another one")
-            row = {name: getattr(key, name) for name in _COLUMNS}
-            connection.execute(insert(keys).values(row | {"role": key.role.value}))
+            _add(connection, key)
 
     def find(self, prefix: str) -> Key | None:
         """The key of this prefix, working or not."""
@@ -54,13 +56,19 @@ class SqlKeys:
         with self._database.read() as connection:
             return [_key(row) for row in connection.execute(asked)]
 
-    def expire(self, prefix: str, at_s: float) -> None:
-        """Let a key end at ``at_s``, or sooner if it would by itself."""
-        later = or_(keys.c.expires_at_s.is_(None), keys.c.expires_at_s > at_s)
+    def succeed(self, prefix: str, successor: Key, at_s: float, *, overlap_s: float) -> None:
+        """Keep a key that takes the place of another one, both or neither."""
+        asked = select(keys).where(keys.c.prefix == prefix).with_for_update()
         with self._database.write() as connection:
-            _check_known(connection, prefix)
-            ends = update(keys).where(keys.c.prefix == prefix, later).values(expires_at_s=at_s)
-            connection.execute(ends)
+            _add(connection, successor)
+            row = connection.execute(asked).first()
+            if row is None:
+                raise _unknown(prefix)
+            if not _key(row).works(at_s):
+                raise ended_key(prefix)
+            old = _key(row).ended(at_s, overlap_s)
+            ends = {"expires_at_s": old.expires_at_s, "revoked_at_s": old.revoked_at_s}
+            connection.execute(update(keys).where(keys.c.prefix == prefix).values(ends))
 
     def revoke(self, prefix: str, at_s: float, *, spare: Role | None = None) -> None:
         """End a key at once, but not the last one of a role that is to be spared."""
@@ -84,6 +92,15 @@ def drop_of(connection: Connection, tenant: str) -> None:
     connection.execute(delete(keys).where(keys.c.tenant == tenant))
 
 
+def _add(connection: Connection, key: Key) -> None:
+    if key.tenant is not None:
+        _check_tenant(connection, key.tenant)
+    if connection.scalar(select(keys.c.prefix).where(keys.c.prefix == key.prefix)):
+        raise ConfigError(f"there is a key {key.prefix} already; make another one")
+    row = {name: getattr(key, name) for name in _COLUMNS}
+    connection.execute(insert(keys).values(row | {"role": key.role.value}))
+
+
 def _check_tenant(connection: Connection, tenant: str) -> None:
     # Under the lock of the tenant's row, or a removal at this moment would miss the new key.
     asked = select(tenants.c.state).where(tenants.c.name == tenant).with_for_update()
@@ -96,7 +113,11 @@ def _check_tenant(connection: Connection, tenant: str) -> None:
 
 def _check_known(connection: Connection, prefix: str) -> None:
     if connection.scalar(select(keys.c.prefix).where(keys.c.prefix == prefix)) is None:
-        raise UnknownName(f"there is no key {prefix}; 'headrace keys list' shows them")
+        raise _unknown(prefix)
+
+
+def _unknown(prefix: str) -> UnknownName:
+    return UnknownName(f"there is no key {prefix}; 'headrace keys list' shows them")
 
 
 def _check_spared(connection: Connection, prefix: str, at_s: float, role: Role) -> None:

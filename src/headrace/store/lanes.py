@@ -59,8 +59,8 @@ def seek(
     offsets: Mapping[str, Place],
     topic_id: str | None,
     lineage: Lineage | None = None,
-) -> None:
-    """Set positions, whatever they were, and the topic's id, or none.
+) -> bool:
+    """Set positions, whatever they were, and the topic's id, or none; whether one was elsewhere.
 
     The lanes go on from there, also those that a failure had stopped. The epoch is raised: what
     still runs may begin where a lane is sent to, and would commit beside what is read again.
@@ -69,6 +69,7 @@ def seek(
     if row.state == State.REMOVED:
         raise stream_removed(stream.tenant, stream.use_case)
     epoch = streams.turn_to(connection, row, stream, topic_id)
+    before = {at.lane.name: at.next_offset for at in _positions(connection, of(positions, stream))}
     known = depths.deepen(connection, stream, row.depth)
     stops.release(connection, stream, set(offsets))
     for name in sorted(known.lanes.keys() & set(offsets)):
@@ -79,6 +80,7 @@ def seek(
         )
     new = _without(offsets, known.lanes)
     _insert(connection, stream, epoch, new, lineage or {}, known)
+    return any(before.get(name) != offset for name, offset in offsets.items())
 
 
 def forget(connection: Connection, stream: StreamId, names: Collection[str], epoch: int) -> bool:
@@ -98,8 +100,18 @@ def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Positi
             epoch,
             parents.read(followed) if followed else (),
             depth,
+            ordinal,
         )
-        for use_case, tenant, name, next_offset, epoch, followed, depth in connection.execute(asked)
+        for (
+            use_case,
+            tenant,
+            name,
+            next_offset,
+            epoch,
+            followed,
+            depth,
+            ordinal,
+        ) in connection.execute(asked)
     ]
 
 

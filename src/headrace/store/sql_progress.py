@@ -49,8 +49,9 @@ class SqlProgress:
     ) -> None:
         """Set positions, and the id of the topic they are in, under a new epoch."""
         with changing(self._database) as connection:
-            lanes.seek(connection, stream, offsets, topic_id, parents)
+            turned = lanes.seek(connection, stream, offsets, topic_id, parents)
             lineage.decide(connection, stream, parents, gone)
+            intents.leave_behind(connection, stream, merged=turned or bool(gone))
 
     def skip_lost(
         self,
@@ -66,6 +67,8 @@ class SqlProgress:
             epoch = lost.skip(connection, stream, moves, failures, topic_id, anew=bool(gone))
             if epoch is not None:
                 lineage.decide(connection, stream, parents, gone)
+                back = any(move.to_offset < move.from_offset for move in moves)
+                intents.leave_behind(connection, stream, merged=back)
             return epoch
 
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:

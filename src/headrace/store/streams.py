@@ -115,11 +115,12 @@ def turn_to(
     ``row`` is its row, as ``locked`` gave it. What was recorded of another topic is forgotten.
     """
     epoch = int(row.epoch) + 1
-    if None not in (row.topic_id, topic_id) and row.topic_id != topic_id:
-        intents.forget(connection, stream)
     values = {"topic_id": topic_id, "epoch": epoch}
     connection.execute(update(streams).where(of(streams, stream)).values(values))
     connection.execute(update(positions).where(of(positions, stream)).values(epoch=epoch))
+    # After the positions, as with all who lock both.
+    if None not in (row.topic_id, topic_id) and row.topic_id != topic_id:
+        intents.forget(connection, stream)
     return epoch
 
 

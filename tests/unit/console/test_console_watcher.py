@@ -1,6 +1,7 @@
 """One look for everybody, at most once a second, and what it makes of what drivers tell."""
 
 import threading
+import time
 
 import pytest
 from told import DELAY, figures, of_use_case, report, wave
@@ -240,6 +241,37 @@ def test_a_store_that_does_not_answer_is_asked_again_by_the_next(watcher, store)
 
 
 # --- rows --------------------------------------------------------------------------------------
+
+
+def test_those_who_wait_for_a_look_that_fails_do_not_each_wait_for_one_of_their_own(
+    watcher, counted, store, clock
+):
+    """Or the last of many would wait as many times as long as a store that hangs is waited for."""
+    begun, go_on, told = threading.Event(), threading.Event(), []
+
+    def hangs():
+        begun.set()
+        assert go_on.wait(5)
+        clock.move(20.0)
+        raise StoreUnavailable("no answer")
+
+    def look():
+        with pytest.raises(StoreUnavailable, match="no answer") as raised:
+            watcher.view()
+        told.append(raised.value)
+
+    store.statistics.reports = hangs
+    threads = [threading.Thread(target=look) for _ in range(6)]
+    threads[0].start()
+    assert begun.wait(5)
+    for thread in threads[1:]:
+        thread.start()
+    time.sleep(0.2)
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 6
+    assert looks(counted) == 1
 
 
 def test_several_streams_are_summed_and_of_times_the_worst_is_shown(store):

@@ -317,6 +317,31 @@ def test_what_waits_for_its_version_is_given_up_by_a_seek_to_another_place(world
     assert world.store.progress.pending_intents() == []
 
 
+def test_what_a_seek_has_given_up_holds_no_lane_that_comes_by_again(world):
+    """Its neighbour waits still, and keeps the wave."""
+    deploy(world)
+    for name in "ab":
+        world.tenant(name, 5)
+    world.start()
+    world.turns(10)
+    more(world)
+    world.engine.paused = True
+    world.turns(2)
+    world.engine.paused = False
+    world.engine.finished(0)
+    deploy(world, sink=ParquetFiles("other"))
+    world.start()
+    world.driver.limits = replace(world.driver.limits, slice_records=5)
+    world.turns(10, 1.0)
+    assert [world.row(name).state for name in "ab"] == ["waiting", "waiting"]
+    world.store.progress.seek(StreamId("keep", "a"), {"a.visits[0]": 0})
+    world.turns(20, 1.0)
+    assert effects(world, "a", "other") == list(range(12))
+    assert [world.row(name).state for name in "ab"] == ["active", "waiting"]
+    (left,) = world.store.progress.pending_intents()
+    assert {piece.lane.tenant for piece in left.slices} == {"b"}
+
+
 def in_warehouse(world, folder):
     """A driver to come has another warehouse; its use cases are as they were."""
     world.connections = replace(world.connections, warehouse=str(folder))

@@ -542,6 +542,39 @@ def test_merged_lanes_keep_their_order_when_a_log_loses_some_of_a_recorded_slice
     assert world.store.progress.pending_intents() == []
 
 
+@pytest.mark.parametrize("to", [0, 3, 7])
+def test_merged_lanes_keep_their_order_when_one_of_them_is_sought(world, to):
+    seen, down = [], []
+
+    def handler(table, _context):
+        if down:
+            raise SinkUnavailable("down")
+        seen.extend(table["timestamp"].cast(pa.int64()).to_pylist())
+        return pa.table({"offset": table["offset"]})
+
+    def send(first):
+        for partition in (0, 1):
+            stamps = [1000 + 10 * at + 5 * partition for at in range(first, first + 5)]
+            world.log.append("a.visits", partition, [Row(b"x", timestamp_ms=ms) for ms in stamps])
+
+    world.use_cases = [world.make(handler, guarantee="exactly-once", order="stream")]
+    world.deploy()
+    world.tenant("a", 0, partitions=2)
+    send(0)
+    world.start()
+    world.turns(10)
+    down.append(True)
+    send(5)
+    world.turns(4)
+    assert world.store.progress.pending_intents()
+    world.store.progress.seek(StreamId("keep", "a"), {"a.visits[1]": to})
+    world.start()
+    down.clear()
+    seen.clear()
+    world.turns(40, 1.0)
+    assert seen == sorted([1050, 1060, 1070, 1080, 1090, *(1005 + 10 * at for at in range(to, 10))])
+
+
 @pytest.mark.parametrize("error", [OffsetOutOfRange, TopicMissing])
 def test_a_broker_that_lacks_a_recorded_slice_for_a_moment_makes_nobody_forget_it(
     world, monkeypatch, error

@@ -3,12 +3,14 @@
 import re
 
 import pytest
+from sqlalchemy import event
 
 from headrace.doors.keys import digest_of, new_key, prefix_of, rotate
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
 from headrace.settings.doors import CertificateSettings
+from headrace.store import open_store
 from headrace.testing.memory_store import MemoryStore
 
 SECRET = b"a secret of thirty-two characters"
@@ -100,3 +102,41 @@ def test_only_a_key_that_works_is_rotated():
     with pytest.raises(ConfigError, match="does not work any more"):
         rotate(store.keys, key.prefix, SECRET, 3.0, overlap_s=1.0)
     assert store.keys.every() == [store.keys.find(key.prefix)]
+
+
+def test_a_key_that_is_revoked_at_this_moment_has_no_successor():
+    store = MemoryStore()
+    _, key = new_key(Role.VIEWER, None, "", SECRET, 1.0)
+    store.keys.add(key)
+
+    class Meanwhile:
+        def find(self, prefix):
+            found = store.keys.find(prefix)
+            store.keys.revoke(prefix, 2.0)
+            return found
+
+        def __getattr__(self, name):
+            return getattr(store.keys, name)
+
+    with pytest.raises(ConfigError, match="does not work any more"):
+        rotate(Meanwhile(), key.prefix, SECRET, 3.0, overlap_s=1.0)
+    assert store.keys.every() == [store.keys.find(key.prefix)]
+
+
+def test_a_rotation_is_written_at_once_or_not_at_all(tmp_path):
+    """Or a cut would leave a key that works and was shown to nobody."""
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    _, key = new_key(Role.VIEWER, None, "", SECRET, 1.0)
+    store.keys.add(key)
+    writes = []
+
+    @event.listens_for(store._database.engine, "commit")
+    def commits(connection):
+        if connection.get_execution_options().get("headrace_writes"):
+            writes.append(connection)
+
+    rotate(store.keys, key.prefix, SECRET, 3.0, overlap_s=60.0)
+    assert len(writes) == 1
+    rotate(store.keys, key.prefix, SECRET, 3.0, overlap_s=0.0)
+    assert len(writes) == 2
+    store.close()

@@ -4,8 +4,10 @@ import faulthandler
 import os
 import resource
 import signal
+import sys
 import threading
 import time
+from contextlib import suppress
 from multiprocessing import get_context
 
 import pytest
@@ -68,6 +70,34 @@ def leave_threads():
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 
 
+def leave_files():
+    try:
+        while True:
+            os.open(os.devnull, os.O_RDONLY)
+    except OSError:
+        os.close(500)  # there is room for one more, among those that are left
+
+
+def close_standard_error():
+    os.close(2)
+
+
+def close_all_three():
+    sys.stderr.close()
+    os.closerange(0, 3)
+
+
+def let_others_have_them():
+    os.closerange(0, 3)
+    for _ in range(3):
+        os.open(os.devnull, os.O_RDWR)
+
+
+def speak_with_somebody_as_standard_error():
+    os.close(2)
+    os.pipe()
+
+
 def leave_a_watchdog():
     faulthandler.dump_traceback_later(0.1, exit=True)
 
@@ -78,6 +108,27 @@ def writes_and_works(path):
     end_s = time.process_time() + 0.3
     while time.process_time() < end_s:
         pass
+
+
+def three():
+    return [(found.st_dev, found.st_ino) for found in map(os.fstat, range(3))]
+
+
+def after_with_three(path, act):
+    """Whether the three files that every process has are as they were."""
+    os.dup2(os.open(path.with_suffix(".err"), os.O_CREAT | os.O_WRONLY), 2)
+    before = three()
+    markers = CrashMarkers(path, PIECES, vitals_now())
+    markers.during(PIECES[0], act)
+    os._exit(0 if three() == before else 1)
+
+
+def after_a_failure(path, act):
+    before = three()
+    markers = CrashMarkers(path, PIECES, vitals_now())
+    with suppress(ValueError):
+        markers.during(PIECES[0], act)
+    os._exit(0 if three() == before else 1)
 
 
 def after_neighbour(path, act):
@@ -105,11 +156,28 @@ def status_of(path, act, then=after):
 
 
 @pytest.mark.parametrize(
-    "act", [close_all, close_all_and_open_others, lower_for_good, leave_threads]
+    "act",
+    [
+        close_all,
+        close_all_and_open_others,
+        lower_for_good,
+        leave_threads,
+        leave_files,
+        speak_with_somebody_as_standard_error,
+    ],
 )
 def test_a_worker_that_is_of_no_use_any_more_ends_and_its_marker_names_the_call(tmp_path, act):
     assert status_of(tmp_path / "marker", act) == 71
     assert CrashMarkers(tmp_path / "marker", PIECES).killers == {PIECES[1]}
+
+
+@pytest.mark.parametrize(
+    "act", [close_standard_error, close_all_three, let_others_have_them, os.getpid]
+)
+def test_standard_files_that_were_closed_are_there_again(tmp_path, act):
+    """Or the next connection would get their number, and a neighbour's words."""
+    assert status_of(tmp_path / "marker", act, after_with_three) == 0
+    assert CrashMarkers(tmp_path / "marker", PIECES).killers == frozenset()
 
 
 @pytest.mark.parametrize("act", [lower, raise_one, os.getpid])
@@ -131,6 +199,14 @@ def test_a_limit_that_was_lowered_is_raised_again_and_one_that_was_raised_stays(
 def test_what_a_call_leaves_behind_ends_no_worker_in_the_call_of_a_neighbour(tmp_path, act):
     assert status_of(tmp_path / "marker", act, after_neighbour) == 0
     assert CrashMarkers(tmp_path / "marker", PIECES).killers == frozenset()
+
+
+def test_a_call_that_raises_is_looked_after_as_well(tmp_path):
+    def act():
+        os.close(2)
+        raise ValueError
+
+    assert status_of(tmp_path / "marker", act, after_a_failure) == 0
 
 
 def test_a_profiler_that_ran_before_a_call_runs_on():

@@ -63,6 +63,11 @@ def written(table: pa.Table, root: Path, partition_by: Sequence[str]) -> list[Da
     return made
 
 
+def all_there(root: Path, files: Iterable[DataFile]) -> bool:
+    """Whether none of these was taken away meanwhile, as vacuum does with what seems left over."""
+    return all((root / file.path).exists() for file in files)
+
+
 def removed(root: Path, files: Iterable[DataFile]) -> None:
     """Take away files that no commit has; one that stays goes by `headrace tables vacuum`."""
     for file in files:

@@ -7,8 +7,8 @@ partition is a commit of its own, so who stops in the middle loses nothing.
 
 What was merged stays on the disk until it is removed, for those who read an older version. So do
 files of writers that were killed before their commit. A file that a writer is about to commit looks
-the same, and only its age tells: nothing younger than an hour goes. This module never runs by
-itself.
+the same, and only its age tells: nothing younger than an hour goes. A writer that slept longer than
+that looks for its files before it commits them. This module never runs by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.connectors.delta.library import BeatenError, library, told
 from headrace.errors import ConfigError
 
 TARGET_BYTES = 100 * 1024 * 1024
-#: no write takes so long from its first file to its commit
+#: longer than a write takes from its first file to its commit, if nobody stops it
 LEAST_HOURS = 1
 _TRIES = 100
 _PARTITION = "partition."

@@ -88,12 +88,14 @@ class Data:
             lanes[name] = replace(lanes.get(name, new), next_offset=offset, epoch=epoch)
 
     def deepen(self, stream: StreamId) -> None:
-        """Let all lanes of a stream be deeper than any of it ever was."""
+        """Let all lanes of a stream be deeper than any of it ever was; those of a rerun stay."""
+        if original(stream.use_case) != stream.use_case:
+            return
         base, lanes = self.depths.get(stream, 0), self.positions.get(stream, {})
         more = max([base, *(position.depth for position in lanes.values())]) - base + 1
         self.depths[stream] = base + more
         for name, position in lanes.items():
-            lanes[name] = replace(position, depth=position.depth + more)
+            lanes[name] = replace(position, depth=position.depth + more, ordinal=0)
 
     def follow(self, stream: StreamId, lineage: Lineage) -> None:
         """Let lanes of a stream follow these; nobody waits for a lane that is not there."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.errors import ConfigError, UnknownName, last_key, no_tenant, tenant_removed
+from headrace.errors import (
+    ConfigError,
+    UnknownName,
+    ended_key,
+    last_key,
+    no_tenant,
+    tenant_removed,
+)
 from headrace.model.credentials import Change, Key, Role, is_last
 from headrace.model.streams import State
 from headrace.testing.memory_store.data import Data
@@ -19,15 +26,7 @@ class MemoryKeys:
     def add(self, key: Key) -> None:
         """Keep a new key of nobody, or of a tenant that is there."""
         with self._data.lock:
-            if key.tenant is not None:
-                tenant = self._data.tenants.get(key.tenant)
-                if tenant is None:
-                    raise no_tenant(key.tenant)
-                if tenant.state is State.REMOVED:
-                    raise tenant_removed(key.tenant)
-            if key.prefix in self._data.keys:
-                raise ConfigError(f"there is a key {key.prefix} already; make another one")
-            self._data.keys[key.prefix] = key
+            self._add(key)
 
     def find(self, prefix: str) -> Key | None:
         """The key of this prefix, working or not."""
@@ -39,12 +38,14 @@ class MemoryKeys:
             found = [key for key in self._data.keys.values() if tenant in (None, key.tenant)]
         return sorted(found, key=lambda key: (key.created_at_s, key.prefix))
 
-    def expire(self, prefix: str, at_s: float) -> None:
-        """Let a key end at ``at_s``, or sooner if it would by itself."""
+    def succeed(self, prefix: str, successor: Key, at_s: float, *, overlap_s: float) -> None:
+        """Keep a key that takes the place of another one, both or neither."""
         with self._data.lock:
-            key = self._known(prefix)
-            if key.expires_at_s is None or key.expires_at_s > at_s:
-                self._data.keys[prefix] = replace(key, expires_at_s=at_s)
+            old = self._known(prefix)
+            if not old.works(at_s):
+                raise ended_key(prefix)
+            self._add(successor)
+            self._data.keys[prefix] = old.ended(at_s, overlap_s)
 
     def revoke(self, prefix: str, at_s: float, *, spare: Role | None = None) -> None:
         """End a key at once, but not the last one of a role that is to be spared."""
@@ -64,6 +65,17 @@ class MemoryKeys:
         """Forget the keys of a tenant."""
         for key in self.every(tenant):
             del self._data.keys[key.prefix]
+
+    def _add(self, key: Key) -> None:
+        if key.tenant is not None:
+            tenant = self._data.tenants.get(key.tenant)
+            if tenant is None:
+                raise no_tenant(key.tenant)
+            if tenant.state is State.REMOVED:
+                raise tenant_removed(key.tenant)
+        if key.prefix in self._data.keys:
+            raise ConfigError(f"there is a key {key.prefix} already; make another one")
+        self._data.keys[key.prefix] = key
 
     def _known(self, prefix: str) -> Key:
         if prefix not in self._data.keys:

@@ -82,8 +82,11 @@ class MemoryProgress:
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.deepen(stream)
         self.data.failures.release(stream, {*offsets, *gone})
+        before = {name: at.next_offset for name, at in self.data.positions[stream].items()}
         self.data.put(stream, offsets, parents)
         self._turned(stream, parents, gone)
+        turned = gone or any(before.get(name) != offset for name, offset in offsets.items())
+        recorded.leave_behind(self.data, stream, merged=bool(turned))
 
     @alone
     def skip_lost(
@@ -109,6 +112,7 @@ class MemoryProgress:
         self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
         self.data.failures.release(stream, {move.lane.name for move in moves})
         self._turned(stream, parents, gone)
+        recorded.leave_behind(self.data, stream, merged=back)
         for failure in failures:
             self.data.failures.note(failure)
         return known.epoch + 1

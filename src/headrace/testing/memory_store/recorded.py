@@ -35,11 +35,20 @@ def settle(
     data.intents |= {part.id: (part, driver) for part in kept}
 
 
-def begin_anew(data: Data, stream: StreamId) -> None:
-    """Forget what was recorded of a stream that has no positions any more."""
-    for name, (wave, _) in list(data.intents.items()):
-        if any(piece.lane.stream == stream for piece in wave.slices):
-            settle(data, name)
+def leave_behind(data: Data, stream: StreamId, *, merged: bool = False) -> None:
+    """Forget what was recorded of a stream but where its lanes stand, if it has any.
+
+    With ``merged`` nothing is left of merged lanes.
+    """
+    for name, (wave, of) in list(data.intents.items()):
+        if all(piece.lane.stream != stream for piece in wave.slices):
+            continue
+        settle(data, name)
+        if merged and name in data.intents and wave.terms and wave.terms.order.merges_lanes:
+            left = data.intents[name][0].only(lambda piece: piece.lane.stream != stream)
+            data.intents[name] = (left, of)
+            if not left.bins:
+                del data.intents[name]
 
 
 def forget(data: Data, stream: StreamId) -> None:

@@ -234,4 +234,4 @@ class MemoryRegistry:
             self.data.deepen(stream)
         self.data.positions[stream] = {}
         self.data.failures.release(stream)
-        recorded.begin_anew(self.data, stream)
+        recorded.leave_behind(self.data, stream)

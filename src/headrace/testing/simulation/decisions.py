@@ -28,10 +28,12 @@ from headrace.model.lane_names import number_of
 from headrace.model.places import FIRST, number_at
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, StreamId
+from headrace.model.waves import Wave
 from headrace.ports import Store
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.generations import Generation, Generations
+from headrace.testing.simulation.given_up import GivenUp
 from headrace.testing.simulation.lineage import Gate
 from headrace.testing.simulation.topics import WorldTopics, lane_of, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
@@ -57,6 +59,8 @@ class Decisions:
     #: what a person passed over without knowing which record it was: use case and bare place
     skipped: set[tuple[str, Place]] = field(default_factory=set)
     found: list[str] = field(default_factory=list)
+    #: recorded slices that lanes were sent away from
+    given_up: GivenUp = field(default_factory=GivenUp)
     gate: Gate = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,11 +93,15 @@ class Decisions:
         if topic_id is not None:
             log = self.topics.log_of_id(topic_id)
         to = {name: (number_at(at), log) for name, at in offsets.items()}
-        there = {lane_of(stream, number).name for number in self.topics.there(topic)}
+        there = {lane_of(stream, number).name for number in self.topics.listed(topic)}
         if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
+        at = {
+            lane.name: now.at for lane in self._lanes(stream) if (now := self.generations.now(lane))
+        }
         self._forget_what_has_no_place(stream)
+        self._sent(stream, turned=any(at.get(name) != offset for name, (offset, _) in to.items()))
         for lane in self._lanes(stream):
             now = self.generations.now(lane)
             if now is None or lane.name in to or now.log == log:
@@ -109,20 +117,27 @@ class Decisions:
         self.generations.added_again(stream)
         self.stopped.pop(stream, None)
         self.gate.forget(stream)
+        self._sent(stream, turned=True)
 
-    def may_run(self, piece: Slice, *, recorded: bool) -> None:
-        """Note whether a slice starts before what its lane follows is done."""
+    def _sent(self, stream: StreamId, *, turned: bool) -> None:
+        """Lanes of a stream are elsewhere by now, by a decision."""
+        places = {at.lane: at.next_offset for at in self.store.progress.load_positions([stream])}
+        self.given_up.sent(stream, places, turned=turned)
+
+    def may_run(self, piece: Slice, wave: Wave) -> None:
+        """Note whether a slice starts that may not, or before what its lane follows is done."""
         topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
         if now is None or self.generations.is_late(piece) or self._is_removed(piece.lane.stream):
             return
         if not self.topics.is_there(topic, now.log):
             return
+        if wave.intended and self.given_up.has(wave, piece):
+            self.found.append(f"{piece} of {wave.id} runs, and was given up")
         lineage = self.topics.lineage
         waits_for = self.gate.waits_for(
             piece.lane, now.log, lineage, lambda name: self._end_for(piece.lane, name)
         )
-        # A recorded slice keeps the depth that it had, and its records their versions.
-        if not recorded and (too_old := self.gate.too_old(piece, lineage)):
+        if too_old := self.gate.too_old(piece, lineage):
             self.found.append(f"{piece} has {too_old}")
         if waits_for:
             self.found.append(f"{piece} runs before {waits_for}")
@@ -265,6 +280,7 @@ class Decisions:
         self.counts["lanes given up"] += len(expired)
         self.gate.give_up(stream, log, expired)
         self._forget_what_has_no_place(stream)
+        self._sent(stream, turned=any(move.to_offset < move.from_offset for move in moves))
         there = {at.lane.name for at in self.store.progress.load_positions([stream])}
         self._begin_all(
             stream,

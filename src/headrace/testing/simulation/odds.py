@@ -94,6 +94,8 @@ class Odds:
     drops: float = 0.0
     #: of a claim: its answer is lost, and the server goes on with its commit later
     commits_late: float = 0.0
+    #: of a lane that becomes two, or of two that become one: those are listed later, one by one
+    lists_late: float = 0.0
 
 
 _MOST = {
@@ -138,7 +140,13 @@ _MOST = {
     "widens": 1.0,
 }
 #: faults that came later: a seed in which they are not plays what it played before
-_MOST_LATER = {"read_again": 1.0, "splits": 0.6, "drops": 0.3, "commits_late": 0.3}
+_MOST_LATER = {
+    "read_again": 1.0,
+    "splits": 0.6,
+    "drops": 0.3,
+    "commits_late": 0.3,
+    "lists_late": 0.8,
+}
 assert {*_MOST, *_MOST_LATER} == {field.name for field in fields(Odds)}
 
 

@@ -217,7 +217,7 @@ def _target(world: World, topic: str) -> str:
     offset = world.rng.randint(0, 20)
     if kind == "all":
         return str(offset)
-    there = world.topics.there(topic) if topic in world.topics.partitions else [0]
+    there = world.topics.listed(topic) if topic in world.topics.partitions else [0]
     partition = world.rng.choice(there)
     return json.dumps({topic: {str(partition): offset}})
 

@@ -204,6 +204,7 @@ class World:
     def recorded(self, actor: Actor, wave: Wave, *, heard: bool) -> None:
         """A wave is written down, or may be, and whoever wrote does not know."""
         self.rates.recorded(actor, wave, heard=heard)
+        self.decisions.given_up.recorded(wave)
 
     def replaced(self, driver: str, by: Actor) -> None:
         """Another process has a driver's name, or its streams: what it runs is a zombie's."""
@@ -391,7 +392,7 @@ class World:
         if life.replaced:
             self.touched.wave(wave)
         for piece in wave.slices:
-            self.decisions.may_run(piece, recorded=wave.intended)
+            self.decisions.may_run(piece, wave)
             topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
             stopped_s = self.decisions.stopped.get(piece.lane.stream, life.turned_s)
             if stopped_s < life.turned_s:

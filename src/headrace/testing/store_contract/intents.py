@@ -29,6 +29,12 @@ def _wave(name: str, *slices: Slice) -> Wave:
     return Wave(name, "score", tuple(Bin((piece,), 1.0, str(piece.lane)) for piece in slices), 1.0)
 
 
+def _merged(name: str, *slices: Slice) -> Wave:
+    """A wave in which the lanes of a stream are merged."""
+    terms = Terms(Guarantee.EXACTLY_ONCE, Order.STREAM, "slice", "", intends=True)
+    return Wave(name, "score", (Bin(slices, 1.0, "fence"),), 1.0, terms)
+
+
 def _slice(of: LaneId, epoch: int, begin: int = 0) -> Slice:
     return Slice(of, f"{of.tenant}.visits", place_at(begin), place_at(begin + 5), epoch)
 
@@ -53,7 +59,7 @@ class TestIntents:
     ) -> None:
         slices = (
             Slice(lane(0), "acme.visits", place_at(2**40), place_at(2**40 + 3), 4, more=True),
-            Slice(lane(1), "ü\0", place_at(0), place_at(0), 0),
+            Slice(lane(1), "ü\0", place_at(0), place_at(0), 0, depth=3, ordinal=2**46),
         )
         bins = (Bin(slices, 0.1 + 0.2), Bin((), float("inf")))
         terms = Terms(Guarantee.EXACTLY_ONCE, Order.STREAM, "slice", "Files('ü')", True)
@@ -162,6 +168,55 @@ class TestIntents:
             store.progress.seek(ACME, by_lane({0: number_at(first.from_offset)}), "id-2")
         (left,) = store.progress.pending_intents("d1")
         assert list(left.slices) == [other]
+
+    @pytest.mark.parametrize("way", ["skip", "seek"])
+    def test_a_stream_that_is_sent_elsewhere_never_owes_again_what_was_recorded_there(
+        self, store: Store, way: str
+    ) -> None:
+        first, other = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", first), "d1")
+        store.progress.record_intent(_wave("w2", first, other), "d1")
+        if way == "skip":
+            ahead = Move(first.lane, first.from_offset, place_at(3), first.epoch)
+            assert store.progress.skip_lost(ACME, [ahead], [], "id-1") is not None
+        else:
+            store.progress.seek(ACME, by_lane({0: 3}), "id-1")
+        assert store.progress.pending_intents("d1") == [_wave("w2", other)]
+        store.progress.seek(ACME, by_lane({0: number_at(first.from_offset)}), "id-1")
+        assert store.progress.pending_intents("d1") == [_wave("w2", other)]
+
+    def test_what_is_recorded_where_a_stream_goes_on_is_still_to_do(self, store: Store) -> None:
+        epoch = started(store, 0, 0, 0)
+        sought, stays, gone = (_slice(lane(number), epoch) for number in range(3))
+        store.progress.record_intent(_wave("w1", sought, stays, gone))
+        there, away = number_at(sought.from_offset), [gone.lane.name]
+        store.progress.seek(ACME, by_lane({0: there}), "id-1", {}, away)
+        assert store.progress.pending_intents() == [_wave("w1", sought, stays)]
+
+    @pytest.mark.parametrize(
+        ("to", "kept"), [({1: 0}, True), ({1: 3}, False), ({2: 3}, False), ({3: 0}, False)]
+    )
+    def test_of_merged_lanes_a_seek_of_one_gives_up_what_is_recorded_of_all(
+        self, store: Store, to: dict[int, int], kept: bool
+    ) -> None:
+        epoch = started(store, 0, 0, 9)
+        first, second = (_slice(lane(number), epoch) for number in (0, 1))
+        store.progress.record_intent(_merged("w1", first, second))
+        store.progress.seek(ACME, by_lane(to), "id-1")
+        left = [_merged("w1", first, second)] if kept else []
+        assert store.progress.pending_intents() == left
+
+    @pytest.mark.parametrize(("to", "kept"), [(9, True), (11, True), (3, False)])
+    def test_of_merged_lanes_one_that_a_cut_log_sends_back_does_so_too(
+        self, store: Store, to: int, kept: bool
+    ) -> None:
+        epoch = started(store, 0, 0, 9)
+        first, second = (_slice(lane(number), epoch) for number in (0, 1))
+        store.progress.record_intent(_merged("w1", first, second))
+        move = Move(lane(2), place_at(9), place_at(to), epoch)
+        assert store.progress.skip_lost(ACME, [move], [], "id-1") is not None
+        left = [_merged("w1", first, second)] if kept else []
+        assert store.progress.pending_intents() == left
 
     def test_what_came_to_nothing_is_forgotten_by_who_has_the_stream(self, store: Store) -> None:
         acme, bolt = _both(store, "d1")

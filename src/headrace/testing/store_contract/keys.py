@@ -74,11 +74,43 @@ class TestKeys:
         store.registry.add_tenant(Tenant("acme"))
         assert store.keys.every("acme") == []
 
-    def test_a_key_that_expires_does_so_at_the_earlier_time(self, store: Store) -> None:
+    def test_a_key_that_has_a_successor_ends_after_the_overlap_or_sooner(
+        self, store: Store
+    ) -> None:
+        for number, ends_s in enumerate((None, 99.5, 40.0)):
+            old = replace(OPERATOR, prefix=f"0peratr{number}", expires_at_s=ends_s)
+            new = replace(OPERATOR, prefix=f"success{number}", digest=b"new")
+            store.keys.add(old)
+            store.keys.succeed(old.prefix, new, 30.0, overlap_s=20.5)
+            assert store.keys.find(new.prefix) == new
+            then = 40.0 if ends_s == 40.0 else 50.5
+            assert store.keys.find(old.prefix) == replace(old, expires_at_s=then)
+
+    def test_without_an_overlap_it_is_revoked(self, store: Store) -> None:
         store.keys.add(OPERATOR)
-        for at_s, then in ((50.5, 50.5), (60.0, 50.5), (40.0, 40.0)):
-            store.keys.expire("0peratr1", at_s)
-            assert store.keys.find("0peratr1") == replace(OPERATOR, expires_at_s=then)
+        store.keys.succeed("0peratr1", replace(OPERATOR, prefix="success1"), 30.0, overlap_s=0.0)
+        assert store.keys.find("0peratr1") == replace(OPERATOR, revoked_at_s=30.0)
+
+    def test_what_has_ended_or_is_unknown_has_no_successor(self, store: Store) -> None:
+        new = replace(OPERATOR, prefix="success1")
+        store.keys.add(OPERATOR)
+        store.keys.add(replace(OPERATOR, prefix="0peratr2", expires_at_s=30.0))
+        store.keys.revoke("0peratr1", 25.0)
+        before = store.keys.every()
+        for prefix in ("0peratr1", "0peratr2"):
+            with pytest.raises(ConfigError, match=f"key {prefix} does not work any more"):
+                store.keys.succeed(prefix, new, 30.0, overlap_s=1.0)
+        with pytest.raises(UnknownName, match="no key nobody00"):
+            store.keys.succeed("nobody00", new, 30.0, overlap_s=1.0)
+        assert store.keys.every() == before
+
+    def test_a_key_whose_successor_cannot_be_added_goes_on(self, store: Store) -> None:
+        store.keys.add(OPERATOR)
+        with pytest.raises(ConfigError, match="there is a key 0peratr1 already"):
+            store.keys.succeed("0peratr1", OPERATOR, 30.0, overlap_s=0.0)
+        with pytest.raises(UnknownName, match="no tenant acme"):
+            store.keys.succeed("0peratr1", SENDER, 30.0, overlap_s=0.0)
+        assert store.keys.every() == [OPERATOR]
 
     def test_a_key_is_revoked_once(self, store: Store) -> None:
         store.keys.add(OPERATOR)
@@ -120,9 +152,8 @@ class TestKeys:
             store.keys.revoke(left, 30.0)
 
     def test_a_key_that_is_not_there_is_told(self, store: Store) -> None:
-        for end in (store.keys.expire, store.keys.revoke):
-            with pytest.raises(UnknownName, match="no key nobody00"):
-                end("nobody00", 1.0)
+        with pytest.raises(UnknownName, match="no key nobody00"):
+            store.keys.revoke("nobody00", 1.0)
 
     def test_a_key_is_nothing_that_drivers_look_for(self, store: Store) -> None:
         before = store.revision()

@@ -14,10 +14,12 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
+import pytest
+
 from headrace.model.lineage import Parent
 from headrace.model.places import place_at
 from headrace.model.records import LaneStart, Move
-from headrace.model.streams import RERUN_MARK, Slice, State, Tenant
+from headrace.model.streams import RERUN_MARK, LaneId, Slice, State, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Store
 from headrace.testing.store_contract.begun import ACME, SCORE, by_lane, lane, started
@@ -165,10 +167,20 @@ class TestParents:
         assert parents_of(store) == {}
 
 
-def depths_of(store: Store) -> dict[str, int]:
+def depths_of(store: Store, stream: StreamId = ACME) -> dict[str, int]:
     """How deep each lane of a stream is."""
-    positions = store.progress.load_positions([ACME])
+    positions = store.progress.load_positions([stream])
     return {position.lane.name: position.depth for position in positions}
+
+
+def _rerun(store: Store) -> StreamId:
+    """Read two lanes again."""
+    rerun = ACME._replace(use_case=f"{ACME.use_case}{RERUN_MARK}1")
+    store.registry.deploy(replace(SCORE, use_case=rerun.use_case, all_tenants=False))
+    store.registry.add_stream(rerun)
+    lineage = {LEFT: (Parent(OLD, place_at(1)),)}
+    store.progress.seek(rerun, by_lane({0: 0, 1: 0}), "id-1", lineage)
+    return rerun
 
 
 class TestDepths:
@@ -274,18 +286,28 @@ class TestDepths:
     def test_a_rerun_is_as_deep_as_what_it_reads_again(self, store: Store) -> None:
         _split(store)
         store.progress.seek(ACME, by_lane({0: 2}), "id-1")
-        rerun = ACME._replace(use_case=f"{ACME.use_case}{RERUN_MARK}1")
-        store.registry.deploy(replace(SCORE, use_case=rerun.use_case, all_tenants=False))
-        store.registry.add_stream(rerun)
-        store.progress.seek(
-            rerun, by_lane({0: 0, 1: 0}), "id-1", {LEFT: (Parent(OLD, place_at(1)),)}
-        )
-        found = {
-            position.lane.name: position.depth
-            for position in store.progress.load_positions([rerun])
-        }
+        rerun = _rerun(store)
         live = depths_of(store)
-        assert found == {OLD: live[OLD], LEFT: live[LEFT]}
+        assert depths_of(store, rerun) == {OLD: live[OLD], LEFT: live[LEFT]}
+
+    @pytest.mark.parametrize("way", ["seek", "skip", "seek with parents"])
+    def test_a_rerun_that_is_sent_back_gets_no_deeper(self, store: Store, way: str) -> None:
+        _split(store)
+        rerun = _rerun(store)
+        before = depths_of(store, rerun)
+        if way == "skip":
+            epoch = store.membership.hold([rerun])[rerun]
+            at = LaneId(*rerun, OLD)
+            for here, there in ((0, 3), (3, 1)):
+                move = Move(at, place_at(here), place_at(there), epoch)
+                moved = store.progress.skip_lost(rerun, [move], [], "id-1")
+                assert moved is not None
+                epoch = moved
+        else:
+            lineage = None if way == "seek" else {LEFT: (Parent(OLD, place_at(1)),)}
+            store.progress.seek(rerun, by_lane({0: 1}), "id-1", lineage)
+        assert depths_of(store, rerun) == before
+        assert depths_of(store) == before | {RIGHT: before[LEFT]}
 
     def test_the_depth_of_recorded_slices_is_kept(self, store: Store) -> None:
         epoch = _split(store)
