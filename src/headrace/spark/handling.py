@@ -182,7 +182,8 @@ def _up_to_unanswered(call: Call, records: pa.Table, calls: Calls, overrun: Exce
     No record is to blame, but for the only one.
     """
     done = calls.done
-    before = _of_answers(call, records.slice(0, done), calls.answers, calls.failed)
+    failed = {row: why for row, why in calls.failed.items() if row < done}
+    before = _of_answers(call, records.slice(0, done), calls.answers, failed)
     if before.error is not None:
         return before
     if records.num_rows == 1:
