@@ -63,8 +63,10 @@ class Progress(Protocol):
         A seek is the decision that a topic made again asks for: ``topic_id`` is that of the topic
         in which the offsets were looked up; None takes the one that is there at the next look.
         Open failures of these lanes become ``RETRIED``: the lane goes on from where it was sent.
-        A recorded slice whose lane is sent to its beginning, or stays there, is still to do; but
-        with another topic nothing that was recorded of the stream is.
+        A recorded slice whose lane is sent to its beginning, or stays there, is still to do; all
+        others of the stream are forgotten. With another topic all are, and so are those of merged
+        lanes where one lane was elsewhere, or is gone: what it reads next may belong before them.
+        Lanes get deeper than any was, but for those of a rerun.
 
         Args:
             stream: whose lanes they are.
@@ -88,8 +90,8 @@ class Progress(Protocol):
 
         Together with the moves the failures are kept as ``SKIPPED``, open ones of these lanes
         become ``RETRIED``, the topic's id is remembered, and the epoch is raised, so that whatever
-        still runs of the old log is refused. With another topic, what was recorded of the stream is
-        forgotten: its offsets mean other records. ``parents`` and ``gone`` are as in ``seek``.
+        still runs of the old log is refused. What was recorded of the stream is forgotten as by
+        ``seek``, of merged lanes if one is sent back. ``parents`` and ``gone`` are as there.
         Returns the new epoch. None, and nothing done, if a position is elsewhere, the epoch is
         another, or the stream was removed. Raises the revision.
         """

@@ -97,11 +97,12 @@ class Decisions:
         if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
-        at = {
-            lane.name: now.at for lane in self._lanes(stream) if (now := self.generations.now(lane))
-        }
+        turned = any(
+            (now := self.generations.now(LaneId(*stream, name))) is None or now.at != offset
+            for name, (offset, _) in to.items()
+        )
         self._forget_what_has_no_place(stream)
-        self._sent(stream, turned=any(at.get(name) != offset for name, (offset, _) in to.items()))
+        self._sent(stream, turned=turned)
         for lane in self._lanes(stream):
             now = self.generations.now(lane)
             if now is None or lane.name in to or now.log == log:
