@@ -1,5 +1,7 @@
 """What databases must do below the store: migrations, locks, lost connections."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
@@ -9,7 +11,8 @@ from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, FailureState, LaneStart, Move
 from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
-from headrace.store import SqlPositions, open_store
+from headrace.model.waves import Bin, Wave
+from headrace.store import SqlPositions, intents, open_store
 from headrace.store.database import open_database
 from headrace.store.migrations import (
     VERSION_TABLE,
@@ -80,6 +83,33 @@ def test_a_task_that_waits_too_long_for_a_lane_is_told_that_the_store_is_busy(st
         with pytest.raises(StoreUnavailable, match="lock"), database.write() as connection:
             SqlPositions(database).advance_in(connection, moves)
     assert store.positions.advance(moves) == [True, True]
+    store.close()
+
+
+def test_a_seek_finds_what_is_divided_at_that_moment(postgres_url):
+    store, streams = open_store(postgres_url), [StreamId("score", name) for name in "ab"]
+    store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
+    for stream in streams:
+        store.registry.add_tenant(Tenant(stream.tenant))
+        store.progress.start_lanes([LaneStart(stream, "id", {f"{stream.tenant}.visits[0]": 0})])
+    epochs = store.membership.hold(streams)
+    a, b = (
+        Slice(LaneId(*stream, f"{stream.tenant}.visits[0]"), "v", 0, 5, epochs[stream])
+        for stream in streams
+    )
+    whole, *parts = (
+        Wave(name, "score", (Bin(slices, 1.0),), 1.0)
+        for name, slices in (("w", (a, b)), ("w.a", (a,)), ("w.b", (b,)))
+    )
+    store.progress.record_intent(whole)
+    with ThreadPoolExecutor(1) as pool:
+        with store._database.write() as connection:
+            intents.finish(connection, "w", [], None, parts=parts)
+            sought = pool.submit(store.progress.seek, streams[0], {"a.visits[0]": 3}, "id")
+            with pytest.raises(TimeoutError):
+                sought.result(0.5)
+        sought.result(30)
+    assert store.progress.pending_intents() == parts[1:]
     store.close()
 
 
