@@ -20,7 +20,7 @@ from headrace.cycle.reruns import Reruns
 from headrace.cycle.topics import TopicKeeper
 from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable
 from headrace.model import lineage
-from headrace.model.streams import original
+from headrace.model.streams import Order, original
 from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_lanes, lost_range
 from headrace.spark import (
@@ -44,8 +44,9 @@ from headrace.testing.memory_store import (
     MemoryStore,
     recorded,
 )
-from headrace.testing.simulation import play, simulate, world
+from headrace.testing.simulation import deployed, play, simulate, world
 from headrace.testing.simulation.cluster import Engine
+from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.many import RunOptions
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.operators import seek_somewhere
@@ -591,11 +592,23 @@ def test_a_recorded_slice_that_is_as_old_as_before_a_seek_is_found(monkeypatch):
     assert first_wrong(seeds=300, how="has depth")
 
 
-def test_a_recorded_slice_that_runs_although_its_lane_was_sent_elsewhere_is_found(monkeypatch):
+@pytest.mark.parametrize("planted", ["of one lane", "of merged lanes"])
+def test_a_recorded_slice_that_was_given_up_and_runs_is_found(monkeypatch, planted):
+    def left(data, stream, *, merged=False):
+        del merged
+        if planted == "of merged lanes":
+            leave_behind(data, stream, merged=False)
+
+    leave_behind = recorded.leave_behind
     only(monkeypatch, seeks=1.0, lost_before=0.6)
     often = {**play._CHOICES, seek_somewhere: 12.0}
     monkeypatch.setattr(play, "_WEIGHTS", list(often.values()))
-    monkeypatch.setattr(recorded, "leave_behind", lambda *_, **__: None)
+    if planted == "of merged lanes":
+        made = Deployed._of_slices
+        merging = lambda *of: replace(made(*of), order=Order.STREAM)  # noqa: E731
+        monkeypatch.setattr(Deployed, "_of_slices", merging)
+        monkeypatch.setattr(deployed, "_WAVES", 0.0)
+    monkeypatch.setattr(recorded, "leave_behind", left)
     assert first_wrong(seeds=300, how="was given up")
 
 
