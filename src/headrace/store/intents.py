@@ -100,7 +100,9 @@ def _believed(
 
 def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
     """Forget what was recorded of those streams of tenants that have no positions any more."""
-    for wave in _each(connection, lambda stream: stream.tenant in tenants) if tenants else ():
+    for wave in (
+        _each(connection, true(), lambda stream: stream.tenant in tenants) if tenants else ()
+    ):
         finish(connection, wave.id, [], None)
 
 
@@ -110,7 +112,7 @@ def leave_behind(connection: Connection, stream: StreamId, *, merged: bool) -> N
     Should they come by again, they come with new slices: it was said that these be read anew. With
     ``merged`` nothing is left of merged lanes: what comes again belongs before their records.
     """
-    for wave in _each(connection, lambda of: of == stream):
+    for wave in _each(connection, _naming(stream), lambda of: of == stream):
         if merged and wave.terms is not None and wave.terms.order.merges_lanes:
             _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
         else:
@@ -119,11 +121,13 @@ def leave_behind(connection: Connection, stream: StreamId, *, merged: bool) -> N
 
 def forget(connection: Connection, stream: StreamId) -> None:
     """Forget what was recorded of a stream: its offsets are of another topic from now on."""
-    for wave in _each(connection, lambda of: of == stream):
+    for wave in _each(connection, _naming(stream), lambda of: of == stream):
         _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
 
 
-def _each(connection: Connection, concerned: Callable[[StreamId], bool]) -> Iterator[Wave]:
+def _each(
+    connection: Connection, wanted: ColumnElement[bool], concerned: Callable[[StreamId], bool]
+) -> Iterator[Wave]:
     """Waves with slices of such streams, each locked; looked for until there are no others.
 
     Who divides one meanwhile has written its parts down when its lock is free.
@@ -131,7 +135,7 @@ def _each(connection: Connection, concerned: Callable[[StreamId], bool]) -> Iter
     seen: set[str] = set()
     while found := [
         wave.id
-        for wave in _pending(connection)
+        for wave in _pending(connection, wanted)
         if wave.id not in seen and any(concerned(piece.lane.stream) for piece in wave.slices)
     ]:
         for name in found:
@@ -139,6 +143,12 @@ def _each(connection: Connection, concerned: Callable[[StreamId], bool]) -> Iter
             asked = select(intents.c.wave).where(intents.c.wave_id == name).with_for_update()
             if (known := connection.scalar(asked)) is not None:
                 yield from_json(known)
+
+
+def _naming(stream: StreamId) -> ColumnElement[bool]:
+    """Whether a wave may have slices of a stream, by its text: to read many takes long."""
+    lane = json.dumps([*stream, ""], separators=(",", ":"))
+    return intents.c.wave.contains(lane.removesuffix('"]'), autoescape=True)
 
 
 def _leave(connection: Connection, wave: Wave, left: Wave) -> None:

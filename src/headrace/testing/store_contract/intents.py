@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from headrace.ports import Store
 from headrace.testing.store_contract.begun import (
     ACME,
     BOLT,
+    SCORE,
     by_lane,
     lane,
     offsets,
@@ -184,6 +186,16 @@ class TestIntents:
         assert store.progress.pending_intents("d1") == [_wave("w2", other)]
         store.progress.seek(ACME, by_lane({0: number_at(first.from_offset)}), "id-1")
         assert store.progress.pending_intents("d1") == [_wave("w2", other)]
+
+    def test_what_is_given_up_is_found_whatever_its_use_case_is_called(self, store: Store) -> None:
+        started(store, 0)
+        odd = ACME._replace(use_case='ü_%\\/"1')
+        store.registry.deploy(replace(SCORE, use_case=odd.use_case))
+        store.progress.start_lanes([LaneStart(odd, "id-1", by_lane({0: 0}, odd))])
+        first, second = _slice(lane(0, odd), 0), _slice(lane(0), 0)
+        store.progress.record_intent(_wave("w1", first, second))
+        store.progress.seek(odd, by_lane({0: 3}, odd), "id-1")
+        assert store.progress.pending_intents() == [_wave("w1", second)]
 
     def test_what_is_recorded_where_a_stream_goes_on_is_still_to_do(self, store: Store) -> None:
         epoch = started(store, 0, 0, 0)
