@@ -617,9 +617,9 @@ def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):
         def seek(self, stream, offsets, topic_id=None, parents=None, gone=()):
             super().seek(stream, offsets, topic_id, {}, gone)
 
-    # Drivers take such lanes for those of an earlier topic, and begin them: the seek is lost.
+    # Lanes that were read before go on beside what they follow, which comes again.
     only_lineage(monkeypatch, seeks=1.0)
-    assert first_wrong(storing(progress=Forgetful), seeds=300, how="is forgotten at")
+    assert first_wrong(storing(progress=Forgetful), seeds=300, how="runs before")
 
 
 # what is played since there is one simulator
