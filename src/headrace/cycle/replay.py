@@ -1,7 +1,7 @@
 """What becomes of a recorded wave in this turn: run, wait, divide, give up or forget.
 
-Only epoch and depth of its slices are new: they are ours now, and the moves must be made under our
-own token; and what comes after a seek is newer than what comes again before it.
+Only epoch, depth and ordinal of its slices are new: they are ours now, and the moves must be made
+under our own token; and what comes after a seek is newer than what comes again before it.
 
 A replay waits for whatever its stream would wait for. Of a wave in which only some do, the others
 are divided from them first: nobody waits for somebody else's trouble.
@@ -102,7 +102,7 @@ def renewed(wave: Wave, board: Board) -> Wave:
         replace(
             bin_,
             slices=tuple(
-                replace(piece, epoch=held.epoch, depth=lane.depth)
+                replace(piece, epoch=held.epoch, depth=lane.depth, ordinal=lane.ordinal)
                 for piece in bin_.slices
                 if (held := board.streams.get(piece.lane.stream)) is not None
                 and (lane := board.lane(piece.lane)) is not None

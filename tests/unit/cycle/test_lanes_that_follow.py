@@ -304,7 +304,7 @@ def recorded(order=Order.LANE, state=State.ACTIVE):
     board.fill(
         [Position(old, 3, 2, depth=2), Position(half, 0, 2, (Parent(old.name, 5),), depth=3)]
     )
-    piece = Slice(half, TOPIC, 0, 2, 1, depth=1)
+    piece = Slice(half, TOPIC, 0, 2, 1, depth=1, ordinal=7)
     terms = Terms(Guarantee.EXACTLY_ONCE, order, "slice", "", intends=True)
     wave = Wave("w", "keep", (Bin((piece,), 1.0),), 1.0, terms)
     return decide(wave, True, board)
@@ -316,7 +316,7 @@ def test_a_recorded_slice_of_a_lane_that_a_seek_closed_waits():
 
 def test_its_records_are_newer_than_those_that_come_again_before_it():
     (piece,) = recorded().due.slices
-    assert (piece.epoch, piece.depth) == (2, 3)
+    assert (piece.epoch, piece.depth, piece.ordinal) == (2, 3, 0)
 
 
 def test_of_merged_lanes_it_is_given_up_as_it_would_hold_what_it_waits_for():
