@@ -58,6 +58,7 @@ def over(result: WaveResult, left: Collection[Wave]) -> list[Slice]:
         receipt.slice
         for receipt in result.receipts
         if receipt.slice not in again and receipt.slice.lane.stream not in lost
+        if not was_empty(receipt)
     ]
 
 
@@ -146,4 +147,10 @@ def _runs_apart(receipt: Receipt) -> bool:
 
 def _nothing_done(receipt: Receipt) -> bool:
     nothing = receipt.reached == receipt.slice.from_offset < receipt.slice.until_offset
-    return nothing and not receipt.committed and not receipt.superseded
+    return nothing and not receipt.committed and not receipt.superseded and not was_empty(receipt)
+
+
+def was_empty(receipt: Receipt) -> bool:
+    """Whether an open slice was read, and there was nothing in it for now."""
+    nothing = receipt.reached == receipt.slice.from_offset and not receipt.superseded
+    return nothing and receipt.error is None and receipt.behind is not None

@@ -115,7 +115,8 @@ class Slice:
     lane: LaneId
     topic: str
     from_offset: Place
-    #: `OPEN` where its log could not tell: then ``records`` alone says how much is taken
+    #: `OPEN` where its log could not tell: it ends after ``records``, after ``most_bytes``, or where
+    #: there is nothing more for now
     until_offset: Place
     #: fencing token of the driver that planned it; a commit under an older one is refused
     epoch: int
@@ -125,6 +126,8 @@ class Slice:
     depth: int = 0
     #: most records in it, as its log counted when it was planned (there can be gaps)
     records: int = 0
+    #: of an open one: most bytes in it, but for its first record; 0 is no limit
+    most_bytes: int = 0
 
     @property
     def is_open(self) -> bool:

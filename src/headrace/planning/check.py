@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from headrace.model.places import Place, Places
+from headrace.model.places import OPEN, Place, Places
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Bin, Wave
@@ -38,6 +38,9 @@ class FaultKind(StrEnum):
     NOT_AT_POSITION = "a slice that does not begin at the position"
     BEYOND_END = "a slice that goes past the end of the log"
     WRONG_BOUND = "a slice that does not end where its log says that its records do"
+    NOT_OPEN = "a slice that says where it ends, of a lane whose end nobody knows"
+    OPEN_END = "a slice that does not say where it ends, of a lane whose end is known"
+    NO_BYTES = "a slice that does not say where it ends, nor how many bytes are in it at most"
     EMPTY_SLICE = "a slice without a record in it"
     WRONG_DEPTH = "a slice of another depth than its lane"
     WRONG_MORE = "`more` does not say whether the log goes on"
@@ -48,6 +51,7 @@ class FaultKind(StrEnum):
     STREAM_SPLIT = "order stream: slices in more than one bin"
     STREAM_TOO_LARGE = "order stream: more predicted bytes in a bin than the limit"
     LANE_LEFT_OUT = "order stream: a lane with records is not in the bin"
+    NO_ORDER = "order stream: a slice of a lane whose end nobody knows"
     LANE_UNKNOWN = "order stream: a lane goes on, and nothing of it can be in the bin"
     OVER_BUDGET = "a bin predicted over its budget"
     WRONG_PREDICTION = "a bin whose prediction is not the sum of its slices"
@@ -243,6 +247,8 @@ def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKin
         yield FaultKind.TOO_MANY_RECORDS
     if records > 1 and _bytes(view, records) > limits.slice_bytes:
         yield FaultKind.TOO_MANY_BYTES
+    if piece.until_offset == OPEN and not 0 < piece.most_bytes <= limits.slice_bytes:
+        yield FaultKind.NO_BYTES
 
 
 def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
@@ -253,7 +259,9 @@ def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
     here = piece.from_offset == lane.position
     if not here:
         yield FaultKind.NOT_AT_POSITION
-    if piece.until_offset > lane.end or piece.records > lane.waits:
+    if (piece.until_offset == OPEN) != (lane.end == OPEN):
+        yield FaultKind.NOT_OPEN if lane.end == OPEN else FaultKind.OPEN_END
+    elif piece.until_offset > lane.end or piece.records > lane.waits:
         yield FaultKind.BEYOND_END
     elif here and piece.until_offset != _bound(lane, piece, places):
         yield FaultKind.WRONG_BOUND
@@ -261,11 +269,13 @@ def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
         yield FaultKind.WRONG_DEPTH
     if piece.records < 1:
         yield FaultKind.EMPTY_SLICE
-    if piece.more != (piece.until_offset < lane.end or lane.goes_on):
+    if piece.more != (piece.until_offset < lane.end or lane.goes_on or lane.end == OPEN):
         yield FaultKind.WRONG_MORE
 
 
 def _bound(lane: LaneView, piece: Slice, places: Places) -> Place:
+    if lane.end == OPEN:
+        return OPEN
     return min(places.after(piece.from_offset, piece.records), lane.end)
 
 
@@ -280,6 +290,8 @@ def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]
         return
     if any(lane.in_flight for lane in view.lanes):
         yield FaultKind.STREAM_IN_FLIGHT
+    if any(lane.end == OPEN for lane in view.lanes):
+        yield FaultKind.NO_ORDER
     planned = {piece.lane.name for piece in pieces}
     lanes = [lane for lane in view.lanes if not _is_closed(lane)]
     if any(lane.waits > 0 and lane.name not in planned for lane in lanes):

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from headrace.model.places import Places
+from headrace.model.places import OPEN, Places
 from headrace.model.plans import LaneView
 from headrace.model.streams import LaneId, Slice
 from headrace.planning.demand import Demand, by_pull, level, rotation
@@ -117,17 +117,24 @@ def grow(piece: Cut, room_s: float, most_more: int) -> int:
     return more
 
 
-def slices_of(piece: Cut, places: Places) -> list[Slice]:
-    """What a task is told; `from_offset` is the position, `more` says that the log goes on."""
+def slices_of(piece: Cut, places: Places, most_bytes: int) -> list[Slice]:
+    """What a task is told; `from_offset` is the position, `more` says that the log goes on.
+
+    Of a lane whose end nobody knows that is how much to take at most, and not where to end.
+    """
     view = piece.demand.view
     use_case, tenant = view.id
     topic, epoch = view.topic, view.epoch
     made, after = [], places.after
     for lane, count in zip(piece.lanes, piece.records, strict=True):
         start, end = lane.position, lane.end
+        lane_id = LaneId(use_case, tenant, lane.name)
+        if end == OPEN:
+            some = (lane.depth, count, most_bytes)
+            made.append(Slice(lane_id, topic, start, OPEN, epoch, True, *some))
+            continue
         until = after(start, count)
         until = min(until, end)
-        lane_id = LaneId(use_case, tenant, lane.name)
         more, depth = until < end or lane.goes_on, lane.depth
         made.append(Slice(lane_id, topic, start, until, epoch, more, depth, count))
     return made

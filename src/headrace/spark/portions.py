@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from headrace.model.lane_names import number_of
 from headrace.model.places import Place
-from headrace.model.receipts import SliceError
+from headrace.model.receipts import Behind, SliceError
 from headrace.model.streams import Slice, StreamId
 from headrace.ports import SliceBatch
 from headrace.spark.row_places import first_places
@@ -40,6 +40,8 @@ class Portion:
     error: SliceError | None = None
     #: the planned slice whose error it is; None: the first
     blamed: Slice | None = None
+    #: with it an open slice is complete, and this is what its log said then
+    behind: Behind | None = None
 
 
 def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
@@ -49,7 +51,14 @@ def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
         start = stood.get(batch.slice, batch.slice.from_offset)
         part = batch.slice if start == batch.slice.from_offset else _from(batch.slice, start)
         stood[batch.slice] = batch.reached
-        yield Portion((batch.slice,), (part,), (batch.reached,), batch.records, batch.error)
+        yield Portion(
+            (batch.slice,),
+            (part,),
+            (batch.reached,),
+            batch.records,
+            batch.error,
+            behind=batch.behind,
+        )
         if batch.last:
             del stood[batch.slice]
 
@@ -63,7 +72,9 @@ def by_slice(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
             records = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
             parts = []
             planned = (batch.slice,)
-            yield Portion(planned, planned, (batch.reached,), records, batch.error)
+            yield Portion(
+                planned, planned, (batch.reached,), records, batch.error, behind=batch.behind
+            )
 
 
 def whole_or_nothing(portions: Iterable[Portion]) -> Iterator[Portion]:
@@ -77,7 +88,8 @@ def whole_or_nothing(portions: Iterable[Portion]) -> Iterator[Portion]:
             yield portion
         else:
             starts = tuple(piece.from_offset for piece in portion.slices)
-            yield replace(portion, reached=starts, records=portion.records.slice(0, 0))
+            nothing = portion.records.slice(0, 0)
+            yield replace(portion, reached=starts, records=nothing, behind=None)
 
 
 def by_stream(batches: Iterable[SliceBatch], slices: Iterable[Slice]) -> Iterator[Portion]:
@@ -162,7 +174,11 @@ def cut_to(
         left.get(_number(piece), upto)
         for piece, upto in zip(portion.slices, portion.reached, strict=True)
     )
-    return replace(portion, reached=reached, records=taken, error=error, blamed=blamed)
+    whole = error is None and reached == portion.reached
+    behind = portion.behind if whole else None
+    return replace(
+        portion, reached=reached, records=taken, error=error, blamed=blamed, behind=behind
+    )
 
 
 def rest_of(portion: Portion, done: Portion) -> Portion:

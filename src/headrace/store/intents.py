@@ -25,12 +25,15 @@ from headrace.model.records import Move
 from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice, StreamId
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Finished
+from headrace.store import reads
 from headrace.store.pairs import matching
 from headrace.store.positions import advance
 from headrace.store.schema import intents, positions, streams
 
 #: what is text in JSON
 _PLACES = ("from_offset", "until_offset")
+#: what came later to slices, and what it is called beside them, in their bin
+_LATER = (("depth", "depths"), ("most_bytes", "most_bytes"))
 
 
 def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
@@ -57,17 +60,20 @@ def finish(
     moves: Sequence[Move],
     driver: str | None,
     over: Collection[Slice] = (),
+    nothing: Collection[Slice] = (),
     parts: Sequence[Wave] = (),
 ) -> Finished:
     """Move positions, and keep what is still to do of the wave; see ``Progress.finish_intent``."""
     moved = advance(connection, moves)
+    if any(piece.is_open for piece in over):
+        reads.forget(connection, over)
     named = intents.c.wave_id == wave_id
     asked = select(intents.c.wave).where(named, _of(driver)).with_for_update()
     known = connection.scalar(asked)
     if known is not None:
         wave = from_json(known)
         done = {(move.lane, move.from_offset) for move, ok in zip(moves, moved, strict=True) if ok}
-        due = dict(_due(connection, wave, done, over))
+        due = dict(_due(connection, wave, done, [*over, *nothing]))
         believed = list(_believed(wave, parts, due))
         parted = {piece.begin for part in believed for piece in part.slices}
         left = wave.only(lambda piece: piece.begin in due and piece.begin not in parted)
@@ -98,6 +104,7 @@ def _believed(
 
 def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
     """Forget what was recorded of those streams of tenants that have no positions any more."""
+    reads.forget_lost(connection, tenants)
     for wave in _each(connection, lambda stream: stream.tenant in tenants) if tenants else ():
         finish(connection, wave.id, [], None)
 
@@ -108,6 +115,7 @@ def leave_behind(connection: Connection, stream: StreamId, *, merged: bool) -> N
     Should they come by again, they come with new slices: it was said that these be read anew. With
     ``merged`` nothing is left of merged lanes: what comes again belongs before their records.
     """
+    reads.leave_behind(connection, stream)
     for wave in _each(connection, lambda of: of == stream):
         if merged and wave.terms is not None and wave.terms.order.merges_lanes:
             _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
@@ -117,6 +125,7 @@ def leave_behind(connection: Connection, stream: StreamId, *, merged: bool) -> N
 
 def forget(connection: Connection, stream: StreamId) -> None:
     """Forget what was recorded of a stream: its offsets are of another topic from now on."""
+    reads.forget_stream(connection, stream)
     for wave in _each(connection, lambda of: of == stream):
         _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
 
@@ -212,9 +221,10 @@ def to_json(wave: Wave) -> str:
             piece |= {name: text_of(piece[name]) for name in _PLACES}
         if terms:
             bin_ |= {"terms": terms, **later}
-        depths = [piece.pop("depth") for piece in bin_["slices"]]
-        if any(depths):
-            bin_["depths"] = depths
+        for name, kept_as in _LATER:
+            values = [piece.pop(name) for piece in bin_["slices"]]
+            if any(values):
+                bin_[kept_as] = values
     return json.dumps(kept, separators=(",", ":"))
 
 
@@ -238,14 +248,17 @@ def _terms(of_bin: dict[str, Any]) -> Terms:
     )
 
 
-def _slice(kept: dict[str, Any], depth: int) -> Slice:
+def _slice(kept: dict[str, Any], later: dict[str, int]) -> Slice:
     places = {name: read_place(kept[name]) for name in _PLACES}
-    return Slice(**{**kept, "lane": LaneId(*kept["lane"]), **places}, depth=depth)
+    return Slice(**{**kept, "lane": LaneId(*kept["lane"]), **places, **later})
 
 
 def _bin(kept: dict[str, Any]) -> Bin:
-    # What an earlier version wrote down has no depths, nor what is of none.
-    depths = kept.get("depths") or [0] * len(kept["slices"])
-    slices = (_slice(piece, depth) for piece, depth in zip(kept["slices"], depths, strict=True))
+    # What an earlier version wrote down has none of it, nor what needs none.
+    later = {name: kept[kept_as] for name, kept_as in _LATER if kept_as in kept}
+    slices = (
+        _slice(piece, {name: values[number] for name, values in later.items()})
+        for number, piece in enumerate(kept["slices"])
+    )
     # What an earlier version wrote down has no fence.
     return Bin(tuple(slices), kept["predicted_s"], kept.get("fence", ""))

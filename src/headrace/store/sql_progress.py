@@ -83,11 +83,14 @@ class SqlProgress:
         driver: str | None = None,
         *,
         over: Collection[Slice] = (),
+        nothing: Collection[Slice] = (),
         parts: Sequence[Wave] = (),
     ) -> Finished:
         """Move positions, and keep what is still to do of the wave, in one transaction."""
         with self._database.write() as connection:
-            return intents.finish(connection, wave_id, moves, driver, over, parts)
+            return intents.finish(
+                connection, wave_id, moves, driver, over, nothing, parts
+            )
 
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
         """Waves written down and not finished, of one driver or of all; oldest first."""

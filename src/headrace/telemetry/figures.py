@@ -233,6 +233,8 @@ def _came(before: Mapping[str, Place], held: HeldStream) -> int:
     came = 0
     for name, lane in held.lanes.items():
         end = before.get(name, UNKNOWN)
+        if lane.visits is not None:
+            continue  # what came is known when it was read
         if UNKNOWN < end < lane.end:
             came += held.measures.between(lane.end, end)
     return came
@@ -243,6 +245,9 @@ def _late_s(track: _Track, held: HeldStream, now: _Now) -> dict[str, float]:
     late_s, looks = {}, {}
     for name, lane in held.lanes.items():
         if lane.end <= lane.position:
+            continue
+        if lane.visits is not None:
+            late_s[name] = (lane.visits.behind and lane.visits.behind.seconds) or 0.0
             continue
         seen, before = track.looks.get(name, _NO_LOOKS), track.ends.get(name, UNKNOWN)
         if not seen and before != UNKNOWN:

@@ -94,6 +94,10 @@ class Odds:
     drops: float = 0.0
     #: of a claim: its answer is lost, and the server goes on with its commit later
     commits_late: float = 0.0
+    #: of a lane that is made: only reading tells where it ends
+    hides: float = 0.0
+    #: of a batch of a slice whose end only reading tells: less comes than is there
+    reads_less: float = 0.0
 
 
 _MOST = {
@@ -138,7 +142,14 @@ _MOST = {
     "widens": 1.0,
 }
 #: faults that came later: a seed in which they are not plays what it played before
-_MOST_LATER = {"read_again": 1.0, "splits": 0.6, "drops": 0.3, "commits_late": 0.3}
+_MOST_LATER = {
+    "read_again": 1.0,
+    "splits": 0.6,
+    "drops": 0.3,
+    "commits_late": 0.3,
+    "hides": 1.0,
+    "reads_less": 0.5,
+}
 assert {*_MOST, *_MOST_LATER} == {field.name for field in fields(Odds)}
 
 

@@ -17,6 +17,8 @@ from headrace.testing.simulation.world import LOOKED_S, World
 #: rounds in which it has to come to rest: some leases and all waits after trouble
 _MOST_ROUNDS = 150
 _RESTS = 3
+#: waves after one another in which all lanes are looked at whose ends only reading tells
+_LOOKS = 20
 
 
 def settle(world: World) -> list[str]:
@@ -116,9 +118,19 @@ def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
     for life in list(world.lives):
         world.load_changes(life)
         world.turn(life)
+    _run_bins(world)
+    for _ in range(_LOOKS if world.hides_ends else 0):
+        # What only reading tells is known when that has come back; then others are looked at.
+        if world.cluster.flights:
+            for life in list(world.lives):
+                world.turn(life)
+            _run_bins(world)
+    world.clock.move(seconds)
+
+
+def _run_bins(world: World) -> None:
     while world.cluster.runnable:
         world.run_bin()
-    world.clock.move(seconds)
 
 
 def _at_rest(world: World) -> bool:

@@ -12,6 +12,7 @@ Everything here happens at once; who learns of it when is the drivers' matter.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -95,6 +96,8 @@ class WorldTopics:
     silent: list[tuple[float, float]] = field(default_factory=list)
     #: records that a cut took away
     taken: set[Place] = field(default_factory=set)
+    #: chance of each lane that only reading tells where it ends
+    hides: float = 0.0
     _cut: dict[str, int] = field(default_factory=dict)
     _logs: dict[str, int] = field(default_factory=dict)
 
@@ -104,9 +107,15 @@ class WorldTopics:
         self.made_at_s[topic] = self.changed_s = self.clock.monotonic_s()
         self.partitions[topic] = self.rng.randint(1, 2)
         self.log.create_topic(topic, self.partitions[topic])
+        self._hide(topic, range(self.partitions[topic]))
         self._logs[self.log.id_of(topic)] = number
         self.lineage.begins(topic)
         self._begins(topic, self.label(topic))
+
+    def _hide(self, topic: str, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if self.hides and self.rng.random() < self.hides:
+                self.log.hide_end(topic, number)
 
     def delete(self, topic: str) -> None:
         """Delete one with all of its records."""
@@ -143,7 +152,8 @@ class WorldTopics:
         """Add a partition, if it has few."""
         if self.partitions[topic] >= _PARTITIONS:
             return False
-        self.log.widen(topic)
+        number = self.log.widen(topic)
+        self._hide(topic, [number])
         self.partitions[topic] += 1
         self.changed_s = self.clock.monotonic_s()
         return True
