@@ -1,4 +1,4 @@
-"""Lanes whose ends only reading tells, in the simulation: nothing is wrong, and planted faults show.
+"""The simulation with lanes whose ends only reading tells: nothing is wrong but what is planted.
 
 They are mixed with lanes that tell their ends, and become others, while everybody may die or sleep.
 """
@@ -102,7 +102,11 @@ def test_what_was_read_and_a_later_epoch_overwrites_is_found(monkeypatch):
     class Overwriting(MemoryPositions):
         def _kept(self, lane, begin, epoch):
             read = self._data.reads.get(lane)
-            return read if read is not None and (read.from_offset, read.epoch) == (begin, epoch) else None
+            return (
+                read
+                if read is not None and (read.from_offset, read.epoch) == (begin, epoch)
+                else None
+            )
 
     only(monkeypatch, **TROUBLE, driver_killed=0.004)
     assert first_wrong(moving(Overwriting), seeds=900, how="exactly-once-intent: ")

@@ -8,6 +8,7 @@ from headrace.model.lineage import Parent
 from headrace.model.places import OPEN, UNKNOWN, Place, Places
 from headrace.model.plans import LaneView
 from headrace.model.receipts import Receipt
+from headrace.model.statistics import LagIs
 from headrace.policies.data_loss import Short
 from headrace.policies.visits import Visits
 
@@ -61,10 +62,17 @@ class Lane:
     stop_before: Place | None = None
 
     def lag(self, places: Places) -> int:
-        """Records that wait, as its log says; of one that does not say so a guess, or 0."""
+        """Records that wait, as its log says; of one that does not say so what a visit may take."""
         if self.visits is not None:
-            return (self.visits.lag or 0) if self.end > self.position else 0
+            return self.visits.waits if self.end > self.position else 0
         return places.between(self.end, self.position) if self.end > self.position else 0
+
+    def told_lag(self, places: Places) -> tuple[int, LagIs]:
+        """What people are told of it, and how that is known."""
+        if self.visits is None:
+            return self.lag(places), LagIs.EXACT
+        guess = self.visits.lag
+        return (0, LagIs.UNKNOWN) if guess is None else (guess, LagIs.ABOUT)
 
     def view(self, name: str, places: Places, *, merged: bool) -> LaneView:
         """What the planner is shown of it; ``merged`` with other lanes, only what is sure."""

@@ -79,9 +79,9 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     if RERUN_MARK in stream.use_case:
         raise ConfigError(f"{stream} is a rerun itself; name the stream that it is of")
     of = stream_log(store.registry, log, stream)
-    if lanes := untold(of.ends):
+    if hidden := untold(of.ends):
         raise ConfigError(
-            f"only reading tells where {', '.join(lanes)} of {of.stream.topic} ends; a range of "
+            f"only reading tells where {', '.join(hidden)} of {of.stream.topic} ends; a range of "
             "such a lane cannot be read once more, seek the stream instead"
         )
     starts = seek_target(log, of, first)

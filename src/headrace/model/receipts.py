@@ -86,7 +86,8 @@ class Receipt:
     """What became of a slice: how far it came, at what cost, and why it stopped.
 
     ``reached`` is between ``slice.from_offset`` and ``slice.until_offset``; everything before it
-    is in the sink. Of an open slice it is the only place that says where it ended. With ``error`` set, the part up to ``reached`` is done all the same.
+    is in the sink. With ``error`` set, the part up to ``reached`` is done all the same. Of an open
+    slice ``reached`` alone says where it ended.
     """
 
     slice: Slice

@@ -115,8 +115,8 @@ class Slice:
     lane: LaneId
     topic: str
     from_offset: Place
-    #: `OPEN` where its log could not tell: it ends after ``records``, after ``most_bytes``, or where
-    #: there is nothing more for now
+    #: `OPEN` where its log could not tell: it ends after ``records``, after ``most_bytes``, or
+    #: where there is nothing more for now
     until_offset: Place
     #: fencing token of the driver that planned it; a commit under an older one is refused
     epoch: int

@@ -65,9 +65,7 @@ class Visits:
         found = replace(self, found=records > 0, behind=behind, at_s=now_s, rate_per_s=rate_per_s)
         if behind.caught_up:
             guess = int(MORE * rate_per_s * pause_s)
-            return replace(
-                found, waits=max(LEAST, guess), pause_s=pause_s, due_s=now_s + pause_s
-            )
+            return replace(found, waits=max(LEAST, guess), pause_s=pause_s, due_s=now_s + pause_s)
         guess = max(MORE * records, int(rate_per_s * (behind.seconds or 0.0)))
         # One that found nothing and is not at the end is gone on with, but not as fast as can be.
         due_s = now_s if records else now_s + SOON_S

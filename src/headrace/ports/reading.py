@@ -58,7 +58,7 @@ class SliceReader(Protocol):
     """
 
     def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
-        """Yield the records of each slice, exactly ``[from, until)``; of an open one, what is there.
+        """Yield the records of each slice: exactly ``[from, until)``, of an open one what is there.
 
         An open slice begins where it says and has at most ``records`` records and ``most_bytes``
         bytes of keys, values and headers, or one record that is larger. It ends sooner where there

@@ -224,7 +224,6 @@ class BinRun:
                 self.tally.stop(portion, error_of(error))
             return []
         kept = {read.lane: found for read, found in zip(new, told, strict=True)}
-        reached("read-recorded", self.use_case.name)
         return [portion for portion in portions if self._is_as_kept(portion, kept)]
 
     def _note(self, portions: list[Portion]) -> None:

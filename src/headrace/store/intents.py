@@ -60,20 +60,17 @@ def finish(
     moves: Sequence[Move],
     driver: str | None,
     over: Collection[Slice] = (),
-    nothing: Collection[Slice] = (),
     parts: Sequence[Wave] = (),
 ) -> Finished:
     """Move positions, and keep what is still to do of the wave; see ``Progress.finish_intent``."""
     moved = advance(connection, moves)
-    if any(piece.is_open for piece in over):
-        reads.forget(connection, over)
     named = intents.c.wave_id == wave_id
     asked = select(intents.c.wave).where(named, _of(driver)).with_for_update()
     known = connection.scalar(asked)
     if known is not None:
         wave = from_json(known)
         done = {(move.lane, move.from_offset) for move, ok in zip(moves, moved, strict=True) if ok}
-        due = dict(_due(connection, wave, done, [*over, *nothing]))
+        due = dict(_due(connection, wave, done, over))
         believed = list(_believed(wave, parts, due))
         parted = {piece.begin for part in believed for piece in part.slices}
         left = wave.only(lambda piece: piece.begin in due and piece.begin not in parted)

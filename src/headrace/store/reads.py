@@ -52,6 +52,8 @@ def record(connection: Connection, new: Sequence[ReadRange]) -> list[ReadRange |
 def forget(connection: Connection, slices: Collection[Slice]) -> None:
     """Forget what was read of slices, where their lanes are still under their epochs."""
     opened = {piece.lane: (piece.from_offset, piece.epoch) for piece in slices if piece.is_open}
+    if not opened:
+        return
     stands = _stands(connection, opened.keys())
     lanes = [lane for lane, at in opened.items() if stands.get(lane) == at]
     for some in _among(reads, lanes):

@@ -17,6 +17,7 @@ import orjson
 from headrace.model.lane_names import named
 from headrace.model.statistics import (
     BinFigures,
+    LagIs,
     LaneFigures,
     Outcome,
     Report,
@@ -29,10 +30,10 @@ from headrace.model.statistics import (
 from headrace.model.streams import StreamId
 
 #: raise it when the version before can no longer read what is written here
-_FORM = b"\x04"
-#: forms that are read: earlier ones number lanes within their topic, and even earlier ones have no
-#: time of the next try, and no schemas of writers
-_READ = (b"\x01", b"\x02", b"\x03", _FORM)
+_FORM = b"\x05"
+#: forms that are read: earlier ones do not say how a lag is known, before that they number lanes
+#: within their topic, and even earlier ones have no time of the next try, and no schemas of writers
+_READ = (b"\x01", b"\x02", b"\x03", b"\x04", _FORM)
 #: the quickest; the best takes four times as long for a fifth less
 _LEVEL = 1
 _PLAIN = tuple(field.name for field in fields(Report) if field.name not in ("streams", "waves"))
@@ -119,12 +120,14 @@ def _stream(told: dict[str, Any]) -> StreamFigures:
     told["delay"] = Spread(**told["delay"])
     told["lanes"] = tuple(_lane(told["topic"], lane) for lane in told["lanes"])
     told["writers"] = tuple(WriterFigures(**writer) for writer in told.get("writers", ()))
+    told["lag_is"] = LagIs(told.get("lag_is", LagIs.EXACT))
     return StreamFigures(**told)
 
 
 def _lane(topic: str, told: dict[str, Any]) -> LaneFigures:
     if "partition" in told:
         told["name"] = named(topic, told.pop("partition"))
+    told["lag_is"] = LagIs(told.get("lag_is", LagIs.EXACT))
     return LaneFigures(**told)
 
 

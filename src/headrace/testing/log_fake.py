@@ -2,9 +2,9 @@
 
 The cycle and its tests need a log that answers at once and fails on demand. So the fake keeps the
 rules a reader depends on (half-open ranges, gaps, the last stable offset, a new id for a topic that
-is made again), can do what Kafka cannot (split a lane, merge two, and hide where one ends), and lets a test take away a
-leader, a topic, the oldest records or the whole cluster. It has no network, no replication, no
-compaction by itself and no consumer groups.
+is made again), can do what Kafka cannot (split a lane, merge two, and not tell where one ends), and
+lets a test take away a leader, a topic, the oldest records or the whole cluster. It has no network,
+no replication, no compaction by itself and no consumer groups.
 """
 
 from __future__ import annotations
@@ -231,9 +231,7 @@ class MemoryLog:
         def end(lane: _Lane) -> int:
             return lane.stable_end if lane.told_end is None else lane.told_end
 
-        hidden = {
-            name: OPEN for name in lanes if name in self._lanes and self._lanes[name].hidden
-        }
+        hidden = {name: OPEN for name in lanes if name in self._lanes and self._lanes[name].hidden}
         return hidden | self._offsets([name for name in lanes if name not in hidden], end)
 
     def start_offsets(self, lanes: Collection[str]) -> dict[str, Place]:

@@ -14,7 +14,6 @@ from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.testing.ledger import Place
 
-
 #: offsets without records in a slice that does not say where it ends, at most
 _GAPS = 20
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from headrace.model.places import OPEN, FIRST, place_at
+from headrace.model.places import FIRST, OPEN, place_at
 from headrace.model.records import LaneStart, Move, ReadRange
 from headrace.model.streams import LaneId, Slice, State
 from headrace.model.waves import Bin, Wave

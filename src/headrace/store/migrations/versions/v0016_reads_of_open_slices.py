@@ -1,8 +1,8 @@
 """What was read of slices whose ends only reading tells.
 
-No slice was open before, so there is nothing to find out on the way here. On the way back a store in
-which such a slice is recorded is refused and stays as it is: an earlier Headrace would read another
-part of the lane when it runs it again. What was read of slices that are done is forgotten.
+No slice was open before, so there is nothing to find out on the way here. On the way back a store
+in which such a slice is recorded is refused and stays as it is: an earlier Headrace would read
+another part of the lane when it runs it again. What was read of slices that are done is forgotten.
 """
 
 from __future__ import annotations
