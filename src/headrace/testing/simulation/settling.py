@@ -55,6 +55,7 @@ def standing_still(world: World, name: str) -> list[str]:
 
 def _stop_faults(world: World) -> None:
     world.calm, world.store_down = True, False
+    world.cluster.calm = True
     world.topics.switch(down=False)
     world.say("CALM: no more faults")
     while set(world.topics.made) - set(world.topics.partitions):
