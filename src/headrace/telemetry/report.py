@@ -36,7 +36,6 @@ class StreamRow:
     stream: StreamId
     state: str
     lag_records: int
-    lag_is: LagIs
     records_total: int
     rate_per_s: float
     p50_s: float | None
@@ -45,6 +44,8 @@ class StreamRow:
     dead_letters: int
     note: str
     lost_records: int = 0
+    #: how its lag is known
+    lag_is: LagIs = LagIs.EXACT
 
 
 @dataclass(slots=True)
