@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from headrace.model.lane_names import named as lane_named
+from headrace.model.lane_names import number_of
+from headrace.model.places import number_at
+from headrace.model.records import Move
 from headrace.model.streams import LaneId, StreamId
 from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
@@ -278,6 +281,13 @@ class WorldTopics:
     def at(self, topic: str, log: int, partition: int, offset: int) -> list[Place | None]:
         """Everything that ever was at an offset of the how-manieth topic of a name."""
         return self.versions.get(Place(named(topic, log), partition, offset), [None])
+
+    def records_in(self, move: Move) -> int:
+        """How many records a move passes, of the topic that is there."""
+        topic, number = topic_of(move.lane.stream), number_of(move.lane.name)
+        passed = range(number_at(move.from_offset), number_at(move.to_offset))
+        latest = (self.at(topic, self.made[topic], number, offset)[-1] for offset in passed)
+        return sum(place is not None for place in latest)
 
     def poison(self, place: Place) -> bool:
         """Whether a record can never be handled."""

@@ -188,7 +188,7 @@ class World:
         self.say(f"moved {move.lane} {move.from_offset} to {move.to_offset} (epoch {move.epoch})")
         self.generations.moved(move)
         self.decisions.moved(move.lane, move.to_offset)
-        self.rates.moved(move)
+        self.rates.moved(move, self.topics.records_in(move))
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
         """A driver decided about lanes as a whole."""
