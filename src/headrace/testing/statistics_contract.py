@@ -20,7 +20,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from headrace.model.places import place_at
+from headrace.model.places import UNKNOWN, place_at
 from headrace.model.statistics import (
     BinFigures,
     LagIs,
@@ -59,7 +59,7 @@ def report_of(driver: str, at_s: float, *streams: StreamId) -> Report:
             (
                 LaneFigures(f"{stream.tenant}.visits[0]", place_at(7), place_at(9), lag_records=2),
                 LaneFigures(f"{stream.tenant}.visits[1]", place_at(4), place_at(-1), failure=3),
-                LaneFigures(f"{stream.tenant}.visits[2]", _WIDE, place_at(-1), lag_is=LagIs.UNKNOWN),
+                LaneFigures(f"{stream.tenant}.visits[2]", _WIDE, UNKNOWN, lag_is=LagIs.UNKNOWN),
             ),
             lag_is=LagIs.ABOUT, retry_at_s=12.5,
             writers=(WriterFigures("value", "100001", 9, 5.0, 6.5),),
