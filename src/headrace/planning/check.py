@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from headrace.model.places import OPEN, Place, Places
+from headrace.model.places import OPEN, Places
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Bin, Wave
@@ -223,6 +223,7 @@ def _slice_faults(
 ) -> Iterator[PlanFault]:
     lanes = {lane.name: lane for lane in view.lanes}
     seen: set[str] = set()
+    most_bytes = snapshot.limits.slice_bytes
     for piece in pieces:
         name = piece.lane.name
         found = list(_bounds(snapshot.limits, view, piece))
@@ -231,6 +232,8 @@ def _slice_faults(
         seen.add(name)
         if name in lanes:
             found += _range(lanes[name], piece, places)
+            if piece.until_offset == OPEN and not 0 < piece.most_bytes <= most_bytes:
+                found.append(FaultKind.NO_BYTES)
         else:
             found.append(FaultKind.UNKNOWN_LANE)
         for kind in found:
@@ -247,8 +250,6 @@ def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKin
         yield FaultKind.TOO_MANY_RECORDS
     if records > 1 and _bytes(view, records) > limits.slice_bytes:
         yield FaultKind.TOO_MANY_BYTES
-    if piece.until_offset == OPEN and not 0 < piece.most_bytes <= limits.slice_bytes:
-        yield FaultKind.NO_BYTES
 
 
 def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
@@ -259,24 +260,28 @@ def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
     here = piece.from_offset == lane.position
     if not here:
         yield FaultKind.NOT_AT_POSITION
-    if (piece.until_offset == OPEN) != (lane.end == OPEN):
-        yield FaultKind.NOT_OPEN if lane.end == OPEN else FaultKind.OPEN_END
-    elif piece.until_offset > lane.end or piece.records > lane.waits:
+    until, end = piece.until_offset, lane.end
+    untold = end == OPEN
+    if untold or until == OPEN:
+        yield from _unbounded(lane, piece)
+    elif until > end or piece.records > lane.waits:
         yield FaultKind.BEYOND_END
-    elif here and piece.until_offset != _bound(lane, piece, places):
+    elif here and until != min(places.after(piece.from_offset, piece.records), end):
         yield FaultKind.WRONG_BOUND
     if piece.depth != lane.depth:
         yield FaultKind.WRONG_DEPTH
     if piece.records < 1:
         yield FaultKind.EMPTY_SLICE
-    if piece.more != (piece.until_offset < lane.end or lane.goes_on or lane.end == OPEN):
+    if piece.more != (until < end or lane.goes_on or untold):
         yield FaultKind.WRONG_MORE
 
 
-def _bound(lane: LaneView, piece: Slice, places: Places) -> Place:
-    if lane.end == OPEN:
-        return OPEN
-    return min(places.after(piece.from_offset, piece.records), lane.end)
+def _unbounded(lane: LaneView, piece: Slice) -> Iterator[FaultKind]:
+    """What is wrong where the lane, or the slice, does not say where it ends."""
+    if piece.until_offset != lane.end:
+        yield FaultKind.NOT_OPEN if lane.end == OPEN else FaultKind.OPEN_END
+    elif piece.records > lane.waits:
+        yield FaultKind.BEYOND_END
 
 
 def _is_closed(lane: LaneView) -> bool:

@@ -134,7 +134,8 @@ def slices_of(piece: Cut, places: Places, most_bytes: int) -> list[Slice]:
             made.append(Slice(lane_id, topic, start, OPEN, epoch, True, *some))
             continue
         until = after(start, count)
-        until = min(until, end)
+        if until > end:  # noqa: PLR1730 - a call of `min` for each lane costs more than all of it
+            until = end
         more, depth = until < end or lane.goes_on, lane.depth
         made.append(Slice(lane_id, topic, start, until, epoch, more, depth, count))
     return made
