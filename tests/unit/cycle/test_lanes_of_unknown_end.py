@@ -12,9 +12,9 @@ from headrace.deploying.needs import require_known_ends
 from headrace.errors import ConfigError
 from headrace.model.places import OPEN, place_at
 from headrace.model.receipts import SliceError
-from headrace.model.records import Failure
+from headrace.model.records import Failure, Move
 from headrace.model.statistics import LagIs
-from headrace.model.streams import StreamId
+from headrace.model.streams import StreamId, Throttle
 from headrace.operating.quarantine import check_skip
 from headrace.policies.visits import SELDOM_S
 
@@ -198,3 +198,22 @@ def _open_failure(world):
     piece = next(world.engine.started[0].slices)
     world.store.failures.keep(Failure(piece, SliceError(False, "HandlerHung", "hangs"), 1.0))
     return world.store.failures.every(only_open=True)
+
+
+def test_what_an_attempt_passed_that_died_counts_as_used(hidden):
+    hidden.use_cases = [hidden.make(guarantee="at-most-once")]
+    hidden.deploy()
+    hidden.send("acme", 40)
+    hidden.store.registry.set_throttle("acme", Throttle(records_per_s=0.001, burst_s=5000.0))
+    hidden.start()
+    hidden.engine.paused = True
+    hidden.turns(2)
+    (wave,) = hidden.engine.started
+    (piece,) = wave.slices
+    first = Move(piece.lane, piece.from_offset, place_at(3), piece.epoch)
+    assert hidden.store.positions.advance([first]) == [True]
+    hidden.engine.paused = False
+    hidden.turns(400)
+    # The burst is of five records: those that the slice paid for are not given back.
+    assert piece.records == 5
+    assert hidden.positions() == {("acme", 0): 3}
