@@ -38,8 +38,8 @@ class Positions(Protocol):
 
         What is written down of a lane from the same place stays, whoever wrote it: all attempts at
         a slice are to read the same. It does until the lane has moved on and something of it is
-        read from elsewhere, or ``finish_intent`` says that it came to nothing; and with another
-        topic, or a stream that begins anew, nothing of it is left.
+        read from elsewhere, or is sent elsewhere, or ``finish_intent`` says that it came to
+        nothing; and with another topic, or a stream that begins anew, nothing of it is left.
 
         Returns:
             What is written down now, in order and durable; None where nothing is, as a lane is not

@@ -7,8 +7,8 @@ as JSON of its slices.
 A wave is of many tenants, and they come to their ends apart. A slice is forgotten when its lane has
 moved on or was sent elsewhere, when its driver says that it came to nothing and still has the
 stream, or when its stream begins anew: whoever has it then does not know of a record that a dead
-driver left, and cuts slices of its own. Whatever else became of the wave, the other slices stay written down, in its own record
-or in those of its parts.
+driver left, and cuts slices of its own. Whatever else became of the wave, the other slices stay
+written down, in its own record or in those of its parts.
 """
 
 from __future__ import annotations

@@ -97,7 +97,9 @@ class Decisions:
         if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
-        at = {lane.name: now.at for lane in self._lanes(stream) if (now := self.generations.now(lane))}
+        at = {
+            lane.name: now.at for lane in self._lanes(stream) if (now := self.generations.now(lane))
+        }
         self._forget_what_has_no_place(stream)
         self._sent(stream, turned=any(at.get(name) != offset for name, (offset, _) in to.items()))
         for lane in self._lanes(stream):
@@ -135,7 +137,7 @@ class Decisions:
         waits_for = self.gate.waits_for(
             piece.lane, now.log, lineage, lambda name: self._end_for(piece.lane, name)
         )
-        if (too_old := self.gate.too_old(piece, lineage)):
+        if too_old := self.gate.too_old(piece, lineage):
             self.found.append(f"{piece} has {too_old}")
         if waits_for:
             self.found.append(f"{piece} runs before {waits_for}")

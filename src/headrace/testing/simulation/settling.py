@@ -120,13 +120,19 @@ def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
         world.load_changes(life)
         world.turn(life)
     _run_bins(world)
-    for _ in range(_LOOKS if world.hides_ends else 0):
-        # What only reading tells is known when that has come back; then others are looked at.
-        if world.cluster.flights:
-            for life in list(world.lives):
-                world.turn(life)
-            _run_bins(world)
+    if world.hides_ends:
+        _look(world)
     world.clock.move(seconds)
+
+
+def _look(world: World) -> None:
+    """What only reading tells is known when that has come back; then others are looked at."""
+    for _ in range(_LOOKS):
+        if not world.cluster.flights:
+            return
+        for life in list(world.lives):
+            world.turn(life)
+        _run_bins(world)
 
 
 def _run_bins(world: World) -> None:

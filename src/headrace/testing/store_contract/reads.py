@@ -156,6 +156,13 @@ class TestReads:
         store.progress.seek(ACME, by_lane({0: 0}), "id-1")
         assert store.positions.reads_of([_piece(epoch + 1)]) == [_read(epoch + 1, 7)]
 
+    def test_a_seek_elsewhere_forgets_what_was_read(self, store: Store) -> None:
+        epoch = started(store, 0)
+        store.positions.record_reads([_read(epoch, 7)])
+        store.progress.seek(ACME, by_lane({0: 3}), "id-1")
+        store.progress.seek(ACME, by_lane({0: 0}), "id-1")
+        assert store.positions.reads_of([_piece(epoch + 2)]) == [None]
+
     def test_of_another_topic_nothing_was_read(self, store: Store) -> None:
         epoch = started(store, 0)
         store.positions.record_reads([_read(epoch, 7)])
