@@ -70,6 +70,13 @@ def test_nothing_is_wrong_where_only_reading_tells_where_lanes_end(first):
 
 
 @pytest.mark.usefixtures("hiding")
+def test_a_slice_that_ends_before_a_bad_record_is_read_as_an_attempt_that_slept_has_read():
+    # A task of an earlier slice from the same place sleeps, reads less, and writes.
+    outcome = simulate(7210)
+    assert not outcome.wrong, str(outcome)
+
+
+@pytest.mark.usefixtures("hiding")
 def test_what_can_happen_to_such_lanes_is_played():
     counts = sum((simulate(seed).counts for seed in range(80)), start=simulate(80).counts)
     for what in (

@@ -95,7 +95,8 @@ class Lane:
             end = self.stop_before
             waits = max(1, places.between(end, self.position))
         running, depth = self.wave is not None, self.depth
-        return LaneView(name, self.position, end, waits, running, goes_on=True, depth=depth)
+        at = self.position
+        return LaneView(name, at, end, waits, running, goes_on=True, depth=depth, untold=True)
 
     def may_be_visited(self, now_s: float) -> bool:
         """Its log does not say where it ends; whether it had something lately."""

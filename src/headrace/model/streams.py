@@ -126,7 +126,8 @@ class Slice:
     depth: int = 0
     #: most records in it, as its log counted when it was planned (there can be gaps)
     records: int = 0
-    #: of an open one: most bytes in it, but for its first record; 0 is no limit
+    #: of a lane whose log does not say where it ends, and of no other: most bytes in an open one,
+    #: but for its first record
     most_bytes: int = 0
 
     @property

@@ -40,7 +40,7 @@ class FaultKind(StrEnum):
     WRONG_BOUND = "a slice that does not end where its log says that its records do"
     NOT_OPEN = "a slice that says where it ends, of a lane whose end nobody knows"
     OPEN_END = "a slice that does not say where it ends, of a lane whose end is known"
-    NO_BYTES = "a slice that does not say where it ends, nor how many bytes are in it at most"
+    NO_BYTES = "a slice of a lane that tells no end without its most bytes, or another with some"
     EMPTY_SLICE = "a slice without a record in it"
     WRONG_DEPTH = "a slice of another depth than its lane"
     WRONG_MORE = "`more` does not say whether the log goes on"
@@ -232,7 +232,8 @@ def _slice_faults(
         seen.add(name)
         if name in lanes:
             found += _range(lanes[name], piece, places)
-            if piece.until_offset == OPEN and not 0 < piece.most_bytes <= most_bytes:
+            told = most_bytes if piece.until_offset == OPEN or lanes[name].untold else 0
+            if piece.most_bytes != told:
                 found.append(FaultKind.NO_BYTES)
         else:
             found.append(FaultKind.UNKNOWN_LANE)

@@ -137,7 +137,8 @@ def slices_of(piece: Cut, places: Places, most_bytes: int) -> list[Slice]:
         if until > end:  # noqa: PLR1730 - a call of `min` for each lane costs more than all of it
             until = end
         more, depth = until < end or lane.goes_on, lane.depth
-        made.append(Slice(lane_id, topic, start, until, epoch, more, depth, count))
+        told = most_bytes if lane.untold else 0
+        made.append(Slice(lane_id, topic, start, until, epoch, more, depth, count, told))
     return made
 
 

@@ -5,7 +5,8 @@ first asks what is written down of it, and reads just that; and where nothing is
 what it read before anything of that is written to a sink. The store lets one of several be right;
 the others stop, and read what is written down when they are tried again.
 
-Slices whose ends were known when they were planned need none of it, and are not asked about.
+A slice of such a lane that is to end before a bad record is treated alike: an attempt at an earlier
+one without an end may be asleep. Slices of lanes that tell their ends need none of it.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ def read_the_same(
 
     While the store does not say what was read before, nothing of an open slice is.
     """
-    opened = [piece for piece in slices if piece.is_open]
+    opened = [piece for piece in slices if piece.most_bytes]
     try:
         reads = positions.reads_of(opened) if opened else []
     except HeadraceError as error:
         told, nothing = error_of(error), RECORD_SCHEMA.empty_table()
         for piece in opened:
             yield SliceBatch(piece, nothing, piece.from_offset, last=True, error=told)
-        slices, opened, reads = [piece for piece in slices if not piece.is_open], [], []
+        slices, opened, reads = [piece for piece in slices if not piece.most_bytes], [], []
     known = {
         piece: replace(piece, until_offset=read.until_offset, records=read.records)
         for piece, read in zip(opened, reads, strict=True)
@@ -55,7 +56,7 @@ def ranges_of(portions: Sequence[Portion]) -> list[ReadRange]:
         )
         for portion in portions
         for piece, reached in zip(portion.planned, portion.reached, strict=True)
-        if piece.is_open and reached > piece.from_offset
+        if piece.most_bytes and reached > piece.from_offset
     ]
 
 

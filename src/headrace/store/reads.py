@@ -51,7 +51,7 @@ def record(connection: Connection, new: Sequence[ReadRange]) -> list[ReadRange |
 
 def forget(connection: Connection, slices: Collection[Slice]) -> None:
     """Forget what was read of slices, where their lanes are still under their epochs."""
-    opened = {piece.lane: (piece.from_offset, piece.epoch) for piece in slices if piece.is_open}
+    opened = {piece.lane: (piece.from_offset, piece.epoch) for piece in slices if piece.most_bytes}
     if not opened:
         return
     stands = _stands(connection, opened.keys())

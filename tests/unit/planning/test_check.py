@@ -96,7 +96,7 @@ def merged_untold() -> Snapshot:
 
 def unbounded(tenant: str = "a", partition: int = 0, **more: object) -> Slice:
     """A slice that does not say where it ends."""
-    told = {"until_offset": OPEN, "more": True, "most_bytes": 9, **more}
+    told = {"until_offset": OPEN, "more": True, "most_bytes": 40_000, **more}
     return replace(piece(tenant, partition), **told)  # type: ignore[arg-type]
 
 

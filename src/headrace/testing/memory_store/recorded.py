@@ -20,7 +20,7 @@ def settle(
 ) -> None:
     """Keep of a wave what its lanes still wait for; see ``Progress.finish_intent``."""
     for piece in over:
-        if piece.is_open and _epoch_at(data, piece) == piece.epoch:
+        if piece.most_bytes and _epoch_at(data, piece) == piece.epoch:
             data.reads.pop(piece.lane, None)
     known, of = data.intents.get(wave_id, (None, None))
     if known is None or driver not in (None, of):
