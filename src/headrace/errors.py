@@ -269,6 +269,10 @@ def tenant_removed(name: str) -> ConfigError:
     return ConfigError(f"tenant {name} was removed; 'headrace tenants add {name}' starts it afresh")
 
 
+class AskedToEnd(SystemExit):
+    """Somebody asked this process to end: no fault, and who catches foreign exits lets it by."""
+
+
 def ended_key(prefix: str) -> ConfigError:
     """A key is to have a successor, and has ended already."""
     return ConfigError(f"key {prefix} does not work any more; create another one")

@@ -28,11 +28,19 @@ import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
 from headrace.model.lane_names import named
-from headrace.model.record_versions import first_version
+from headrace.model.record_versions import first_version, version_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
-from headrace.ports import RECORD_SCHEMA, Format, Sink, SinkFacts, facts_of, needs_registry
+from headrace.ports import (
+    RECORD_SCHEMA,
+    Format,
+    Sink,
+    SinkFacts,
+    compares_lanes,
+    facts_of,
+    needs_registry,
+)
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)
 
@@ -52,6 +60,8 @@ class SliceContext:
     slices: tuple[Slice, ...]
     #: options from the YAML file
     options: Mapping[str, str] = field(default_factory=dict)
+    #: lanes without a number in their names, by what their records have as topic and partition
+    unnumbered: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     def versions(self, records: pa.Table) -> pa.ChunkedArray[Any]:
         """A version of each of its records, as 64-bit numbers, for stores that keep the newest.
@@ -70,8 +80,23 @@ class SliceContext:
             return pc.add(records["offset"], first[0])
         of_lane = {piece.lane.name: at for piece, at in zip(self.slices, first, strict=True)}
         rows = records.select(["topic", "partition"]).to_pylist()
-        above = [of_lane[named(row["topic"], row["partition"])] for row in rows]
+        lanes = ((row["topic"], row["partition"]) for row in rows)
+        above = [of_lane[self.unnumbered.get(lane) or named(*lane)] for lane in lanes]
         return pc.add(records["offset"], pa.chunked_array([above], pa.int64()))
+
+    def version_of(self, record: Mapping[str, Any]) -> int:
+        """The version of one record, for an ``async def``; see ``versions``.
+
+        Args:
+            record: what the handler was given.
+
+        Raises:
+            ValueError: the stream was sent back so often that there are none any more.
+        """
+        place = record["topic"], record["partition"]
+        lane = self.unnumbered.get(place) or named(*place)
+        depth = next(piece.depth for piece in self.slices if piece.lane.name == lane)
+        return version_of(depth, record["offset"])
 
     def bad_record(self, row: int, reason: str) -> BadRecord:
         """An error to raise for one record: ``raise context.bad_record(row, "no JSON")``."""
@@ -301,6 +326,12 @@ def _check(made: UseCase) -> None:
         problem = _wave_problem(made)
     elif made.guarantee is Guarantee.EXACTLY_ONCE and _never_exact(made.sink):
         problem = f"{type(made.sink).__name__} cannot do exactly-once; choose at-least-once"
+    elif made.order.merges_lanes and compares_lanes(made.sink):
+        problem = (
+            f"{type(made.sink).__name__} tells what is newer by versions of records, and those of "
+            "the partitions that order stream merges do not compare: name a column of the data in "
+            "newest_by"
+        )
     problem = problem or _decode_problem(made) or _async_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
@@ -341,7 +372,7 @@ def _decode_problem(made: UseCase) -> str | None:
     if any(isinstance(kind, type) or not hasattr(kind, "schema") for kind in given):
         return "decode is a format, such as Json(schema) or Text() of headrace.formats"
     names = [name for name in RECORD_SCHEMA.names if name not in ("key", "value")]
-    names += ["tenant", "__receipt"] if made.form == "wave" else []
+    names += ["tenant", "__slice", "__receipt"] if made.form == "wave" else []
     for column, kind in (("key", made.decode_key), ("value", made.decode)):
         for name in [column] if kind is None else kind.schema(column).names:
             taken = name in names

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import ClassVar
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +28,10 @@ class StillThere:
 
 
 class TestDeltaTable(SinkContract):
+    cannot_have: ClassVar[Mapping[str, str]] = {
+        "ambiguous time-out": "a file of the log is there or it is not"
+    }
+
     @pytest.fixture(autouse=True)
     def _warehouse(self, tmp_path):
         self.warehouse = tmp_path
@@ -43,6 +51,19 @@ class TestDeltaTable(SinkContract):
 
     def wrong_table(self):
         return pa.table({"other": ["a"]})
+
+    def refusing_for_now(self):
+        return mock.patch("os.fsync", side_effect=OSError(errno.ENOSPC, "the disk is full"))
+
+    def forgetting(self):
+        """Delta forgets the ids of applications after a while that its users choose."""
+        knew = False
+        for commit in self.warehouse.glob("things/_delta_log/*.json"):
+            lines = commit.read_text().splitlines(keepends=True)
+            kept = [line for line in lines if "txn" not in json.loads(line)]
+            knew = knew or kept != lines
+            commit.write_text("".join(kept))
+        return knew
 
     def read_back(self):
         """All that the log names, commit by commit."""
@@ -73,6 +94,11 @@ class TestDeltaTableByDay(TestDeltaTable):
 
 class TestDeltaTableWithoutWaves(TestDeltaTable):
     """What is not written down before it runs may come again."""
+
+    writes_once = False
+    cannot_have: ClassVar[Mapping[str, str]] = TestDeltaTable.cannot_have | {
+        "replay after the target forgot": "nothing is noted without recorded waves"
+    }
 
     def site(self) -> Site:
         return replace(super().site(), fence="")

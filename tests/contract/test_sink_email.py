@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import smtplib
+from collections.abc import Mapping
 from contextlib import contextmanager
+from typing import ClassVar
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from aiosmtpd.controller import Controller
 
 from headrace.ports import Connections, Sink, Site
+from headrace.process.crash_points import PlayedKill
 from headrace.sinks import Email
 from headrace.testing.sink_contract import Seen, SinkContract
 
@@ -18,9 +23,11 @@ class Mailbox:
 
     def __init__(self):
         self.mails = []
-        self.loses_an_answer = False
+        self.loses_an_answer = self.is_busy = False
 
     async def handle_DATA(self, server, session, envelope):  # noqa: N802 - aiosmtpd's name
+        if self.is_busy:
+            return "451 later"
         self.mails.append(envelope)
         if self.loses_an_answer:
             self.loses_an_answer = False
@@ -33,6 +40,12 @@ class Mailbox:
         yield
         assert not self.loses_an_answer, "nothing was sent"
 
+    @contextmanager
+    def being_busy(self):
+        self.is_busy = True
+        yield
+        self.is_busy = False
+
 
 class AnyPort(Controller):
     """Takes a port that is free and tells which."""
@@ -44,6 +57,9 @@ class AnyPort(Controller):
 
 class TestEmail(SinkContract):
     wrong_column = "to"
+    cannot_have: ClassVar[Mapping[str, str]] = {
+        "replay after the target forgot": "a mail server knows of no mail that it took"
+    }
 
     @pytest.fixture(autouse=True)
     def _server(self):
@@ -74,6 +90,22 @@ class TestEmail(SinkContract):
 
     def losing_an_answer(self):
         return self.mailbox.losing_an_answer()
+
+    def refusing_for_now(self):
+        return self.mailbox.being_busy()
+
+    @contextmanager
+    def dying_in_a_write(self):
+        send, sent = smtplib.SMTP.send_message, []
+
+        def until_killed(*args, **kwargs):
+            if sent:
+                raise PlayedKill
+            sent.append(True)
+            return send(*args, **kwargs)
+
+        with mock.patch.object(smtplib.SMTP, "send_message", until_killed):
+            yield
 
     def read_back(self):
         lines = [mail.content.decode().splitlines() for mail in self.mailbox.mails]

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import ClassVar
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.connectors.kafka import sink
 from headrace.connectors.kafka.sink_messages import SLICE_HEADER
 from headrace.formats import AvroOutput, Text
 from headrace.ports import Connections, Sink, Site
+from headrace.process.crash_points import PlayedKill
 from headrace.sinks import KafkaTopic
 from headrace.testing.odd_tables import no_text
 from headrace.testing.schemas_fake import MemorySchemas
-from headrace.testing.sink_contract import Seen, SinkContract
+from headrace.testing.sink_contract import USE_CASE, Seen, SinkContract
 
 pytestmark = pytest.mark.kafka
 
 
 class TestKafkaTopic(SinkContract):
+    cannot_have: ClassVar[Mapping[str, str]] = {
+        "refusing for now": "brokers that are away need processes to end (tests/faults)",
+        "ambiguous time-out": "the client's own numbers let it ask again in safety",
+        "replay after the target forgot": "nothing is asked of earlier messages",
+    }
+
     @pytest.fixture(autouse=True)
     def _topic(self, kafka):
         self.bootstrap = kafka.bootstrap_servers
@@ -63,6 +75,17 @@ class TestKafkaTopic(SinkContract):
     def wrong_table(self):
         return pa.table({"value": [1]})
 
+    @contextmanager
+    def dying_in_a_write(self):
+        send = sink._send
+
+        def sent_and_killed(*args):
+            send(*args)
+            raise PlayedKill
+
+        with mock.patch.object(sink, "_send", sent_and_killed):
+            yield
+
     def read_back(self):
         reader = Consumer(
             {
@@ -100,6 +123,14 @@ class Everywhere:
 
 class TestTransactionalKafkaTopic(TestKafkaTopic):
     """As above, by transactions, read by readers of committed messages."""
+
+    dying_in_a_write = SinkContract.dying_in_a_write
+
+    def forgetting(self):
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for gone in admin.delete_consumer_groups([f"headrace.tx.{USE_CASE}"]).values():
+            gone.result(30)
+        return True
 
     @pytest.fixture(autouse=True)
     def _sources(self, kafka):

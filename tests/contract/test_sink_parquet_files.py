@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
+from typing import ClassVar
+from unittest import mock
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +19,11 @@ _SCHEMA = pa.schema([("value", pa.string())])
 
 
 class TestParquetFiles(SinkContract):
+    cannot_have: ClassVar[Mapping[str, str]] = {
+        "ambiguous time-out": "a rename has happened or it has not",
+        "replay after the target forgot": "nothing is kept but the files",
+    }
+
     @pytest.fixture(autouse=True)
     def _warehouse(self, tmp_path):
         self.warehouse = tmp_path
@@ -33,6 +43,9 @@ class TestParquetFiles(SinkContract):
 
     def wrong_table(self):
         return pa.table({"other": ["a"]})
+
+    def refusing_for_now(self):
+        return mock.patch("os.fsync", side_effect=OSError(errno.ENOSPC, "the disk is full"))
 
     def read_back(self):
         return [

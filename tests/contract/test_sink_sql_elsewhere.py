@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from contextlib import contextmanager
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from headrace.connectors.sql.servers import target_of
-from headrace.errors import OutcomeUnknown
+from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.ports import Connections, Server, Sink, Site
 from headrace.sinks import SqlTable
-from headrace.testing.sink_contract import Seen, SinkContract
+from headrace.testing.sink_contract import Seen, SinkContract, State
 
 
 class Everywhere:
@@ -28,6 +30,7 @@ class TestSqlTableElsewhere(SinkContract):
 
     fence = "run-0"
     key: tuple[str, ...] = ()
+    where = ""
 
     @pytest.fixture(autouse=True)
     def _server(self, store_url, tmp_path):
@@ -79,12 +82,28 @@ class TestSqlTableElsewhere(SinkContract):
         del target.begin
         assert not loses, "nothing was committed"
 
+    @contextmanager
+    def refusing_for_now(self):
+        target = target_of(self.connections, self.name)
+
+        def away():
+            raise StoreUnavailable("it is away")
+
+        target.begin = away
+        yield
+        del target.begin
+
+    def forgetting(self):
+        with target_of(self.connections, self.name).begin() as connection:
+            return connection.execute(text("DELETE FROM headrace_written")).rowcount > 0
+
     def read_back(self):
         engine = create_engine(self.url)
         with engine.connect() as connection:
             # Where the row lies: rows that were never changed lie in the order they came.
             place = "rowid" if connection.dialect.name == "sqlite" else "ctid"
-            rows = connection.execute(text(f"SELECT value FROM things ORDER BY {place}")).all()
+            query = f"SELECT value FROM things {self.where} ORDER BY {place}"
+            rows = connection.execute(text(query)).all()
         engine.dispose()
         return [Seen(row.value, row.value) for row in rows]
 
@@ -94,6 +113,53 @@ class TestKeyedSqlTableElsewhere(TestSqlTableElsewhere):
 
     fence = ""
     key = ("value",)
+    writes_once = False
+    cannot_have: ClassVar[Mapping[str, str]] = {
+        "replay after the target forgot": "nothing is noted without recorded waves"
+    }
 
     def refused_table(self):
         return pa.table({"value": pa.array([None], pa.string()), "size": [1]})
+
+
+class TestNewestOfSqlTableElsewhere(TestKeyedSqlTableElsewhere):
+    """A table that keeps the newest row of a key, by a column of the data."""
+
+    where = "WHERE gone IS NOT TRUE"
+
+    def make_sink(self) -> Sink:
+        return SqlTable(
+            "things",
+            {"key": "text", "value": "text", "gone": "boolean", "changed": "bigint"},
+            key=("key",),
+            newest_by="changed",
+            delete_by="gone",
+            at=self.name,
+        )
+
+    def states(self, states):
+        made = {
+            "key": pa.array([state.key for state in states], pa.string()),
+            "value": pa.array([state.text for state in states], pa.string()),
+            "gone": pa.array([state.gone for state in states], pa.bool_()),
+        }
+        made["changed"] = [state.version for state in states]
+        return pa.table(made)
+
+    def table(self, values):
+        made = self.states([State(value, "", 0) for value in values])
+        return made.set_column(1, "value", pa.array(list(values), pa.string()))
+
+    def refused_table(self):
+        return self.table(["a"]).set_column(0, "key", pa.array([None], pa.string()))
+
+    def wrong_table(self):
+        return self.table(["a"]).drop_columns(["value"])
+
+
+class TestNewestOfSqlTableElsewhereOnce(TestNewestOfSqlTableElsewhere):
+    """The same with recorded waves: where the notes are gone, the rows still tell."""
+
+    fence = "run-0"
+    writes_once = True
+    cannot_have: ClassVar[Mapping[str, str]] = {}

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, text
 
-from headrace.errors import OutcomeUnknown
+from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import Tenant
 from headrace.ports import Connections, Effect, Sink, Site
 from headrace.sinks import SqlTable
 from headrace.store import SqlStore, open_store
-from headrace.testing.sink_contract import USE_CASE, Seen, SinkContract
+from headrace.testing.sink_contract import USE_CASE, Seen, SinkContract, State
 
 
 class Unanswered:
@@ -23,10 +25,12 @@ class Unanswered:
     def __init__(self, real):
         self._real = real
         self.advance_in, self.advance = real.advance_in, real.advance
-        self._loses = False
+        self._loses = self._away = False
 
     @contextmanager
     def begin(self):
+        if self._away:
+            raise StoreUnavailable("it is away")
         with self._real.begin() as connection:
             yield connection
         if self._loses:
@@ -39,8 +43,20 @@ class Unanswered:
         yield
         assert not self._loses, "nothing was committed"
 
+    @contextmanager
+    def being_away(self):
+        self._away = True
+        yield
+        self._away = False
+
 
 class TestSqlTable(SinkContract):
+    cannot_have: ClassVar[Mapping[str, str]] = {
+        "replay after the target forgot": "rows and positions are in one database: it knows both "
+        "or neither"
+    }
+    where = ""
+
     @pytest.fixture(autouse=True)
     def _store(self, store_url):
         self.url = store_url
@@ -69,12 +85,16 @@ class TestSqlTable(SinkContract):
     def losing_an_answer(self):
         return self.positions.losing_an_answer()
 
+    def refusing_for_now(self):
+        return self.positions.being_away()
+
     def read_back(self):
         engine = create_engine(self.url)
         with engine.connect() as connection:
             # Where the row lies: rows that were never changed lie in the order they came.
             place = "rowid" if connection.dialect.name == "sqlite" else "ctid"
-            rows = connection.execute(text(f"SELECT value FROM things ORDER BY {place}")).all()
+            query = f"SELECT value FROM things {self.where} ORDER BY {place}"
+            rows = connection.execute(text(query)).all()
         engine.dispose()
         return [Seen(row.value, row.value) for row in rows]
 
@@ -99,3 +119,37 @@ class TestSqlTableWithoutKey(TestSqlTable):
         offsets = pa.array([0, 1], pa.int32()).buffers()[1]
         no_text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"\xff"))
         return pa.table({"value": no_text, "size": [1]})
+
+
+class TestNewestOfSqlTable(TestSqlTable):
+    """A table that keeps the newest row of a key, by the versions of effects."""
+
+    where = "WHERE gone IS NOT TRUE"
+
+    def make_sink(self) -> Sink:
+        return SqlTable(
+            "things",
+            {"key": "text", "value": "text", "gone": "boolean", "version": "version"},
+            key=("key",),
+            newest_by="version",
+            delete_by="gone",
+            key_in_one_lane=True,
+        )
+
+    def states(self, states):
+        made = {
+            "key": pa.array([state.key for state in states], pa.string()),
+            "value": pa.array([state.text for state in states], pa.string()),
+            "gone": pa.array([state.gone for state in states], pa.bool_()),
+        }
+        return pa.table(made)
+
+    def table(self, values):
+        made = self.states([State(value, "", 0) for value in values])
+        return made.set_column(1, "value", pa.array(list(values), pa.string()))
+
+    def refused_table(self):
+        return self.table(["a"]).set_column(0, "key", pa.array([None], pa.string()))
+
+    def wrong_table(self):
+        return self.table(["a"]).drop_columns(["value"])

@@ -505,3 +505,22 @@ def test_a_recorded_slice_that_says_no_end_keeps_the_store_as_it_is(database, is
         downgrade(database, "0015")
     assert "'topic-2[2]'" in str(refused.value)
     assert content(database) == before
+
+
+def test_no_version_that_was_counted_is_given_again_after_a_way_down_and_up(database, store_url):
+    fill(database, newest_version())
+    with database.write() as connection:
+        connection.execute(
+            text("UPDATE headrace_positions SET ordinal = 0 WHERE tenant = 'name-1'")
+        )
+        connection.execute(text("UPDATE headrace_positions SET depth = 9 WHERE tenant = 'name-2'"))
+    downgrade(database, "0015")
+    upgrade(database)
+    with closing(open_store(store_url)) as store:
+        positions = store.progress.load_positions()
+        assert [(position.depth, position.ordinal) for position in positions] == [(1, 0), (17, 0)]
+        streams = content(database)["headrace_streams"]
+        assert sorted((row["tenant"], row["depth"]) for row in streams) == [
+            ("name-1", 1),
+            ("name-2", 10),
+        ]

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from headrace.databases import engines
+from headrace.databases.engines import wait_for_ever
 from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.store.database import open_database
 
@@ -66,3 +67,11 @@ def test_a_connection_in_the_pool_that_says_nothing_is_given_up_sooner(database,
 def test_a_statement_that_takes_long_is_ended_by_the_server(database):
     with pytest.raises(StoreUnavailable, match="took too long"):
         read(database, text("SELECT pg_sleep(30)"))
+
+
+def test_a_migration_takes_as_long_as_it_takes(database):
+    with database.write() as connection:
+        wait_for_ever(connection)
+        connection.execute(text("SELECT pg_sleep(3)"))
+    with pytest.raises(StoreUnavailable, match="took too long"):
+        read(database, text("SELECT pg_sleep(3)"))

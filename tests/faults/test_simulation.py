@@ -405,10 +405,13 @@ def only_lineage(monkeypatch, **odds):
     only(monkeypatch, splits=0.4, **odds)
 
 
+RESHAPED = {"splits": 0.3, "drops": 0.15, "lists_late": 0.4}
+
+
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_lanes_follow_others_whatever_happens(monkeypatch, first):
     drawn = world.draw
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), splits=0.3, drops=0.15))
+    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **RESHAPED))
     for seed in range(first, first + 20):
         outcome = simulate(seed)
         assert not outcome.wrong, str(outcome)
@@ -416,12 +419,13 @@ def test_lanes_follow_others_whatever_happens(monkeypatch, first):
 
 def test_lanes_that_become_others_are_played(monkeypatch):
     drawn = world.draw
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), splits=0.3, drops=0.15))
+    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **RESHAPED))
     counts = sum((simulate(seed).counts for seed in range(60)), start=simulate(60).counts)
     for what in (
         "lanes split",
         "lanes merged",
         "lanes dropped",
+        "lanes listed late",
         "lanes given up",
         "parents forgotten",
     ):
@@ -499,6 +503,56 @@ def test_a_lane_that_was_lost_unseen_and_that_nobody_is_told_of_is_found(monkeyp
     only_lineage(monkeypatch, drops=0.3)
     monkeypatch.setattr(losses, "lost_lanes", seen)
     assert first_wrong(seeds=300, how="which has no place")
+
+
+def is_done(held, parents):
+    """Whether all that a new lane follows is at its end when its log first tells of it."""
+    places = held.places
+    return all(of.until is not None and places.get(of.lane, -1) >= of.until for of in parents)
+
+
+def test_a_lane_that_is_listed_when_its_parents_are_done_and_begins_at_its_end_is_found(
+    monkeypatch,
+):
+    def late(held, info):
+        new = {name: of for name, of in info.parents.items() if name not in held.lanes}
+        return bool(held.lanes) and any(is_done(held, parents) for parents in new.values())
+
+    only_lineage(monkeypatch, lists_late=0.8)
+    monkeypatch.setattr(topics, "_begins_at_end", late)
+    assert first_wrong(seeds=300, how="its log at")
+
+
+def test_a_lane_that_is_listed_when_its_parents_are_done_and_that_nobody_reads_is_found(
+    monkeypatch,
+):
+    def early(held, info, first):
+        first = {
+            name: at
+            for name, at in first.items()
+            if not (held.lanes and name in info.parents and is_done(held, info.parents[name]))
+        }
+        return whole(held, info, first)
+
+    whole = topics.startable
+    only_lineage(monkeypatch, lists_late=0.8)
+    monkeypatch.setattr(topics, "startable", early)
+    assert first_wrong(seeds=300, how="stands at None")
+
+
+def test_the_second_of_two_lanes_that_does_not_wait_as_the_first_does_is_found(monkeypatch):
+    def once(held, info, first):
+        found, parents = whole(held, info, first)
+        followed = {of.lane for known in held.lineage.values() for of in known}
+        return found, {
+            name: () if any(of.lane in followed for of in given) else given
+            for name, given in parents.items()
+        }
+
+    whole = topics.startable
+    only_lineage(monkeypatch, lists_late=0.8)
+    monkeypatch.setattr(topics, "startable", once)
+    assert first_wrong(seeds=300, how="runs before")
 
 
 @pytest.mark.parametrize("planted", ["seek", "split"])
@@ -720,13 +774,13 @@ def test_a_handler_that_kills_and_is_never_narrowed_is_found(monkeypatch):
 
 
 def test_narrowing_that_forgets_an_error_is_found(monkeypatch):
-    narrow = BinRun._narrow
+    narrow = BinRun.narrow
 
     def forgetful(self, portion):
         narrow(self, replace(portion, error=None))
 
     only(monkeypatch, raises=0.2, refused=0.2)
-    monkeypatch.setattr(BinRun, "_narrow", forgetful)
+    monkeypatch.setattr(BinRun, "narrow", forgetful)
     assert first_wrong(seeds=300, how="where its lane stood")
 
 

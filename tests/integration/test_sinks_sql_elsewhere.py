@@ -1,5 +1,6 @@
 """A table in a PostgreSQL that is not the store's: two attempts at once, kills, rights, outages."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from dataclasses import replace
 
 import psycopg
 import pyarrow as pa
@@ -56,6 +58,13 @@ class Store:
         self.asked.set()
         assert self.answers.wait(60)
         return [(move.from_offset, move.epoch) == (0, self.epoch) for move in moves]
+
+
+class Anywhere:
+    """Every lane stands where a slice of it begins."""
+
+    def advance(self, moves):
+        return [True] * len(moves)
 
 
 @pytest.fixture
@@ -175,3 +184,48 @@ def test_many_lanes_are_locked_and_noted_in_one_statement_each(prepared):
         }
     assert total(prepared) == [500]
     assert asked(prepared, "SELECT count(*), min(reached) FROM headrace_written") == [(500, 10)]
+
+
+WIDE = 49_590_338_271_490_256_608_559_692_538_361_571_095_921_575_989_136_588_898
+
+
+def test_notes_hold_places_of_any_width(prepared):
+    """Beside others that are narrow, in one statement."""
+    far = {"a": 5, "b": 2**63, "c": WIDE}
+    effects = [effect(lanes=(name,), lead=name) for name in far]
+    effects = [
+        replace(
+            one,
+            slices=tuple(
+                replace(piece, from_offset=at, until_offset=at + 3) for piece in one.slices
+            ),
+            reached=(at + 3,),
+        )
+        for one, at in zip(effects, far.values(), strict=True)
+    ]
+    for _ in range(2):
+        written = write(prepared, Anywhere(), *effects)
+        assert all(one.error is None for one in written)
+    assert [one.reached for one in written] == [(at + 3,) for at in far.values()]
+    order = "SELECT tenant FROM headrace_written ORDER BY reached DESC"
+    assert [row[0] for row in asked(prepared, order)] == ["c", "b", "a"]
+
+
+def test_notes_of_an_earlier_version_are_widened_by_hand_as_their_failure_says(prepared):
+    for column in ("from_offset", "reached"):
+        asked(prepared, f"ALTER TABLE headrace_written ALTER COLUMN {column} TYPE BIGINT")
+    narrow = effect(lanes=("a",))
+    assert write(prepared, Anywhere(), narrow)[0].error is None
+    assert write(prepared, Anywhere(), narrow)[0].reached == (10,)
+    (piece,) = narrow.slices
+    wide = replace(
+        narrow,
+        slices=(replace(piece, from_offset=WIDE, until_offset=WIDE + 1),),
+        reached=(WIDE + 1,),
+    )
+    other = replace(wide, slices=(replace(wide.slices[0], lane=piece.lane._replace(name="b")),))
+    (stopped,) = write(prepared, Anywhere(), other)
+    assert stopped.error.code == "TargetMissing"
+    asked(prepared, re.search("ALTER TABLE .*numeric", stopped.error.message)[0])
+    assert write(prepared, Anywhere(), other)[0].error is None
+    assert write(prepared, Anywhere(), other)[0].reached == (WIDE + 1,)

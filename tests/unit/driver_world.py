@@ -18,6 +18,7 @@ from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory, Row
+from headrace.testing.wide_log import WideLog, WideReaderFactory
 from headrace.use_cases import use_case
 
 TOPIC = "{tenant}.visits"
@@ -83,9 +84,10 @@ class World:
     def start(self, **chosen):
         """A new driver, as after a kill: nothing is left of the one before but store and log."""
         self.lives += 1
+        wide = isinstance(self.log, WideLog)
         self.engine = InProcessEngine(
             self.connections,
-            MemoryReaderFactory(self.log),
+            WideReaderFactory(self.log) if wide else MemoryReaderFactory(self.log),
             SqlPositionsFactory(),
             self.dead_letters,
         )

@@ -10,6 +10,7 @@ from headrace.errors import ConfigError
 from headrace.model.record_versions import version_of
 from headrace.model.streams import Guarantee, LaneId, Order, Slice
 from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
+from headrace.testing.records import records
 
 TOPIC = "{tenant}.visits"
 TABLE = SqlTable("t", columns={"a": "text"})
@@ -108,3 +109,15 @@ def test_records_have_versions_by_the_depth_of_their_lanes(depths):
     found = SliceContext("score", "acme", slices).versions(table)
     assert found.type == pa.int64()
     assert found.to_pylist() == [version_of(depths[at], offset) for at, offset in rows]
+
+
+def test_lanes_without_numbers_have_versions_by_what_their_records_say():
+    deep = {"shard-a": 0, "shard-b": 1}
+    slices = tuple(
+        Slice(LaneId("score", "acme", name), "acme.visits", 0, 9, 1, depth=depth)
+        for name, depth in deep.items()
+    )
+    said = {("acme.visits", 4): "shard-a", ("acme.visits", 7): "shard-b"}
+    table = pa.concat_tables([records([b"x"], partition=7), records([b"x"], partition=4)])
+    found = SliceContext("score", "acme", slices, unnumbered=said).versions(table)
+    assert found.to_pylist() == [version_of(1, 0), version_of(0, 0)]

@@ -34,6 +34,8 @@ class Lane:
     parents: tuple[Parent, ...] = ()
     #: what comes above in the versions of its records
     depth: int = 0
+    #: and below, of its next record, where its log has no number for each
+    ordinal: int = 0
     #: its log ends before its position, as far as was told
     short: Short | None = None
     #: its log ends before its recorded slice does, as far as was told
@@ -84,8 +86,10 @@ class Lane:
         goes_on = (self.end == UNKNOWN and not self.gone) or self.end > end
         waits = places.between(end, self.position)
         running = self.wave is not None
-        taken, depth = self.taken, self.depth
-        return LaneView(name, self.position, end, waits, running, goes_on, taken, depth=depth)
+        taken, depth, ordinal = self.taken, self.depth, self.ordinal
+        return LaneView(
+            name, self.position, end, waits, running, goes_on, taken, (), depth, ordinal
+        )
 
     def _guessed(self, name: str, places: Places, visits: Visits) -> LaneView:
         """The same of one whose log does not say where it ends."""

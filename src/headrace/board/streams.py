@@ -105,7 +105,8 @@ class HeldStream:
             lane = self.lanes.get(name)
             if lane is None:
                 lane = new[name] = Lane(position.next_offset)
-            lane.position, lane.depth = position.next_offset, position.depth
+            lane.position = position.next_offset
+            lane.depth, lane.ordinal = position.depth, position.ordinal
             if lane.parents != position.parents:
                 lane.parents, heirs = position.parents, True
         if new:

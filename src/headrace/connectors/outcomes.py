@@ -17,21 +17,26 @@ from headrace.errors import (
     text_of,
     words_of,
 )
-from headrace.model.lane_names import label_of
+from headrace.model.lane_names import written_name
 from headrace.model.receipts import SliceError
 from headrace.model.streams import original
 from headrace.ports import Effect, Written
 
 
 def identity(effect: Effect) -> str:
-    """Name an effect: ``use_case/tenant/partition:from-reached``, joined by commas if several.
+    """Name an effect: ``use_case/tenant/lane:from-reached``, joined by commas if several.
 
-    The same slice run again to the same offset has the same identity; nothing else has.
+    The same slice run again to the same place has the same identity; nothing else has. A numbered
+    lane of the stream's own topic is called by its number, any other by its whole name.
     """
-    return ",".join(
-        f"{original(piece.lane.use_case)}/{piece.lane.tenant}/{label_of(piece.lane.name)}:{piece.from_offset}-{reached}"
-        for piece, reached in zip(effect.slices, effect.reached, strict=True)
-    )
+    parts = []
+    for piece, reached in zip(effect.slices, effect.reached, strict=True):
+        lane = piece.lane
+        name = written_name(lane.name, piece.topic)
+        parts.append(
+            f"{original(lane.use_case)}/{lane.tenant}/{name}:{piece.from_offset}-{reached}"
+        )
+    return ",".join(parts)
 
 
 def going_on(effect: Effect) -> str:

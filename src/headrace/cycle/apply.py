@@ -70,6 +70,7 @@ class Applier:
             lane = self.board.lane(receipt.slice.lane)
             if lane is not None and lane.position == receipt.slice.from_offset:
                 lane.position = receipt.reached
+                lane.ordinal += receipt.passed
         if done.refused:
             self.observer.reload_positions(done.refused)
 

@@ -159,4 +159,4 @@ def _is_ours_to_move(receipt: Receipt) -> bool:
 
 def _move(receipt: Receipt) -> Move:
     piece = receipt.slice
-    return Move(piece.lane, piece.from_offset, receipt.reached, piece.epoch)
+    return Move(piece.lane, piece.from_offset, receipt.reached, piece.epoch, receipt.passed)

@@ -32,6 +32,7 @@ from headrace.cycle.losses import Losses
 from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_overdue
+from headrace.cycle.pacing import Pacing
 from headrace.cycle.reach import NeededServer, Reach
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.replay import stopped
@@ -43,6 +44,7 @@ from headrace.model.records import Deployment
 from headrace.model.statistics import Missing
 from headrace.model.waves import Wave
 from headrace.planning.shares import CREDIT_BINS
+from headrace.policies.backpressure import PaceBounds
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import (
     Clock,
@@ -105,6 +107,8 @@ class Driver:
     name: str = "driver"
     #: silence after which another driver takes over what this one holds
     lease_s: float = 15.0
+    #: how many records a second servers are given that sinks know by these names
+    bounds: Mapping[str, PaceBounds] = field(default_factory=dict)
     #: where calls are made that no turn may wait for
     threads: Threads = one_thread
     board: Board = field(default_factory=Board)
@@ -137,7 +141,8 @@ class Driver:
         """Wire the steps to the board."""
         store, clock, board = self.parts.store, self.parts.clock, self.board
         self.versions = Versions(self.parts.engine)
-        self.capacity = Capacity(self.parts.engine, board, self.versions, self.slot_limits)
+        pacing = Pacing(bounds=self.bounds)
+        self.capacity = Capacity(self.parts.engine, board, self.versions, self.slot_limits, pacing)
         self.reach = Reach(clock)
         self.leases = Leases(store.membership, self.name, self.lease_s)
         losses = Losses(store.registry, store.progress, board, self.reporter, clock)
@@ -276,7 +281,7 @@ class Driver:
             "consumer groups": self.mirror is None
             or self.mirror.finish(self.parts.clock.monotonic_s(), until_s),
             "dead letters": self.failing.letters.close(until_s),
-            "questions to Kafka": self.observer.close(until_s),
+            "questions to the log": self.observer.close(until_s),
         }
         if left := [what for what, is_over in over.items() if not is_over]:
             log.warning(
@@ -337,14 +342,14 @@ class Driver:
             flying = [flight.wave for flight in self.board.flights.values()]
             recorded = self.parts.store.progress.pending_intents()
             self.versions.keep([*flying, *recorded], self.board.streams)
-        self.reach.asks(NeededServer.KAFKA)
+        self.reach.asks(NeededServer.LOG)
         self.observer.topics(now_s)
         self._recovered = True
         if self.observer.ends(now_s):
-            self.reach.answered(NeededServer.KAFKA)
+            self.reach.answered(NeededServer.LOG)
             self._observed = True
         else:
-            self.reach.waits(NeededServer.KAFKA)
+            self.reach.waits(NeededServer.LOG)
         self.reach.asks(NeededServer.STORE)
         self.capacity.look(now_s)
 

@@ -255,7 +255,8 @@ class Failing:
         """Have the record kept in the dead letters; its lane stands still until it is."""
         assert error.offset is not None, "only a record that is named can be set aside"
         letter = DeadLetter(piece, error, verdict.history.attempts)
-        move = Move(piece.lane, piece.from_offset, held.measures.behind(error.offset), held.epoch)
+        behind = held.measures.behind(error.offset)
+        move = Move(piece.lane, piece.from_offset, behind, held.epoch, passed=1)
         if not self.letters.take(PendingLetter(letter, move, lane.tries, verdict.history.letters)):
             self._try_again(letter, lane, "too many wait for brokers that do not take them")
             return
@@ -299,6 +300,7 @@ class Failing:
         lane.aside = None
         if moved:
             lane.position = move.to_offset
+            lane.ordinal += move.passed
         lane.tries = lane.attempts = 0
         lane.letters = aside.letters
 
@@ -335,10 +337,10 @@ class Failing:
 def _rest(receipt: Receipt, held: HeldStream) -> Slice:
     """What of a slice was not reached."""
     piece, reached = receipt.slice, receipt.reached
+    rest = replace(piece, from_offset=reached, ordinal=piece.ordinal + receipt.passed)
     if piece.is_open:
-        return replace(piece, from_offset=reached)
-    records = held.measures.between(piece.until_offset, reached)
-    return replace(piece, from_offset=reached, records=records)
+        return rest
+    return replace(rest, records=held.measures.between(piece.until_offset, reached))
 
 
 def _past(piece: Slice, held: HeldStream) -> Place:

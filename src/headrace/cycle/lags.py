@@ -197,7 +197,7 @@ def _of_all(offsets: _Offsets, asked: Sequence[str]) -> dict[str, Place]:
     silent = [lane for lane in asked if lane not in offsets]
     if silent:
         raise LeaderUnknown(
-            f"{', '.join(silent)}: no broker answers for these partitions now; nothing was done, "
+            f"{', '.join(silent)}: no broker answers for these lanes now; nothing was done, "
             "try again when they have a leader"
         )
     return {lane: offsets[lane] for lane in asked}

@@ -50,10 +50,10 @@ from headrace.telemetry.report import Reporter
 
 log = structlog.get_logger(__name__)
 
-_ENDS_FIRST = "what Kafka lost is passed over as soon as nothing of the stream runs"
+_ENDS_FIRST = "what was lost is passed over as soon as nothing of the stream runs"
 _MOVED = "its positions were moved meanwhile; its topic is looked at again"
 _KINDS = {Loss.RECREATED: TopicRecreated, Loss.EXPIRED: LaneExpired}
-_NO_LEADER = "a partition of its new topic has no leader; it begins when all have one"
+_NO_LEADER = "a lane of its new topic has no leader; it begins when all have one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class FirstAndLast:
 
 @dataclass(slots=True)
 class Losses:
-    """Finds what Kafka lost of the streams on a board, and does what was decided about it."""
+    """Finds what logs lost of the streams on a board, and does what was decided about it."""
 
     registry: Registry
     progress: Progress
@@ -218,7 +218,7 @@ class Losses:
         ]
         for error in errors:
             log.error("stream suspended", **of_stream(held.stream.id), why=_shown(error))
-        more = f" (and {len(errors) - 1} more partitions)" if len(errors) > 1 else ""
+        more = f" (and {len(errors) - 1} more lanes)" if len(errors) > 1 else ""
         reason = f"{_shown(errors[0])}{more}"
         self.registry.set_stream_state(held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE)
         return reason

@@ -20,7 +20,7 @@ import structlog
 from headrace.board import HeldStream
 from headrace.cycle.gates import GateId, GateRate
 from headrace.model.streams import StreamId
-from headrace.policies.backpressure import LoadWindow, Pace, PidGains, paced
+from headrace.policies.backpressure import LoadWindow, Pace, PaceBounds, PidGains, paced
 from headrace.ports import WaveResult
 from headrace.use_cases import UseCase
 
@@ -48,6 +48,9 @@ class _Count:
     #: turns of the window, and waves in flight summed over them
     turns: int = 0
     in_flight: int = 0
+    #: rows that the sink was given, and those that it did not take for now
+    rows: int = 0
+    rows_refused: int = 0
     refused: set[StreamId] = field(default_factory=set)
     accepted: set[StreamId] = field(default_factory=set)
 
@@ -63,6 +66,8 @@ class Pacing:
     """Counts waves by use case and sink, and holds the paces that are in force."""
 
     gains: PidGains = field(default_factory=PidGains)
+    #: what an operator said of servers that sinks know by a name
+    bounds: Mapping[str, PaceBounds] = field(default_factory=dict)
     paces: dict[GateId, Pace] = field(default_factory=dict)
     _counts: dict[GateId, _Count] = field(default_factory=dict)
     _looked_at_s: float = float("-inf")
@@ -90,6 +95,8 @@ class Pacing:
             count.overrun_s += max(0.0, task_s - target_s) if known else 0.0
             count.waves += 1
             for receipt in result.receipts:
+                count.rows += receipt.offered
+                count.rows_refused += receipt.refused
                 said_no = receipt.error is not None and receipt.error.code == "SinkUnavailable"
                 if said_no or receipt.records:
                     (count.refused if said_no else count.accepted).add(receipt.slice.lane.stream)
@@ -120,18 +127,27 @@ class Pacing:
             for name in keys_of(use_cases[held.stream.id.use_case]):
                 if name in waiting:
                     waiting[name] += held.lag_records
+        known = {
+            name: self._bounds(use_case, name)
+            for use_case in use_cases.values()
+            for name in keys_of(use_case)
+        }
         for name in concerned:
             window = _window(counts.get(name, _Count()), seconds, waiting[name])
-            self._set(name, paced(self.paces.get(name, Pace()), self.gains, window))
+            bounds = known.get(name, PaceBounds())
+            before = self.paces.get(name, bounds.first())
+            self._set(name, paced(before, bounds.gains(self.gains), window))
         self._forget(use_cases.values())
 
     def rates(self, use_case: UseCase) -> dict[GateId, GateRate]:
         """The gates that its streams stand behind now."""
-        return {
-            name: GateRate(pace.rate_per_s, None, BURST_S)
-            for name in keys_of(use_case)
-            if (pace := self.paces.get(name)) is not None and pace.rate_per_s is not None
-        }
+        found: dict[GateId, GateRate] = {}
+        for name in keys_of(use_case):
+            bounds = self._bounds(use_case, name)
+            rate_per_s = bounds.held(self.paces.get(name, bounds.first()).rate_per_s)
+            if rate_per_s is not None:
+                found[name] = GateRate(rate_per_s, None, BURST_S)
+        return found
 
     def in_force(self, use_cases: Iterable[UseCase]) -> dict[str, float]:
         """Records a second that use cases are held to, their own or their sink's; if they are."""
@@ -141,6 +157,12 @@ class Pacing:
             for name, found in rates.items()
             if found
         }
+
+    def _bounds(self, use_case: UseCase, name: GateId) -> PaceBounds:
+        """What was said of the server behind a gate; a use case's own gate has none."""
+        if name.kind != "sink":
+            return PaceBounds()
+        return self.bounds.get(use_case.of_sink.server, PaceBounds())
 
     def _forget(self, use_cases: Iterable[UseCase]) -> None:
         """Keep no pace that none of these use cases keeps, once it is lifted."""
@@ -176,4 +198,5 @@ def _window(count: _Count, seconds: float, waiting_records: int) -> LoadWindow:
         overrun_s=count.overrun_s / waves,
         refused=count.refusals,
         waiting_records=waiting_records,
+        refused_share=count.rows_refused / count.rows if count.rows else 0.0,
     )

@@ -24,7 +24,8 @@ class NeededServer(StrEnum):
     """What a driver cannot work without."""
 
     STORE = "store"
-    KAFKA = "kafka"
+    #: which is called so to people, who have but one kind of log so far
+    LOG = "kafka"
 
 
 class _Moment(NamedTuple):
@@ -66,8 +67,8 @@ class Reach:
         if isinstance(trouble, StoreUnavailable):
             server = NeededServer.STORE
         elif isinstance(trouble, BrokerUnavailable):
-            server = NeededServer.KAFKA
-        if server is NeededServer.KAFKA:
+            server = NeededServer.LOG
+        if server is NeededServer.LOG:
             self.answered(NeededServer.STORE)  # it is asked first in each turn
         self._silent.setdefault(server, self._began)
 

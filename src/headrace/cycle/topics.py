@@ -277,7 +277,7 @@ class TopicKeeper:
                 started.append(LaneStart(held.stream.id, info.topic_id, first, known_id, parents))
             # Of lanes in one order the oldest record may be where nobody answers.
             if not whole and (held.deployment.order.merges_lanes or _begins_whole(held, info)):
-                stuck[held.stream.id] = f"not all partitions of {held.stream.topic} have a leader"
+                stuck[held.stream.id] = f"not all lanes of {held.stream.topic} have a leader"
             elif not whole:
                 self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
         self._store_lanes(started)

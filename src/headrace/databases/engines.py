@@ -72,6 +72,14 @@ def writer_of(engine: Engine) -> Engine:
     return engine.execution_options(**{_WRITES: True})
 
 
+def wait_for_ever(connection: Connection) -> None:
+    """Let the statements of this transaction on PostgreSQL take as long as they take."""
+    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, PatientConnection), "all of our engines make such"
+    driver.patience_s = float("inf")
+
+
 def _sqlite_engine(address: Address, waits: Waits) -> Engine:
     engine = create_engine(
         address.url, connect_args={"timeout": waits.lock_s}, hide_parameters=True

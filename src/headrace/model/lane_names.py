@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from sys import intern
 from typing import NamedTuple
+from urllib.parse import quote
 
 _FORM = re.compile(r"(.+)\[(0|[1-9][0-9]{0,9})\]", re.DOTALL)
 #: names that are remembered as they were taken apart: a hundred bytes each
@@ -81,6 +82,20 @@ def said(name: str, topic: str) -> str:
     """What a person has to say for a lane of a stream that reads a topic; see `meant`."""
     found = taken_apart(name)
     return str(found.number) if found is not None and found.topic == topic else name
+
+
+def written_name(name: str, topic: str) -> str:
+    """What tells lanes of a stream apart in what is written elsewhere, and never changes.
+
+    A number alone is one of the stream's topic, and else stands nowhere: identities of effects were
+    made of it when a stream had one topic, and what was written so must be known again. Others have
+    their names, without the characters that separate the parts of an identity.
+    """
+    found = taken_apart(name)
+    if found is not None and found.topic == topic:
+        return str(found.number)
+    kept = quote(name, safe="[]")
+    return f"%{ord(kept[0]):02X}{kept[1:]}" if kept.isdigit() else kept
 
 
 def meant(text: str, topic: str) -> str:

@@ -49,6 +49,8 @@ def number_at(place: Place) -> int:
 FIRST: Final = place_at(0)
 #: nobody knows the place, or asked yet; before all places
 UNKNOWN: Final = place_at(-1)
+#: the last one that a number of 64 bits holds, for whoever writes places down as such
+NARROW: Final = place_at(2**63 - 1)
 #: no place at all: as far as there is anything; behind all places
 OPEN: Final = place_at(10**76)
 

@@ -112,6 +112,13 @@ class Receipt:
     #: the position was moved before anything was done, and what is between this place and
     #: ``reached`` was not, or nobody knows
     lost_from: Place | None = None
+    #: rows that the sink was given of it, and those that it did not take when they came first, and
+    #: may take later
+    offered: int = 0
+    refused: int = 0
+    #: records between ``slice.from_offset`` and ``reached``, whatever became of them, or more; 0
+    #: where the log has a number for each
+    passed: int = 0
     #: who wrote its records, where these name the schemas of their writers
     writers: tuple[WrittenBy, ...] = ()
     #: of an open slice that came to its end

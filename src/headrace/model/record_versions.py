@@ -4,7 +4,11 @@ Who keeps the newest state under a key in another system has to tell it from an 
 later: a slice that runs again, or records that are read again after a seek. Clocks do not tell, and
 places do not either: those of two lanes mean nothing to each other, and a topic that is made again
 has the same ones with other records. So a record has a *version*: above, the *depth* of its lane;
-below, the number that its log gave it there, such as Kafka's offset.
+below, the number that its log gave it there, such as Kafka's offset. A log with wider places has
+no such number. There it is the *ordinal* of the record: how many records of the lane were passed
+before it since the depth was given. That is kept with the position and moves with it, so an attempt
+that runs again finds the same ones. Where nobody knows how many were passed, no fewer are counted:
+a number is given to no two records, and there can be gaps.
 
 Depth grows from a parent to what follows it, and for all lanes of a stream whenever one of them is
 sent back. So along a lineage, and over seeks, what is newer has the larger version. Two lanes of

@@ -21,6 +21,8 @@ class Move:
     from_offset: Place
     to_offset: Place
     epoch: int
+    #: so many records on the way, of a log that has no number for each; others count none
+    passed: int = 0
 
     def stay(self) -> Move:
         """A move to where the lane is: it succeeds if the lane is there, under this epoch."""
@@ -28,7 +30,7 @@ class Move:
 
     def undone(self) -> Move:
         """The move that takes this one back."""
-        return Move(self.lane, self.to_offset, self.from_offset, self.epoch)
+        return Move(self.lane, self.to_offset, self.from_offset, self.epoch, -self.passed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class LaneStart:
     """First positions for lanes of a stream."""
 
     stream: StreamId
-    #: id Kafka gave the topic
+    #: id that its log gave the topic
     topic_id: str
     #: first place by name of the lane
     offsets: Mapping[str, Place]
@@ -142,7 +144,7 @@ class FailureState(StrEnum):
 
     OPEN = "open"
     RETRIED = "retried"  #: the lane goes on at the record; should it fail again, that is a new one
-    #: the lane goes on behind the record, which is in the dead letters, or behind what Kafka lost
+    #: the lane goes on behind the record, which is in the dead letters, or behind what was lost
     SKIPPED = "skipped"
 
 
@@ -158,7 +160,7 @@ class Failure:
     error: SliceError
     #: when it failed last
     at_s: float
-    #: how often it was tried; 0 for records that Kafka lost
+    #: how often it was tried; 0 for lost records
     attempts: int = 1
     state: FailureState = FailureState.OPEN
     #: given by the store
@@ -203,6 +205,11 @@ class Failure:
         if not piece.from_offset <= offset < piece.until_offset:
             return frozenset()
         return frozenset({piece.from_offset, offset})
+
+    @property
+    def skipped_records(self) -> int:
+        """How many records are skipped with it, at most."""
+        return self.slice.records if self.error.offset is None else 1
 
     @property
     def skipped_to(self) -> Place:

@@ -20,9 +20,7 @@ class Order(StrEnum):
     """What a use case is promised about the order of records."""
 
     LANE = "lane"  #: strict within a partition, as Kafka has it
-    STREAM = (
-        "stream"  #: strict over all partitions of one tenant, by (timestamp, partition, offset)
-    )
+    STREAM = "stream"  #: strict over all lanes of one tenant, by (timestamp, lane, place)
     NONE = "none"  #: no promise; the planner may use the freedom later
 
     @property
@@ -129,6 +127,8 @@ class Slice:
     #: of a lane whose log does not say where it ends, and of no other: most bytes in an open one,
     #: but for its first record
     most_bytes: int = 0
+    #: the number of its first record below the depth, where its log gives none of so few bits
+    ordinal: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -161,6 +161,8 @@ class Position:
     parents: tuple[Parent, ...] = ()
     #: more than that of any of them, and than all that its stream had when it was last sent back
     depth: int = 0
+    #: as many records as were passed since then, or more, where its log has no number for each
+    ordinal: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ class Stream:
     id: StreamId
     topic: str
     state: State = State.ACTIVE
-    #: id Kafka gave the topic when the first position was made; None until then
+    #: id that its log gave the topic when the first position was made; None until then
     topic_id: str | None = None
     #: fencing token of whoever holds this stream
     epoch: int = 0

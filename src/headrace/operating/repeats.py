@@ -17,6 +17,8 @@ def repeated(sink: Sink | None) -> str:
             told = f"table {sink.name} has no key: its rows come a second time"
         case SqlTable() if sink.update:
             told = f"table {sink.name}: its update is made a second time to the rows that are there"
+        case SqlTable() if sink.keeps_newest:
+            told = f"table {sink.name}: rows that are as new as those there, or newer, replace them"
         case SqlTable():
             told = f"table {sink.name}: rows of the same key are written over"
         case DeltaTable():

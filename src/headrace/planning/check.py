@@ -43,6 +43,7 @@ class FaultKind(StrEnum):
     NO_BYTES = "a slice of a lane that tells no end without its most bytes, or another with some"
     EMPTY_SLICE = "a slice without a record in it"
     WRONG_DEPTH = "a slice of another depth than its lane"
+    WRONG_ORDINAL = "a slice whose records would be numbered otherwise than its lane says"
     WRONG_MORE = "`more` does not say whether the log goes on"
     TOO_MANY_RECORDS = "a slice of more records than the limit"
     TOO_MANY_BYTES = "a slice of more predicted bytes than the limit"
@@ -242,6 +243,8 @@ def _slice_faults(
 
 
 def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKind]:
+    if piece.records < 1:
+        yield FaultKind.EMPTY_SLICE
     if piece.epoch != view.epoch:
         yield FaultKind.WRONG_EPOCH
     if piece.topic != view.topic:
@@ -271,8 +274,8 @@ def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
         yield FaultKind.WRONG_BOUND
     if piece.depth != lane.depth:
         yield FaultKind.WRONG_DEPTH
-    if piece.records < 1:
-        yield FaultKind.EMPTY_SLICE
+    if piece.ordinal != lane.ordinal:
+        yield FaultKind.WRONG_ORDINAL
     if piece.more != (until < end or lane.goes_on or untold):
         yield FaultKind.WRONG_MORE
 

@@ -130,7 +130,7 @@ def slices_of(piece: Cut, places: Places, most_bytes: int) -> list[Slice]:
         start, end = lane.position, lane.end
         lane_id = LaneId(use_case, tenant, lane.name)
         if end == OPEN:
-            some = (lane.depth, count, most_bytes)
+            some = (lane.depth, count, most_bytes, lane.ordinal)
             made.append(Slice(lane_id, topic, start, OPEN, epoch, True, *some))
             continue
         until = after(start, count)
@@ -138,7 +138,8 @@ def slices_of(piece: Cut, places: Places, most_bytes: int) -> list[Slice]:
             until = end
         more, depth = until < end or lane.goes_on, lane.depth
         told = most_bytes if lane.untold else 0
-        made.append(Slice(lane_id, topic, start, until, epoch, more, depth, count, told))
+        rest = (more, depth, count, told, lane.ordinal)
+        made.append(Slice(lane_id, topic, start, until, epoch, *rest))
     return made
 
 

@@ -12,7 +12,9 @@ So here no limit is in force until there is a sign of overload, and there are tw
 * *Waves overrun* their target by more than half, three windows in a row. Then the controller sets
   the rate: by default to what is done, less a fifth of what a second of overrun holds.
 * A *sink refuses* because it is down or throttled. Then the rate is halved at once, and again in
-  each window with a refusal, down to one probe a second. This is how TCP treats loss.
+  each window with a refusal, down to one probe a second. This is how TCP treats loss. Where the
+  sink names rows, and takes the others, the rate falls by half the share that it did not take, as
+  DCTCP has it (RFC 8257): a tenth refused costs a twentieth, and less than half of that nothing.
 
 A rate is never compared with how fast a batch was, only with how much was done at the concurrency
 that there was, and it is lowered only while waves overrun; so small batches harm nobody.
@@ -54,6 +56,8 @@ _WEIGHT = 0.5
 _LEAST_SHARE = 0.85
 #: less than this share of the rate used: something else holds the work back
 _USED = 0.8
+#: share of rows refused that is no sign of overload: they are offered again all the same
+_FEW_REFUSED = 0.05
 #: more than this share of the rate used: the plant keeps up
 _KEEPS_UP = 0.95
 #: shares of the ceiling between which growth is slow
@@ -95,6 +99,38 @@ class LoadWindow:
     waiting_records: int
     #: what the waves were meant to take, averaged
     target_s: float = 1.0
+    #: of the rows that it was given, the part that the sink did not take for now
+    refused_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PaceBounds:
+    """What an operator knows of a server: records a second that it is given; None: whatever.
+
+    By this driver: drivers that share it add up.
+    """
+
+    #: to begin with, until it has shown that it takes more
+    initial_per_s: float | None = None
+    #: however much it refuses
+    least_per_s: float | None = None
+    #: however much it takes
+    most_per_s: float | None = None
+
+    def gains(self, gains: PidGains) -> PidGains:
+        """The gains with this least rate."""
+        if self.least_per_s is None:
+            return gains
+        return replace(gains, min_rate_per_s=self.least_per_s)
+
+    def first(self) -> Pace:
+        """The pace of what has not been used yet."""
+        return Pace(rate_per_s=self.initial_per_s)
+
+    def held(self, rate_per_s: float | None) -> float | None:
+        """What a pace lets through, which is never more than the most."""
+        said = [rate for rate in (rate_per_s, self.most_per_s) if rate is not None]
+        return min(said, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +162,7 @@ def paced(pace: Pace, gains: PidGains, window: LoadWindow) -> Pace:
     Returns:
         The pace from now on; its rate is None or at least ``gains.min_rate_per_s``.
     """
-    if not window.records and not window.refused:
+    if not (window.records or window.refused or window.refused_share):
         # Where work waits, its waves are still running: nothing is known, so nothing changes.
         return pace if window.waiting_records else _calmer(replace(pace, overloaded=0))
     now_per_s = _processing_rate(window)
@@ -134,8 +170,8 @@ def paced(pace: Pace, gains: PidGains, window: LoadWindow) -> Pace:
         known = pace.done_per_s
         done_per_s = known + _WEIGHT * (now_per_s - known) if known else now_per_s
         pace = replace(pace, done_per_s=done_per_s)
-    if window.refused:
-        return _halved(pace, gains, window)
+    if window.refused or window.refused_share > _FEW_REFUSED:
+        return _lowered(pace, gains, window)
     if pace.rate_per_s is None:
         return _watched(pace, gains, window)
     if window.overrun_s > _TOLERATED * window.target_s:
@@ -187,13 +223,14 @@ def _governed(pace: Pace, rate_per_s: float, gains: PidGains, window: LoadWindow
     )
 
 
-def _halved(pace: Pace, gains: PidGains, window: LoadWindow) -> Pace:
-    """The step for a sink that refused something."""
+def _lowered(pace: Pace, gains: PidGains, window: LoadWindow) -> Pace:
+    """The step for a sink that refused something: all of it, or a share of rows."""
+    share = 1.0 if window.refused else window.refused_share
     before = pace.done_per_s if pace.rate_per_s is None else pace.rate_per_s
     # A sink that is down does nothing at all, and that says nothing about what it can do.
     learnt = window.records > 0 or not pace.ceiling_per_s
     return Pace(
-        rate_per_s=max(gains.min_rate_per_s, before / 2),
+        rate_per_s=max(gains.min_rate_per_s, before * (1 - share / 2)),
         done_per_s=pace.done_per_s,
         ceiling_per_s=pace.done_per_s if learnt else pace.ceiling_per_s,
     )

@@ -1,4 +1,4 @@
-"""What Kafka no longer has, found by comparing where a lane stands with what is there.
+"""What a log no longer has, found by comparing where a lane stands with what is there.
 
 Retention removes records before they were read, an unclean election cuts the end of a log, and a
 topic can be deleted and made again under its name. Whoever reads on as if nothing had happened

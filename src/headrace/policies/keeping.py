@@ -4,7 +4,7 @@ A failure is kept with its record, and who may retry can make one fail again and
 as large as Kafka takes them. So what one tenant keeps is bounded in rows and bytes. Room is made by
 the oldest failures that are over: their lanes went on, and a record that was skipped is in the dead
 letters. What is open is never dropped, as it stops its lane. Where that alone fills the room, a
-failure is kept without its record, and says so: the record is where it was, in Kafka.
+failure is kept without its record, and says so: the record is where it was, in its log.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def without_record(failure: Failure) -> Failure:
     why = (
         f"{error.message[:_MESSAGE]} (kept without its record, as open failures of tenant "
         f"{piece.lane.tenant} fill the {MOST_BYTES / 2**20:g} MiB that the store has for them; the "
-        f"record is still in Kafka, {piece.lane.name} offset {at}: decide "
+        f"record is still in its log, {piece.lane.name} offset {at}: decide "
         "about older failures of the tenant, then retry this one)"
     )
     bare = replace(error, message=why, traceback="", raw_key=None, raw_value=None, raw_headers=())

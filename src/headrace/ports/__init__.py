@@ -71,11 +71,13 @@ from headrace.ports.schemas import (
 )
 from headrace.ports.sink import (
     Effect,
+    RefusedRow,
     Sink,
     SinkFacts,
     SinkWriter,
     Site,
     Written,
+    compares_lanes,
     facts_of,
     needs_shared_folder,
 )
@@ -115,6 +117,7 @@ __all__ = [
     "PositionsMirror",
     "Progress",
     "ReaderFactory",
+    "RefusedRow",
     "RegisteredSchema",
     "Registering",
     "Registry",
@@ -149,6 +152,7 @@ __all__ = [
     "Written",
     "WrittenSchema",
     "advance_groups",
+    "compares_lanes",
     "facts_of",
     "names_writers",
     "needs_registry",

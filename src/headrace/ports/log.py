@@ -30,7 +30,8 @@ class TopicInfo:
     lanes: tuple[str, ...]
     #: of lanes that follow others: these, with their ends; a lane that is not listed any more is
     #: still its children's parent, and its end is None where nobody knows it by now. None goes from
-    #: the list before those that it follows
+    #: the list before those that it follows, nor comes to it before they did; but it may come long
+    #: after these were read to their ends, and after others that follow the same ones
     parents: Lineage = field(default_factory=dict)
 
 

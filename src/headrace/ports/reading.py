@@ -26,7 +26,8 @@ _COLUMNS: list[pa.Field[pa.DataType]] = [
 #: The columns every handler is given: Spark's Kafka source has the same names and meanings.
 RECORD_SCHEMA = pa.schema(_COLUMNS)
 
-#: Where records are in their lane, as text, of a log whose places are wider than ``offset``.
+#: Where records are in their lane, as text, of a log whose places are wider than ``offset``. There
+#: its reader numbers the records that it hands out, one after the other, from ``Slice.ordinal`` on.
 PLACE_COLUMN = "__place"
 
 #: Headers whose names begin so say for whom a record was sent back. They are Headrace's own, and no

@@ -29,9 +29,8 @@ class Effect:
     effects belong together. ``(slice.lane, from_offset, reached)`` is the effect's identity: the
     same slice run again has the same one.
 
-    A sink that keeps the newest of what has one key can tell it by the versions of records, which
-    have the slice's ``depth`` above and the record's offset below (``model/record_versions.py``),
-    or by a column in which its handler put them (``SliceContext.versions``).
+    A sink that keeps the newest of what has one key can tell it by a column in which its handler
+    put the versions of records (``SliceContext.versions``), or else by ``version``.
     """
 
     slices: tuple[Slice, ...]
@@ -40,16 +39,37 @@ class Effect:
     #: move the positions in the sink's own transaction (exactly-once by transaction); these moves
     #: guard a repeat as well
     move_positions: bool = False
+    #: records of each slice up to there, if its log has no number for each; see ``Move.passed``
+    passed: tuple[int, ...] = ()
     #: False for at-most-once: what may have been written already is not written again
     may_repeat: bool = True
+    #: of its last record (``model/record_versions.py``); None where it is of several lanes, or the
+    #: records have none
+    version: int | None = None
 
     @property
     def moves(self) -> tuple[Move, ...]:
         """The positions to move, one for each slice."""
+        counted = self.passed or (0,) * len(self.slices)
         return tuple(
-            Move(piece.lane, piece.from_offset, reached, piece.epoch)
-            for piece, reached in zip(self.slices, self.reached, strict=True)
+            Move(piece.lane, piece.from_offset, reached, piece.epoch, passed)
+            for piece, reached, passed in zip(self.slices, self.reached, counted, strict=True)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A row that a sink did not take, while it took others of its effect."""
+
+    #: of the effect's table
+    row: int
+    #: why; None: it was not offered, since one of its key before it was not taken
+    error: SliceError | None = None
+
+    @property
+    def may_be_taken(self) -> bool:
+        """Whether it may be taken when it is offered again."""
+        return self.error is None or self.error.temporary
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +84,9 @@ class Written:
     error: SliceError | None = None
     #: how far each slice came, where an earlier attempt has written it; None: as the effect says
     reached: tuple[Place, ...] | None = None
+    #: rows that were not taken, in their order; all others are durable. Only of an effect whose
+    #: positions do not move with it
+    refused: tuple[RefusedRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +119,11 @@ class SinkWriter(Protocol):
         ``may_repeat`` can be written again, here or by its next slice, which comes after an error.
         One that may not has only its one chance: it is answered with an error, and never written
         again, nor is any part of it that may be there.
+
+        A target that takes some rows of an effect and not others has them named in
+        ``Written.refused``. Rows behind one of their key wait and are named as well. What was taken
+        is not offered again while this task runs: the rows that may be taken later are, in an
+        effect of theirs alone, with the same slices.
         """
 
     def close(self) -> None:
@@ -110,6 +138,8 @@ class Sink(Protocol):
 
     One that writes files below the warehouse says ``needs_shared_folder = True`` as well, and one
     that writes to a server of ``Connections.servers`` has its name in ``at`` (see ``server_of``).
+    ``keeps_newest`` says whether a row that comes late leaves a newer one of its key as it is, and
+    ``compares_lanes`` whether it tells that by versions of records (see ``compares_lanes``).
     """
 
     @property
@@ -135,6 +165,15 @@ def needs_shared_folder(sink: object) -> bool:
     the driver's own warehouse is given nothing of its use case to do.
     """
     return bool(getattr(sink, "needs_shared_folder", False))
+
+
+def compares_lanes(sink: object) -> bool:
+    """Whether a sink tells what is newer by versions of records, which compare along one lane.
+
+    It says so by an attribute of this name; one without it does not. A use case that merges lanes
+    cannot have it.
+    """
+    return bool(getattr(sink, "compares_lanes", False))
 
 
 def server_of(sink: object) -> str:

@@ -16,6 +16,8 @@ from types import FrameType
 
 import structlog
 
+from headrace.errors import AskedToEnd
+
 log = structlog.get_logger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -64,7 +66,7 @@ class ComingUp:
                 faulthandler.dump_traceback_later(self._within_s, exit=True, file=_STDERR)
         elif not self._asked:
             self._asked = True
-            raise SystemExit(0)
+            raise AskedToEnd(0)
 
     def is_ended_by(self, error: BaseException) -> bool:
         """Whether this is its end, as somebody asked for it, and nothing that went wrong."""

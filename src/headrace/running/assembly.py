@@ -98,6 +98,7 @@ class Assembly:
         while not self.driver.drained:
             now_s = clock.monotonic_s()
             if self._is_asked_to_stop and deadline_s is None:
+                log.info("ends once what runs has ended", within_s=self.drain_timeout_s)
                 self.driver.drain()
                 deadline_s = now_s + self.drain_timeout_s
             if deadline_s is not None and now_s > deadline_s:
@@ -180,7 +181,15 @@ def assembled(
             store, log_of_kafka, engine, dead_letters, SystemClock(), mirror, store.statistics
         )
         name, lease_s = driver_name(settings), settings.driver.lease
-        driver = Driver(parts, uuid.uuid4().hex[:12], limits, slots, name=name, lease_s=lease_s)
+        driver = Driver(
+            parts,
+            uuid.uuid4().hex[:12],
+            limits,
+            slots,
+            name=name,
+            lease_s=lease_s,
+            bounds=settings.paces(),
+        )
         stack.enter_context(closing(driver))
         driver.reporter.tracing = traces
         source, drain_timeout_s = source_of(settings, folder), settings.driver.drain_timeout

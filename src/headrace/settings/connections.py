@@ -8,11 +8,37 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
+from headrace.policies.backpressure import PaceBounds
 from headrace.ports import Server
 from headrace.settings.fields import STRICT, refuse_unset
 
 #: as sinks say it, and messages show it
 ConnectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+
+
+class RateSettings(BaseModel):
+    """How many records a second a driver gives to a server; drivers do not share them."""
+
+    model_config = STRICT
+
+    #: to begin with, until it has shown that it takes more; null: no limit until it is overloaded
+    initial: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    #: however much it refuses; null: 1
+    least: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    #: however much it takes, such as what an account may ask for; null: no limit
+    most: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _is_in_order(self) -> RateSettings:
+        said = [rate for rate in (self.least, self.initial, self.most) if rate is not None]
+        if said != sorted(said):
+            raise ValueError("least is not more than initial, and that not more than most")
+        return self
+
+    @property
+    def bounds(self) -> PaceBounds:
+        """The same, as paces are held to it."""
+        return PaceBounds(self.initial, self.least, self.most)
 
 
 class ConnectionSettings(BaseModel):
@@ -29,6 +55,8 @@ class ConnectionSettings(BaseModel):
     user_file: Path | None = None
     password: SecretStr | None = None
     password_file: Path | None = None
+    #: most records that it is given, of sinks that write there
+    records_per_s: RateSettings = RateSettings()
 
     @model_validator(mode="after")
     def _has_an_address(self) -> ConnectionSettings:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from headrace.errors import ConfigError
+from headrace.policies.backpressure import PaceBounds
 from headrace.ports import Server
 from headrace.settings.connections import ConnectionName, ConnectionSettings
 from headrace.settings.console import ConsoleSettings
@@ -121,6 +122,10 @@ class Settings(BaseModel):
         """
         found = {name: said.server(name, self._read) for name, said in self.connections.items()}
         return {name: replace(one, url=self._placed(one.url)) for name, one in found.items()}
+
+    def paces(self) -> dict[str, PaceBounds]:
+        """How many records a second the connections are given, by their names."""
+        return {name: said.records_per_s.bounds for name, said in self.connections.items()}
 
     def registry_properties(self) -> dict[str, str]:
         """Where the schema registry is, and its credentials; empty: there is none.

@@ -28,11 +28,10 @@ from headrace.errors import (
     HandlerSlow,
     HeadraceError,
     Temporary,
-    WorkerKilled,
 )
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
-from headrace.model.records import Move, ReadRange
+from headrace.model.records import ReadRange
 from headrace.model.streams import LaneId, Slice, original
 from headrace.ports import (
     DeadLetter,
@@ -51,10 +50,21 @@ from headrace.spark.culprits import may_be_a_records
 from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.handling import Handled, Looked, handle, look
-from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
+from headrace.spark.lane_parts import unnumbered
+from headrace.spark.portions import (
+    Portion,
+    cut_to,
+    last_version,
+    moves_of,
+    named_alone,
+    rest_of,
+    slice_of,
+)
 from headrace.spark.process_settings import process_settings_kept
+from headrace.spark.refused_rows import PartTaken, as_a_whole, as_told
+from headrace.spark.row_places import passed
 from headrace.spark.same_reads import ranges_of, read_otherwise
-from headrace.spark.slice_errors import error_of, name_record
+from headrace.spark.slice_errors import error_of, killed, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
 
@@ -87,6 +97,8 @@ class BinRun:
     _begun: bool = False
     #: what was decoded before its portion's turn, by the first slice of that
     _looked: dict[Slice, Looked] = field(default_factory=dict)
+    #: of each row of an output its record, by the first slice of its portion
+    _origins: dict[Slice, tuple[int, ...]] = field(default_factory=dict)
     _kept: set[tuple[Slice, Place | None]] = field(default_factory=set)
 
     def group(self, portions: list[Portion], until_s: float) -> None:
@@ -97,14 +109,14 @@ class BinRun:
             until_s: monotonic second at which the budget is used up, but for what was lost.
         """
         claimed = self.use_case.claims
+        self._origins = {}
         self._looked = self._decoded_together(portions)
         until_s += self.lost_s
         if claimed:
             portions = self._claim(self._without_waiting(portions))
             reached("claimed", self.use_case.name)
-        elif self.use_case.intends:
-            portions = self._written_down(portions)
         else:
+            portions = self._written_down(portions) if self.use_case.intends else portions
             self._note(portions)
         handled: list[Portion] = []
         effects: list[Effect] = []
@@ -118,15 +130,20 @@ class BinRun:
                 effects.append(effect)
         if effects:
             reached("mid-slice", self.use_case.name)
-            answers = self._write(effects)
+            answers = self.offered(effects)
             reached("sink-written", self.use_case.name)
-            for done, effect, written in zip(handled, effects, answers, strict=True):
-                if not self._is_refused(done, written):
+            for done, effect, told in zip(handled, effects, answers, strict=True):
+                self.tally.offered(effect, told)
+                written = told if self._may_be_parted else as_a_whole(told)
+                if written.refused:
+                    part = PartTaken(self, done, effect, self._origins.get(done.planned[0]))
+                    part.settle(written.refused, until_s)
+                elif not self._is_refused(done, written):
                     self.tally.wrote(done, written, effect.output.nbytes)
                 elif self.use_case.intends:
                     self._look_for_culprit(done, written)
                 else:
-                    self._narrow(done)
+                    self.narrow(done)
 
     def _decoded_together(self, portions: list[Portion]) -> dict[Slice, Looked]:
         """Those small portions of which that can be told; the others are decoded by themselves."""
@@ -171,7 +188,7 @@ class BinRun:
             if isinstance(found, HandlerHung | Temporary):
                 # It may be the registry's time that was used up; nothing was done, so nothing is
                 # lost by trying again.
-                self.tally.stop(*self._named(portion, error_of(found)))
+                self.tally.stop(*named_alone(portion, error_of(found)))
                 continue
             if isinstance(found, DecodedRecords) and found.waiting is not None:
                 row, why = found.given, error_of(found.waiting)
@@ -202,7 +219,7 @@ class BinRun:
         portions = [portion for portion in portions if _reaches(portion)]
         try:
             # Slices of one call go together or not at all.
-            ours = self.positions.advance_groups([_moves(portion) for portion in portions])
+            ours = self.positions.advance_groups([moves_of(portion) for portion in portions])
         except HeadraceError as error:
             # They may have moved all the same: then nobody handles these records, as promised.
             for portion in portions:
@@ -232,7 +249,7 @@ class BinRun:
         Nothing depends on it: a slice that is not recorded may be read otherwise the next time.
         """
         new = [read for read in ranges_of(portions) if read.records == 1]
-        if new:
+        if new and not self.use_case.intends:
             with suppress(HeadraceError):
                 self.positions.record_reads(new)
 
@@ -254,16 +271,16 @@ class BinRun:
     ) -> tuple[Portion, Effect | None]:
         first = portion.planned[0]
         if self._kills(first):
-            # The only record there is must be the one.
-            row = 0 if portion.records.num_rows == 1 else None
-            blamed = None if row is None else slice_of(portion, row)
-            self.tally.stop(replace(portion, blamed=blamed), self._killed(portion, row))
+            error = killed(self.use_case.name, first)
+            self.tally.stop(*named_alone(portion, error))
             return portion, None
         began = time.monotonic()
-        handled = self._call(portion, rules or self.rules) if portion.records.num_rows else None
-        unkept = self._set_aside(portion, handled.aside) if handled is not None else None
+        handled = self.call(portion, rules or self.rules) if portion.records.num_rows else None
+        unkept = self.set_aside(portion, handled.aside) if handled is not None else None
         self.tally.spent(portion, time.monotonic() - began)
         if handled is not None:
+            if handled.origins is not None:
+                self._origins[first] = handled.origins
             if unkept is not None:
                 # Without its dead letters nothing of the portion may count as done. What is left
                 # is that a merged lane may go on past its gaps.
@@ -286,14 +303,21 @@ class BinRun:
             portion.reached,
             portion.records.slice(0, 0).select([]) if output is None else output,
             move_positions=self.use_case.transacts,
+            passed=passed(portion.records, len(portion.slices)),
             may_repeat=not self.use_case.claims,
+            version=last_version(portion),
         )
 
-    def _call(self, portion: Portion, rules: CallRules) -> Handled:
+    def call(self, portion: Portion, rules: CallRules) -> Handled:
+        """Call the handler on the records of a portion."""
         first, use_case = portion.planned[0], self.use_case
         looked = self._looked.pop(first, None)
         context = SliceContext(
-            original(use_case.name), first.lane.tenant, _bounded(portion), dict(self.options)
+            original(use_case.name),
+            first.lane.tenant,
+            _bounded(portion),
+            dict(self.options),
+            unnumbered(portion),
         )
 
         def call() -> Handled:
@@ -313,17 +337,7 @@ class BinRun:
         with process_settings_kept():
             return call() if self.markers is None else self.markers.during(planned, call)
 
-    def _killed(self, portion: Portion, row: int | None) -> SliceError:
-        error = error_of(
-            WorkerKilled(
-                f"the Python worker died while use case {self.use_case.name} handled "
-                f"{portion.planned[0]}: a crash in native code, os._exit, out of memory, or all "
-                "files of the process closed"
-            )
-        )
-        return error if row is None else name_record(error, portion.records, row)
-
-    def _set_aside(
+    def set_aside(
         self, portion: Portion, aside: Sequence[tuple[int, SliceError]]
     ) -> SliceError | None:
         """Keep dead letters; returns why they could not be kept."""
@@ -369,23 +383,17 @@ class BinRun:
                 self.tally.wrote(portion, written, effect.output.nbytes)
                 return
         assert written.error is not None, "only what is refused is looked at"
-        self.tally.stop(*self._named(portion, written.error))
+        self.tally.stop(*named_alone(portion, written.error))
 
     def _check_of(self, portion: Portion) -> Callable[[pa.Table], object] | None:
         """What holds an answer against what the sink takes: a writer that can knows its limits."""
         check = getattr(self.writer, "check_effect", None)
         if check is None:
             return getattr(self.use_case.sink, "check", None)
-        return lambda output: check(Effect(portion.slices, portion.reached, output))
+        effect = partial(Effect, portion.slices, portion.reached, version=last_version(portion))
+        return lambda output: check(effect(output))
 
-    def _named(self, portion: Portion, error: SliceError) -> tuple[Portion, SliceError]:
-        """An error with its record, where there is one alone."""
-        if error.temporary or portion.records.num_rows != 1:
-            return portion, error
-        named = name_record(error, portion.records, 0)
-        return replace(portion, blamed=slice_of(portion, 0)), named
-
-    def _narrow(self, portion: Portion) -> None:
+    def narrow(self, portion: Portion) -> None:
         """Write a refused portion piece by piece, up to the record that the sink refuses.
 
         Where that may be set aside, it is, and the same begins anew behind it. What stopped the
@@ -418,31 +426,35 @@ class BinRun:
         named = name_record(error, part.records, 0)
         if named.code not in self.rules.set_aside:
             self.tally.stop(replace(part, blamed=slice_of(part, 0)), named)
-        elif (trouble := self._set_aside(part, [(0, named)])) is not None:
+        elif (trouble := self.set_aside(part, [(0, named)])) is not None:
             self.tally.stop(part, trouble)
         else:
             nothing = part.records.slice(0, 0).select([])
-            passed = Effect(part.slices, part.reached, nothing, self.use_case.transacts)
-            self.tally.wrote(part, self._write([passed])[0], 0)
+            counted = passed(part.records, len(part.slices))
+            goes_by = Effect(part.slices, part.reached, nothing, self.use_case.transacts, counted)
+            self.tally.wrote(part, self._write([goes_by])[0], 0)
+
+    @property
+    def _may_be_parted(self) -> bool:
+        """Whether a part of an effect may be written, and the position be in its middle."""
+        return not (self.use_case.intends or self.use_case.claims or self.use_case.transacts)
 
     def _write(self, effects: list[Effect]) -> Sequence[Written]:
+        """Write effects, each of which is taken whole or not at all."""
+        return [as_a_whole(written) for written in self.offered(effects)]
+
+    def offered(self, effects: list[Effect]) -> Sequence[Written]:
+        """What the sink says to these effects."""
         try:
-            return self.writer.write(effects)
+            return list(map(as_told, effects, self.writer.write(effects)))
         except PlayedKill:
             raise
         except BaseException as error:  # asyncio.CancelledError, say, or a panic of Rust
             passes = isinstance(error, Temporary)
             if len(effects) > 1 and not passes and all(effect.may_repeat for effect in effects):
                 # It is the trouble of one of them; the others may well be written.
-                return [self._write([effect])[0] for effect in effects]
+                return [self.offered([effect])[0] for effect in effects]
             return [Written(error=error_of(error))] * len(effects)
-
-
-def _moves(portion: Portion) -> tuple[Move, ...]:
-    return tuple(
-        Move(piece.lane, piece.from_offset, reached, piece.epoch)
-        for piece, reached in zip(portion.slices, portion.reached, strict=True)
-    )
 
 
 def _reaches(portion: Portion) -> bool:

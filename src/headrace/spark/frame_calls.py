@@ -32,6 +32,7 @@ from headrace.spark.decoding import decoded, shown, shown_schema, writers
 from headrace.spark.event_samples import sample_s
 from headrace.spark.portions import Portion, by_slice, cut_to
 from headrace.spark.reading_again import read_otherwise
+from headrace.spark.row_places import passed, without_places
 from headrace.spark.slice_errors import error_of, undecoded_error
 from headrace.spark.tally import SAMPLES
 from headrace.use_cases import UseCase
@@ -74,6 +75,7 @@ def read(
                 reached=portion.reached[0],
                 committed=False,
                 records=portion.records.num_rows,
+                passed=sum(passed(portion.records, 1)),
                 bytes=portion.records.nbytes,
                 timestamps_s=tuple(sample_s(portion.records, SAMPLES, event_time)),
                 error=portion.error,
@@ -96,7 +98,7 @@ def _decodable(
 ) -> tuple[Portion, pa.Table]:
     """A portion up to the first record that does not decode, or not yet; and these, decoded."""
     if use_case is None or not use_case.decodes:
-        return portion, portion.records
+        return portion, without_places(portion.records)
     try:
         found = decoded(use_case, portion.records, schemas)
     except Exception as error:  # a format may be of somebody's own
@@ -162,10 +164,9 @@ class FrameCalls:
         if not self.use_case.claims:
             return list(receipts)
         moves = [
-            Move(
-                receipt.slice.lane, receipt.slice.from_offset, receipt.reached, receipt.slice.epoch
-            )
+            Move(piece.lane, piece.from_offset, receipt.reached, piece.epoch, receipt.passed)
             for receipt in receipts
+            for piece in [receipt.slice]
         ]
         moved = self.positions().advance(moves)
         return [
@@ -211,7 +212,7 @@ def _failed(receipt: Receipt, error: SliceError) -> Receipt:
     """Nothing of this slice is done, unless its position has moved already."""
     if receipt.committed:
         return _undone(receipt, lost_from=receipt.slice.from_offset, error=error)
-    return _undone(receipt, reached=receipt.slice.from_offset, error=error)
+    return _undone(receipt, reached=receipt.slice.from_offset, passed=0, error=error)
 
 
 def _undone(receipt: Receipt, **more: Any) -> Receipt:

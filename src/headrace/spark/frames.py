@@ -25,9 +25,10 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel, TaskContext, cloudpickle
@@ -36,7 +37,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.errors import HeadraceError
-from headrace.model.lane_names import number_of
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Bin, Wave
@@ -52,6 +52,8 @@ from headrace.use_cases import UseCase
 from headrace.versions.loading import version_of
 
 _RECEIPT = "__receipt"
+#: which of the wave's slices a record is of; no handler sees it
+_SLICE = "__slice"
 _TENANT = "tenant"
 #: the farthest time from 1970, in milliseconds, that Spark can hold; a sender may write any
 _FARTHEST_MS = (2**63 - 1) // 1000
@@ -63,7 +65,15 @@ def wire_of(use_case: UseCase) -> pa.Schema:
     Receipt rows have no record in them, so every column may be null on the way.
     """
     columns = shown_schema(use_case).insert(0, pa.field(_TENANT, pa.string()))
-    return as_spark(columns.append(pa.field(_RECEIPT, pa.binary())))
+    return as_spark(
+        columns.append(pa.field(_SLICE, pa.int32())).append(pa.field(_RECEIPT, pa.binary()))
+    )
+
+
+def numbered(bins: Sequence[Bin]) -> dict[Slice, int]:
+    """The slices of a wave with their numbers."""
+    pieces = (piece for bin_ in bins for piece in bin_.slices)
+    return {piece: number for number, piece in enumerate(pieces)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +117,11 @@ class ReadBin:
                 told = error_of(error)
                 yield (), Receipt(piece, piece.from_offset, committed=False, error=told)
             return
+        numbers = numbered(self.bins)
         found = read(clients.reader, clients.schemas, planned.slices, BATCH_RECORDS, use_case)
         for records, receipt in found:
             try:
-                given = _with_tenant(records, receipt.slice.lane.tenant, self.wire)
+                given = _with_slice(records, receipt.slice, numbers[receipt.slice], self.wire)
             except pa.ArrowException as error:  # what Spark has no place for
                 piece, why = receipt.slice, error_of(error)
                 stopped = Receipt(
@@ -121,9 +132,10 @@ class ReadBin:
                 yield given.to_batches(), receipt
 
 
-def _with_tenant(records: pa.Table, tenant: str, wire: pa.Schema) -> pa.Table:
-    rows = records.num_rows
+def _with_slice(records: pa.Table, piece: Slice, number: int, wire: pa.Schema) -> pa.Table:
+    rows, tenant = records.num_rows, piece.lane.tenant
     filled = _within_reach(records).add_column(0, _TENANT, pa.array([tenant] * rows, pa.string()))
+    filled = filled.append_column(_SLICE, pa.array(np.full(rows, number, np.int32)))
     return filled.append_column(_RECEIPT, pa.nulls(rows, pa.binary())).cast(wire)
 
 
@@ -172,7 +184,8 @@ class FrameJob:
             rows = wire.where(sf.col(_RECEIPT).isNotNull()).select(_RECEIPT).collect()
             receipts: list[Receipt] = [pickle.loads(row[0]) for row in rows]  # noqa: S301
             context.setLocalProperty(before, to_tell(wave.bins, receipts))
-            frame = SparkFrame(wire.where(sf.col(_RECEIPT).isNull()).drop(_RECEIPT))
+            records = wire.where(sf.col(_RECEIPT).isNull()).drop(_RECEIPT)
+            frame = SparkFrame(records, numbered(wave.bins))
             began = time.monotonic()
             calls = FrameCalls(self.use_case, lambda: kept(self.work).positions)
             handled = calls.handle(wave, frame, receipts)
@@ -217,18 +230,20 @@ _registering = threading.Lock()
 class SparkFrame:
     """A persisted DataFrame of records with their tenants; implements ``frame_calls.Frame``."""
 
-    given: DataFrame
+    records: DataFrame
+    #: slices of the wave, as their records have it
+    numbers: Mapping[Slice, int]
+
+    @property
+    def given(self) -> DataFrame:
+        """The frame as the handler gets it."""
+        return self.records.drop(_SLICE)
 
     def without(self, slices: Sequence[Slice]) -> SparkFrame:
         """The same but for the records of some slices."""
-        records = self.given
-        for piece in slices:
-            tenant, partition = piece.lane.tenant, number_of(piece.lane.name)
-            records = records.where(
-                ~((sf.col(_TENANT) == tenant) & (sf.col("partition") == partition))
-            )
-        return SparkFrame(records)
+        gone = [self.numbers[piece] for piece in slices]
+        return replace(self, records=self.records.where(~sf.col(_SLICE).isin(gone)))
 
     def of(self, tenant: str) -> SparkFrame:
         """The records of one tenant."""
-        return SparkFrame(self.given.where(sf.col(_TENANT) == tenant))
+        return replace(self, records=self.records.where(sf.col(_TENANT) == tenant))

@@ -61,6 +61,8 @@ class Handled:
     blamed: int | None = None
     #: records set aside: row and why
     aside: tuple[tuple[int, SliceError], ...] = ()
+    #: of each row of the output its record, where a call is about one alone
+    origins: tuple[int, ...] | None = None
 
 
 def handle(
@@ -143,7 +145,8 @@ def _without(handled: Handled, found: DecodedRecords, faults: dict[int, SliceErr
     own = {found.row(row): error for row, error in handled.aside}
     aside = sorted({**{row: why for row, why in faults.items() if row < rows}, **own}.items())
     blamed = None if handled.blamed is None else found.row(handled.blamed)
-    return replace(handled, rows=rows, blamed=blamed, aside=tuple(aside))
+    origins = None if handled.origins is None else tuple(map(found.row, handled.origins))
+    return replace(handled, rows=rows, blamed=blamed, aside=tuple(aside), origins=origins)
 
 
 def _handled(call: Call, records: pa.Table) -> Handled:
@@ -179,7 +182,8 @@ def _up_to_unanswered(call: Call, records: pa.Table, calls: Calls, overrun: Exce
     No record is to blame, but for the only one.
     """
     done = calls.done
-    before = _of_answers(call, records.slice(0, done), calls.answers, calls.failed)
+    failed = {row: why for row, why in calls.failed.items() if row < done}
+    before = _of_answers(call, records.slice(0, done), calls.answers, failed)
     if before.error is not None:
         return before
     if records.num_rows == 1:
@@ -214,9 +218,10 @@ def _of_answers(
     aside = tuple(
         (row, _failure_of(records, row, why)) for row, why in sorted(failed.items()) if row < rows
     )
+    origins = tuple(row for row, answer in good.items() for _ in answer)
     if stop is None:
-        return Handled(output, rows, aside=aside)
-    return Handled(output, rows, _failure_of(records, stop, failed[stop]), stop, aside)
+        return Handled(output, rows, aside=aside, origins=origins)
+    return Handled(output, rows, _failure_of(records, stop, failed[stop]), stop, aside, origins)
 
 
 def _unfit(call: Call, answers: Mapping[int, list[Row]]) -> dict[int, Exception]:

@@ -13,16 +13,17 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pyarrow as pa
 
-from headrace.model.lane_names import number_of
+from headrace.model.lane_names import taken_apart
 from headrace.spark.portions import Portion
+from headrace.spark.row_places import lanes_of_rows
 
 
 def tables_of(portion: Portion) -> list[pa.Table]:
     """The records of each planned slice, in their order."""
-    lanes = portion.records["partition"].to_numpy()
+    lanes = lanes_of_rows(portion.records)
     order = np.argsort(lanes, kind="stable")
     sorted_, lanes = portion.records.take(order), lanes[order]
-    wanted = [number_of(planned.lane.name) for planned in portion.planned]
+    wanted = np.arange(len(portion.planned))
     starts, ends = (np.searchsorted(lanes, wanted, side) for side in ("left", "right"))
     return [
         sorted_.slice(int(start), int(end - start)) for start, end in zip(starts, ends, strict=True)
@@ -34,9 +35,20 @@ def fractions_of(portion: Portion) -> list[float]:
     count, whole = len(portion.planned), portion.records.num_rows
     if count == 1 or not whole:
         return [1 / count] * count
-    lanes = portion.records["partition"].to_numpy()
-    numbers = (number_of(piece.lane.name) for piece in portion.planned)
-    return [float(np.count_nonzero(lanes == number)) / whole for number in numbers]
+    lanes = lanes_of_rows(portion.records)
+    return [float(np.count_nonzero(lanes == lane)) / whole for lane in range(count)]
+
+
+def unnumbered(portion: Portion) -> dict[tuple[str, int], str]:
+    """Lanes without a number in their names, by what their records have as topic and partition."""
+    if all(taken_apart(piece.lane.name) for piece in portion.planned):
+        return {}
+    lanes, rows = np.unique(lanes_of_rows(portion.records), return_index=True)
+    said = portion.records.select(["topic", "partition"]).take(rows).to_pylist()
+    return {
+        (row["topic"], row["partition"]): portion.planned[lane].lane.name
+        for lane, row in zip(lanes, said, strict=True)
+    }
 
 
 def spread(whole: int, weights: Sequence[int]) -> list[int]:

@@ -1,7 +1,7 @@
 """Cutting what the reader yields into portions: what one handler call is given.
 
 For order ``lane`` a portion is some consecutive records of one slice. For order ``stream`` it is
-the slices of one tenant, merged by (timestamp, partition, offset). A wave written down as an
+the slices of one tenant, merged by (timestamp, lane, place). A wave written down as an
 intent must give the same effects when it runs again, so there a portion is always whole slices:
 batch borders depend on the network and would give other file names.
 
@@ -17,12 +17,15 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.model.lane_names import number_of
+from headrace.model.lane_names import place_of
 from headrace.model.places import Place
 from headrace.model.receipts import Behind, SliceError
+from headrace.model.record_versions import version_of
+from headrace.model.records import Move
 from headrace.model.streams import Slice, StreamId
-from headrace.ports import SliceBatch
-from headrace.spark.row_places import first_places
+from headrace.ports import Effect, SliceBatch
+from headrace.spark.row_places import LANE_COLUMN, first_places, lanes_of_rows, of_lane, passed
+from headrace.spark.slice_errors import name_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,11 @@ class Portion:
 
 def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
     """One portion for each batch as it comes: little memory, and a place to yield after each."""
-    stood: dict[Slice, Place] = {}
+    stood: dict[Slice, Slice] = {}
     for batch in batches:
-        start = stood.get(batch.slice, batch.slice.from_offset)
-        part = batch.slice if start == batch.slice.from_offset else _from(batch.slice, start)
-        stood[batch.slice] = batch.reached
+        part = stood.pop(batch.slice, batch.slice)
+        if not batch.last:
+            stood[batch.slice] = _from(part, batch.reached, *passed(batch.records, 1))
         yield Portion(
             (batch.slice,),
             (part,),
@@ -59,8 +62,6 @@ def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
             batch.error,
             behind=batch.behind,
         )
-        if batch.last:
-            del stood[batch.slice]
 
 
 def by_slice(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
@@ -106,30 +107,29 @@ def by_stream(batches: Iterable[SliceBatch], slices: Iterable[Slice]) -> Iterato
 
 
 def merge(portions: list[Portion]) -> Portion:
-    """The records of several lanes as one table, in order of (timestamp, partition, offset).
+    """The records of several lanes as one table, in order of (timestamp, lane, place).
+
+    Lanes have the order of their names, as the log puts them.
 
     Strict order needs care where a lane goes on past its slice: its next record may be older than
     what another lane has here. So nothing younger than the last record of such a lane is taken
     now; those lanes stop early and go on in the next wave. The lane with the oldest last record is
     always taken whole, so every portion makes progress.
     """
-    portions = sorted(portions, key=lambda portion: _number(portion.planned[0]))
+    portions = sorted(portions, key=lambda portion: place_of(portion.planned[0].lane.name))
     planned = tuple(portion.planned[0] for portion in portions)
     broken = next((portion for portion in portions if portion.error), None)
     if broken is not None:
         # One lane of the stream is missing here, so the order of the others cannot be kept.
         starts = tuple(piece.from_offset for piece in planned)
-        nothing = portions[0].records.slice(0, 0)
+        nothing = of_lane(portions[0].records.slice(0, 0), 0)
         return Portion(planned, planned, starts, nothing, broken.error, broken.planned[0])
-    table = pa.concat_tables([_keyed(portion.records) for portion in portions]).sort_by(
-        _MERGE_ORDER
-    )
+    keyed = [of_lane(_keyed(portion.records), lane) for lane, portion in enumerate(portions)]
+    table = pa.concat_tables(keyed).sort_by(_MERGE_ORDER)
     cut = _rows_before_horizon(table, portions)
     taken = table.slice(0, cut).drop_columns([_MERGE_KEY])
     left = first_places(table.slice(cut))
-    reached = tuple(
-        left.get(_number(portion.planned[0]), portion.reached[0]) for portion in portions
-    )
+    reached = tuple(left.get(lane, portion.reached[0]) for lane, portion in enumerate(portions))
     return Portion(planned, planned, reached, taken)
 
 
@@ -138,7 +138,7 @@ def merge(portions: list[Portion]) -> Portion:
 _MERGE_KEY = "__merge_key"
 _MERGE_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
     (_MERGE_KEY, "ascending"),
-    ("partition", "ascending"),
+    (LANE_COLUMN, "ascending"),
     ("offset", "ascending"),
 ]
 
@@ -153,16 +153,15 @@ def _rows_before_horizon(table: pa.Table, portions: list[Portion]) -> int:
 
     None, if such a lane has no record here, only gaps: how old its next one is, nobody knows.
     """
-    goes_on = {_number(portion.planned[0]) for portion in portions if portion.planned[0].more}
-    lanes_by_row = enumerate(table["partition"].to_pylist())
-    last_row = {partition: row for row, partition in lanes_by_row if partition in goes_on}
-    return min((last_row.get(number, -1) + 1 for number in goes_on), default=table.num_rows)
+    goes_on = {lane for lane, portion in enumerate(portions) if portion.planned[0].more}
+    lanes_by_row = enumerate(lanes_of_rows(table).tolist())
+    last_row = {lane: row for row, lane in lanes_by_row if lane in goes_on}
+    return min((last_row.get(lane, -1) + 1 for lane in goes_on), default=table.num_rows)
 
 
 def slice_of(portion: Portion, row: int) -> Slice:
-    """The planned slice that a record is of; a merged portion has one for each partition."""
-    partition = portion.records["partition"][row].as_py()
-    return next(piece for piece in portion.planned if _number(piece) == partition)
+    """The planned slice that a record is of; a merged portion has one for each lane."""
+    return portion.planned[int(lanes_of_rows(portion.records.slice(row, 1))[0])]
 
 
 def cut_to(
@@ -170,10 +169,7 @@ def cut_to(
 ) -> Portion:
     """The portion's first rows only, with what each slice then reaches: its first row left out."""
     taken, left = portion.records.slice(0, rows), first_places(portion.records.slice(rows))
-    reached = tuple(
-        left.get(_number(piece), upto)
-        for piece, upto in zip(portion.slices, portion.reached, strict=True)
-    )
+    reached = tuple(left.get(lane, upto) for lane, upto in enumerate(portion.reached))
     whole = error is None and reached == portion.reached
     behind = portion.behind if whole else None
     return replace(
@@ -184,14 +180,39 @@ def cut_to(
 def rest_of(portion: Portion, done: Portion) -> Portion:
     """What is left of a portion after its first part is done."""
     left = portion.records.slice(done.records.num_rows)
-    stand = tuple(map(_from, portion.slices, done.reached))
+    count = len(portion.slices)
+    counted = passed(done.records, count) or (0,) * count
+    stand = tuple(map(_from, portion.slices, done.reached, counted))
     return replace(portion, slices=stand, records=left)
 
 
-def _number(planned: Slice) -> int:
-    """What records of it have in the column ``partition``."""
-    return number_of(planned.lane.name)
+def named_alone(portion: Portion, error: SliceError) -> tuple[Portion, SliceError]:
+    """An error with its record, where there is one alone."""
+    if error.temporary or portion.records.num_rows != 1:
+        return portion, error
+    named = name_record(error, portion.records, 0)
+    return replace(portion, blamed=slice_of(portion, 0)), named
 
 
-def _from(planned: Slice, offset: Place) -> Slice:
-    return replace(planned, from_offset=offset)
+def moves_of(portion: Portion) -> tuple[Move, ...]:
+    """The positions that it moves, one for each lane."""
+    nothing = portion.records.slice(0, 0).select([])
+    counted = passed(portion.records, len(portion.slices))
+    return Effect(portion.slices, portion.reached, nothing, passed=counted).moves
+
+
+def last_version(portion: Portion) -> int | None:
+    """The version of its last record; None where it has none, or is of several lanes."""
+    if len(portion.slices) != 1 or not portion.records.num_rows:
+        return None
+    try:
+        return version_of(portion.slices[0].depth, portion.records["offset"][-1].as_py())
+    except ValueError:
+        return None
+
+
+def _from(piece: Slice, place: Place, records: int = 0) -> Slice:
+    """A slice from a place on, so many records further."""
+    if place == piece.from_offset:
+        return piece
+    return replace(piece, from_offset=place, ordinal=piece.ordinal + records)

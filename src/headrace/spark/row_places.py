@@ -1,13 +1,15 @@
 """Where the records of a table are in their lanes.
 
 A log whose places fit in 64 bit has them in the column ``offset``, as Kafka does. One with wider
-places has a number of its own there and says the places in a column beside it, which no handler is
-shown.
+places has the ordinals of records there and says their places in a column beside it. Where lanes
+are merged, another one says of which slice each record is: what stands in ``topic`` and
+``partition`` is the log's matter. No handler is shown either of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,9 @@ import pyarrow as pa
 
 from headrace.model.places import Place, read_place, text_of
 from headrace.ports.reading import PLACE_COLUMN
+
+#: which of its portion's slices a record is of; in merged portions alone
+LANE_COLUMN: Final = "__lane"
 
 
 def place_of_row(records: pa.Table, row: int) -> Place:
@@ -24,11 +29,33 @@ def place_of_row(records: pa.Table, row: int) -> Place:
     return records["offset"][row].as_py()  # type: ignore[no-any-return]
 
 
+def lanes_of_rows(records: pa.Table) -> npt.NDArray[np.int32]:
+    """Which of its portion's slices each record is of."""
+    if LANE_COLUMN in records.column_names:
+        return records[LANE_COLUMN].to_numpy()
+    return np.zeros(records.num_rows, np.int32)
+
+
+def of_lane(records: pa.Table, lane: int) -> pa.Table:
+    """The same records, said to be of this one of their portion's slices."""
+    return records.append_column(
+        pa.field(LANE_COLUMN, pa.int32(), nullable=False),
+        pa.array(np.full(records.num_rows, lane, np.int32)),
+    )
+
+
 def first_places(records: pa.Table) -> dict[int, Place]:
-    """Where the first record of each lane is, by the number of the lane."""
-    numbers, rows = np.unique(records["partition"].to_numpy(), return_index=True)
-    found = zip(numbers.tolist(), rows.tolist(), strict=True)
-    return {number: place_of_row(records, row) for number, row in found}
+    """Where the first record of each slice of a portion is, by which of them it is."""
+    lanes, rows = np.unique(lanes_of_rows(records), return_index=True)
+    found = zip(lanes.tolist(), rows.tolist(), strict=True)
+    return {lane: place_of_row(records, row) for lane, row in found}
+
+
+def passed(records: pa.Table, lanes: int) -> tuple[int, ...]:
+    """How many records of each slice of a portion these are; none if their log numbers them."""
+    if PLACE_COLUMN not in records.column_names:
+        return ()
+    return tuple(np.bincount(lanes_of_rows(records), minlength=lanes).tolist())
 
 
 def rows_at(records: pa.Table, places: Collection[Place]) -> npt.NDArray[np.bool_]:
@@ -41,6 +68,5 @@ def rows_at(records: pa.Table, places: Collection[Place]) -> npt.NDArray[np.bool
 
 def without_places(records: pa.Table) -> pa.Table:
     """The table as handlers are shown it."""
-    if PLACE_COLUMN not in records.column_names:
-        return records
-    return records.drop_columns([PLACE_COLUMN])
+    own = [name for name in (PLACE_COLUMN, LANE_COLUMN) if name in records.column_names]
+    return records.drop_columns(own) if own else records

@@ -20,12 +20,14 @@ from headrace.errors import (
     HandlerError,
     HeadraceError,
     Temporary,
+    WorkerKilled,
     code_of,
     shortened,
     text_of,
     words_of,
 )
 from headrace.model.receipts import SliceError
+from headrace.model.streams import Slice
 from headrace.spark.row_places import place_of_row
 from headrace.versions.quoting import traceback_of
 
@@ -81,6 +83,16 @@ def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
         raw_value=record["value"],
         raw_headers=headers,
         timestamp_ms=stamp_ms,
+    )
+
+
+def killed(use_case: str, planned: Slice) -> SliceError:
+    """What is told of a worker that died at a slice."""
+    return error_of(
+        WorkerKilled(
+            f"the Python worker died while use case {use_case} handled {planned}: a crash in "
+            "native code, os._exit, out of memory, or all files of the process closed"
+        )
     )
 
 

@@ -22,13 +22,13 @@ import pyarrow as pa
 
 from headrace.model.places import Place
 from headrace.model.receipts import Behind, Receipt, SliceError, Writer, WrittenBy, most_written
-from headrace.model.streams import Slice
+from headrace.model.streams import LaneId, Slice
 from headrace.payload.event_times import EventTime
-from headrace.ports import DeadLetter, Written
+from headrace.ports import DeadLetter, Effect, Written
 from headrace.spark.event_samples import sample_s
 from headrace.spark.lane_parts import fractions_of, spread, tables_of
 from headrace.spark.portions import Portion
-from headrace.spark.row_places import rows_at
+from headrace.spark.row_places import passed, rows_at
 from headrace.telemetry.tracing import MOST_LINKS
 
 #: timestamps a receipt carries at most
@@ -43,6 +43,8 @@ class _Line:
     reached: Place
     #: everything before this is done
     done: Place
+    #: records up to ``reached``, if their log has no number for each
+    passed: int = 0
     committed: bool = False
     superseded: bool = False
     records: int = 0
@@ -87,6 +89,8 @@ class Tally:
         self._lines = {piece: _Line(piece.from_offset, piece.from_offset) for piece in slices}
         self._started_s = started_s
         self._own_s = 0.0
+        self._offered: Counter[LaneId] = Counter()
+        self._refused: Counter[LaneId] = Counter()
 
     def stopped(self, planned: Slice) -> bool:
         """Whether nothing more of this slice may be handled."""
@@ -94,11 +98,12 @@ class Tally:
 
     def claimed(self, portion: Portion, mine: bool) -> None:
         """The positions were moved before the handler, or were not ours to move."""
-        for planned, piece, reached in _lanes(portion):
+        for (planned, piece, reached), count in zip(_lanes(portion), _passed(portion), strict=True):
             line = self._lines[planned]
             if mine:
                 _see_that_it_follows(piece, line.reached)
                 line.reached, line.committed = reached, True
+                line.passed += count
             else:
                 line.superseded = line.stopped = True
 
@@ -141,22 +146,30 @@ class Tally:
         if written.error is not None:
             self.stop(portion, written.error)
             return
+        counted = _passed(portion, written.reached)
         if written.reached is not None:
             portion = replace(portion, reached=written.reached, behind=None)
-        for (planned, piece, reached), own in zip(
-            _lanes(portion), _owned(portion, output_bytes), strict=True
+        for (planned, piece, reached), count, own in zip(
+            _lanes(portion), counted, _owned(portion, output_bytes), strict=True
         ):
             line = self._lines[planned]
             if written.superseded:
                 line.superseded = line.stopped = True
                 continue
             _see_that_it_follows(piece, line.done)
+            line.passed += count if reached > line.reached else 0
             line.done, line.reached = reached, max(line.reached, reached)
             line.committed = line.committed or written.committed
             line.behind = portion.behind
             self._count(line, own, self._sampled.pop(planned, None))
         if portion.error is not None and not written.superseded:
             self.stop(portion, portion.error)
+
+    def offered(self, effect: Effect, written: Written) -> None:
+        """The sink was given these rows for the first time, and took them or did not."""
+        lane = effect.slices[0].lane
+        self._offered[lane] += effect.output.num_rows
+        self._refused[lane] += sum(row.may_be_taken for row in written.refused)
 
     def _count(self, line: _Line, own: _Own, sampled_s: list[float] | None) -> None:
         line.records += own.records.num_rows
@@ -204,6 +217,7 @@ class Tally:
                 slice=planned,
                 reached=line.reached,
                 committed=line.committed,
+                passed=line.passed,
                 lost_from=line.done if line.committed and line.done < line.reached else None,
                 superseded=line.superseded,
                 records=line.records,
@@ -215,6 +229,8 @@ class Tally:
                 dead_letters=sum(offset < line.reached for offset in line.aside),
                 traceparents=tuple(line.traceparents),
                 error=line.error,
+                offered=self._offered[planned.lane],
+                refused=self._refused[planned.lane],
                 writers=tuple(map(WrittenBy, line.writers.keys(), line.writers.values())),
                 behind=line.behind,
             )
@@ -243,6 +259,22 @@ def _owned(portion: Portion, output_bytes: int) -> Iterable[_Own]:
 def _lanes(portion: Portion) -> Iterator[tuple[Slice, Slice, Place]]:
     """Each planned slice, where it stood before this portion, and where it is after it."""
     return zip(portion.planned, portion.slices, portion.reached, strict=True)
+
+
+def _passed(portion: Portion, came: tuple[Place, ...] | None = None) -> Sequence[int]:
+    """Records of each slice up to where a portion comes; at least so many where another one came.
+
+    That one may have taken more, and did not say how many: no more than its slice has.
+    """
+    here = passed(portion.records, len(portion.slices))
+    if not here:
+        return [0] * len(portion.slices)
+    return [
+        count if at == reached else max(count, planned.records)
+        for count, planned, reached, at in zip(
+            here, portion.planned, portion.reached, came or portion.reached, strict=True
+        )
+    ]
 
 
 def _see_that_it_follows(piece: Slice, stood: Place) -> None:

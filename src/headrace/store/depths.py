@@ -4,7 +4,8 @@ A stream's row has the depth of lanes that follow nothing, each position's row t
 What follows others is deeper than all of them. When something of a stream is sent back, all of its
 lanes go above everything that any of them had: what is read again has to be newer than what its
 descendants had before, too. So the depths stay in order among each other, and none comes again; nor
-does one of an earlier life of the stream, since its row outlives that.
+does one of an earlier life of the stream, since its row outlives that. With another depth records
+are counted from 0 again.
 
 A rerun has the depths of the lanes that it reads, as they were when it began, wherever it is sent:
 it makes again what was, and replaces nothing that came later.
@@ -49,8 +50,8 @@ def deepen(connection: Connection, stream: StreamId, base: int) -> Depths:
     if original(stream.use_case) != stream.use_case:
         return known
     more = max([base, *known.lanes.values()]) - base + 1
-    for table in (positions, streams):
-        deeper = {"depth": table.c.depth + more}
+    for table, anew in ((positions, {"ordinal": 0}), (streams, {})):
+        deeper = {"depth": table.c.depth + more, **anew}
         connection.execute(update(table).where(of(table, stream)).values(deeper))
     return Depths(base + more, {name: depth + more for name, depth in known.lanes.items()})
 

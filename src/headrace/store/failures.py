@@ -191,7 +191,10 @@ def skip(connection: Connection, number: int) -> None:
     _end(connection, failure, FailureState.SKIPPED)
     ours = of(positions, lane.stream) & (positions.c.lane == lane.name)
     moved = update(positions).where(ours, positions.c.next_offset.in_(failure.skipped_from))
-    if not connection.execute(moved.values(next_offset=failure.skipped_to)).rowcount:
+    passed = positions.c.ordinal + failure.skipped_records
+    if not connection.execute(
+        moved.values(next_offset=failure.skipped_to, ordinal=passed)
+    ).rowcount:
         now = connection.scalar(select(positions.c.next_offset).where(ours))
         offset = failure.error.offset
         what = failure.slice if offset is None else f"the record at offset {offset}"
@@ -266,8 +269,8 @@ def _row(failure: Failure) -> dict[str, Any]:
     values |= {"at_s": failure.at_s, "attempts": failure.attempts, "times": failure.times}
     values |= {"kept_bytes": keeping.bytes_of(failure), "record_kept": failure.record_kept}
     values["state"] = failure.state.value
-    # What runs again has the depth that its lane has by then, and is planned anew.
-    del values["raw_headers"], values["depth"], values["most_bytes"]
+    # What runs again has the depth that its lane has by then, and the ordinal, and is planned anew.
+    del values["raw_headers"], values["depth"], values["ordinal"], values["most_bytes"]
     return values
 
 

@@ -33,7 +33,7 @@ from headrace.store.schema import intents, positions, streams
 #: what is text in JSON
 _PLACES = ("from_offset", "until_offset")
 #: what came later to slices, and what it is called beside them, in their bin
-_LATER = (("depth", "depths"), ("most_bytes", "most_bytes"))
+_LATER = (("depth", "depths"), ("ordinal", "ordinals"), ("most_bytes", "most_bytes"))
 
 
 def record(connection: Connection, wave: Wave, driver: str | None) -> bool:

@@ -100,8 +100,18 @@ def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Positi
             epoch,
             parents.read(followed) if followed else (),
             depth,
+            ordinal,
         )
-        for use_case, tenant, name, next_offset, epoch, followed, depth in connection.execute(asked)
+        for (
+            use_case,
+            tenant,
+            name,
+            next_offset,
+            epoch,
+            followed,
+            depth,
+            ordinal,
+        ) in connection.execute(asked)
     ]
 
 

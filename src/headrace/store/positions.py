@@ -4,7 +4,7 @@ Several processes may believe that they hold a lane: a driver that was thought d
 Spark started again. So a position moves only from exactly where it was, and only under the epoch
 that is written beside it::
 
-    UPDATE headrace_positions SET next_offset = :to
+    UPDATE headrace_positions SET next_offset = :to, ordinal = ordinal + :passed
     WHERE use_case = .. AND tenant = .. AND lane = ..
       AND next_offset = :from AND epoch = :epoch
 
@@ -37,7 +37,7 @@ from headrace.store.database import Database, open_database
 from headrace.store.faults import translated
 
 _MOVE_ONE = """
-UPDATE headrace_positions SET next_offset = ?
+UPDATE headrace_positions SET next_offset = ?, ordinal = ordinal + ?
 WHERE use_case = ? AND tenant = ? AND lane = ? AND next_offset = ? AND epoch = ?
 """
 # Under READ COMMITTED the conditions are checked again on the row as it is once its lock is had,
@@ -45,8 +45,9 @@ WHERE use_case = ? AND tenant = ? AND lane = ? AND next_offset = ? AND epoch = ?
 _MOVE_ALL = """
 WITH moves AS (
     SELECT * FROM unnest(
-        %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[]
-    ) AS m (number, use_case, tenant, lane, from_offset, to_offset, epoch)
+        %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[],
+        %s::bigint[]
+    ) AS m (number, use_case, tenant, lane, from_offset, to_offset, epoch, passed)
 ), locked AS (
     SELECT m.*
     FROM headrace_positions p JOIN moves m USING (use_case, tenant, lane)
@@ -54,7 +55,7 @@ WITH moves AS (
     ORDER BY p.use_case, p.tenant, p.lane
     FOR UPDATE OF p
 )
-UPDATE headrace_positions p SET next_offset = m.to_offset
+UPDATE headrace_positions p SET next_offset = m.to_offset, ordinal = p.ordinal + m.passed
 FROM locked m
 WHERE p.use_case = m.use_case AND p.tenant = m.tenant AND p.lane = m.lane
 RETURNING m.number
@@ -177,7 +178,7 @@ def _one_by_one(connection: Connection, statement: str, moves: Sequence[Move]) -
     try:
         for move in moves:
             at, to = text_of(move.from_offset), text_of(move.to_offset)
-            row = (to, *move.lane, at, move.epoch)
+            row = (to, move.passed, *move.lane, at, move.epoch)
             cursor.execute(statement, row)
             answers.append(cursor.rowcount == 1)
     finally:
@@ -190,7 +191,14 @@ _Numbered = list[tuple[int, Move]]
 
 def _at_once(connection: Connection, numbered: _Numbered) -> Iterable[int]:
     rows = [
-        (number, *move.lane, text_of(move.from_offset), text_of(move.to_offset), move.epoch)
+        (
+            number,
+            *move.lane,
+            text_of(move.from_offset),
+            text_of(move.to_offset),
+            move.epoch,
+            move.passed,
+        )
         for number, move in numbered
     ]
     columns = tuple(list(column) for column in zip(*rows, strict=True))

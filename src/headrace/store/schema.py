@@ -190,6 +190,8 @@ positions = Table(
     Column("parents", Text),
     #: what comes above in the versions of its records
     Column("depth", BigInteger, nullable=False, server_default="0"),
+    #: and below, of its next record, where its log has no number for each
+    Column("ordinal", BigInteger, nullable=False, server_default="0"),
     ForeignKeyConstraint(
         ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
     ),

@@ -70,6 +70,8 @@ class _Lane:
     follows: tuple[str, ...] = ()
     #: only reading tells where it ends
     hidden: bool = False
+    #: False: it is there, and takes records, and nobody is told of it yet
+    listed: bool = True
 
     @property
     def stable_end(self) -> int:
@@ -137,6 +139,10 @@ class MemoryLog:
         """Let retention take a sealed lane as a whole: it is not listed any more."""
         lane = self._lanes.pop(named(topic, number))
         assert lane.sealed, "retention leaves a lane that takes records"
+
+    def set_listed(self, topic: str, number: int, listed: bool) -> None:
+        """Let a lane be told of from now on, or not yet."""
+        self._lanes[named(topic, number)].listed = listed
 
     def is_sealed(self, topic: str, number: int) -> bool:
         """Whether a lane that is there takes no more records."""
@@ -220,7 +226,7 @@ class MemoryLog:
         """Id and lanes of each topic that exists."""
         self._answer()
         return {
-            name: TopicInfo(self._ids[name], tuple(self._lanes_of(name)), self._parents_of(name))
+            name: TopicInfo(self._ids[name], tuple(self._listed(name)), self._parents_of(name))
             for name in names
             if name in self._ids
         }
@@ -311,7 +317,7 @@ class MemoryLog:
             name: tuple(
                 Parent(parent, self._end_of(parent)) for parent in self._lanes[name].follows
             )
-            for name in self._lanes_of(topic)
+            for name in self._listed(topic)
             if self._lanes[name].follows
         }
 
@@ -321,6 +327,9 @@ class MemoryLog:
     def _lanes_of(self, topic: str) -> list[str]:
         lanes = (name for name in self._lanes if name.startswith(f"{topic}["))
         return in_order(lanes)
+
+    def _listed(self, topic: str) -> list[str]:
+        return [name for name in self._lanes_of(topic) if self._lanes[name].listed]
 
     def _offsets(self, lanes: Collection[str], of: Callable[[_Lane], int]) -> dict[str, Place]:
         self._answer()

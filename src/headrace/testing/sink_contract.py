@@ -13,8 +13,9 @@ whose name starts with ``Test``, say how to make the sink and how to read back, 
         def read_back(self) -> list[Seen]: ...
 
 Fixtures reach these methods through an ``autouse`` fixture that keeps them on ``self``. Where the
-target can take something and its answer be lost, say how in ``losing_an_answer``. Crashes are not
-played here: they need processes to kill.
+target can take something and its answer be lost, say how in ``losing_an_answer``. The twelve cases
+of ``sink_cases.py`` are part of it; one that a sink cannot have is named in ``cannot_have``, with
+the reason. Crashes are played in this process; kills of real ones need more than a suite.
 """
 
 # A law's name is its documentation.
@@ -23,108 +24,23 @@ played here: they need processes to kill.
 from __future__ import annotations
 
 import pickle
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
 
-from headrace.model.lane_names import named
-from headrace.model.places import number_at, place_at
-from headrace.model.streams import LaneId, Slice
-from headrace.ports import Effect, Sink, SinkWriter, Site, needs_shared_folder
+from headrace.model.places import number_at
+from headrace.ports import Effect, needs_shared_folder
 from headrace.testing.odd_tables import odd_tables
+from headrace.testing.sink_cases import SinkCases
+from headrace.testing.sink_suite import USE_CASE, Seen, State
 
-USE_CASE = "contract"
-
-
-class Seen(NamedTuple):
-    """A value found where the sink wrote it."""
-
-    #: what a reader can tell a repeat by: equal for the same row of the same effect
-    identity: str
-    value: str
+__all__ = ["USE_CASE", "Seen", "SinkContract", "State"]
 
 
-class SinkContract(ABC):
+class SinkContract(SinkCases):
     """Laws of ``Sink`` and ``SinkWriter``; see the module's docstring."""
-
-    #: column that ``wrong_table`` lacks or has with a wrong type
-    wrong_column = "value"
-
-    # what a user of the suite says
-
-    @abstractmethod
-    def make_sink(self) -> Sink:
-        """A sink; equal ones each time."""
-
-    @abstractmethod
-    def site(self) -> Site:
-        """Where it works: empty at the start of a test, the same within one."""
-
-    @abstractmethod
-    def table(self, values: Sequence[str]) -> pa.Table:
-        """A handler's table with one row for each value, in order; values are unique in a test."""
-
-    @abstractmethod
-    def refused_table(self) -> pa.Table:
-        """A table that this sink refuses; its schema may be right."""
-
-    @abstractmethod
-    def wrong_table(self) -> pa.Table:
-        """A table without ``wrong_column``, or with a wrong type of it."""
-
-    @abstractmethod
-    def read_back(self) -> list[Seen]:
-        """All that was written, read by other means; rows of one effect in their order."""
-
-    def odd_tables(self) -> dict[str, pa.Table]:
-        """More tables, by what is odd about them, that this sink may have trouble with."""
-        return {}
-
-    def place(self, effect: Effect) -> None:  # noqa: B027 - most sinks move no positions
-        """Put the positions of an effect where it starts; only where the sink moves them."""
-
-    def losing_an_answer(self) -> AbstractContextManager[object] | None:
-        """Within it the target takes what it is given next, and its answer to that is lost.
-
-        None where that cannot be: nothing answers, or the client can ask again in safety.
-        """
-        return None
-
-    # helpers
-
-    def effect(
-        self, table: pa.Table, *, tenant: str = "acme", partition: int = 0, from_offset: int = 0
-    ) -> Effect:
-        """An effect of one slice that stands for as many records as it has rows, at least one."""
-        reached = from_offset + max(table.num_rows, 1)
-        lane = LaneId(USE_CASE, tenant, named(f"{tenant}.visits", partition))
-        piece = Slice(lane, f"{tenant}.visits", place_at(from_offset), place_at(reached), epoch=1)
-        made = Effect((piece,), (place_at(reached),), table, move_positions=self._transacts)
-        self.place(made)
-        return made
-
-    @property
-    def _transacts(self) -> bool:
-        return self.make_sink().exactly_once == "transaction"
-
-    @contextmanager
-    def writer(self, sink: Sink | None = None) -> Iterator[SinkWriter]:
-        """A writer of a prepared sink; closed in the end."""
-        sink = sink or self.make_sink()
-        sink.prepare(self.site())
-        with closing(sink.open(self.site())) as writer:
-            yield writer
-
-    def _values(self) -> list[str]:
-        return [seen.value for seen in self.read_back()]
-
-    # laws
 
     def test_what_was_written_is_there_before_the_writer_is_closed(self) -> None:
         with self.writer() as writer:

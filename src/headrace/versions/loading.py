@@ -22,7 +22,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from headrace.errors import ConfigError, text_of
+from headrace.errors import AskedToEnd, ConfigError, text_of
 from headrace.use_cases import UseCase
 from headrace.versions.code import Code, LocalModule, sha256
 from headrace.versions.computed import NO_VALUES, lay_over, plain_values
@@ -54,7 +54,7 @@ def load_code(code: Code, path: Path) -> LoadedModule:
     prefix = make_importable(code, folder_of_file(path))
     try:
         module = main_module(code, prefix)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, AskedToEnd):
         raise
     except BaseException as exc:  # a module may raise anything, SystemExit too
         raise ConfigError(_refusal(exc, code, path, prefix)) from exc

@@ -311,7 +311,7 @@ def test_a_failure_without_room_for_its_record_is_not_skipped_and_says_what_to_d
         number = fail(raw_value=bytes(200))
     shown = " ".join(headrace("quarantine", "show", str(number)).output.split())
     assert "kept without its record" in shown
-    assert "still in Kafka, acme.visits[0] offset 3" in shown
+    assert "still in its log, acme.visits[0] offset 3" in shown
     assert "none" not in shown
     result = headrace("quarantine", "skip", str(number), "--yes")
     assert result.exit_code == 2

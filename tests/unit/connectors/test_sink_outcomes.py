@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.connectors.outcomes import failed, identity
 from headrace.errors import SinkRefused, SinkUnavailable
@@ -50,3 +52,24 @@ def test_an_error_that_nobody_expected_refuses_the_effect_and_names_the_sink():
 
 def test_memory_that_is_short_may_be_there_later():
     assert failed(MemoryError()).error.temporary
+
+
+def _of(name, topic="acme.visits"):
+    return Effect((Slice(LaneId("score", "acme", name), topic, 7, 9, epoch=1),), (9,), pa.table({}))
+
+
+def test_lanes_of_two_topics_of_a_stream_have_two_identities():
+    """By the number alone the second of them passed for one that was there already."""
+    assert identity(_of("acme.visits[0]")) == "score/acme/0:7-9"
+    assert identity(_of("acme.orders[0]")) == "score/acme/acme.orders[0]:7-9"
+    assert identity(_of("shardId-000000000007")) == "score/acme/shardId-000000000007:7-9"
+
+
+@given(st.lists(st.text("a/:,-%0123[]", min_size=1, max_size=8), min_size=2, max_size=2))
+def test_no_two_lanes_of_a_stream_have_one_identity(names):
+    one, other = names
+    lanes = [piece.lane.name for piece in (*_of(one).slices, *_of(other).slices)]
+    assert (identity(_of(one)) == identity(_of(other))) == (lanes[0] == lanes[1])
+    both = Effect((*_of(one).slices, *_of(other).slices), (9, 9), pa.table({}))
+    assert identity(both).count(",") == 1
+    assert identity(both).count("/") == 4

@@ -396,7 +396,7 @@ def test_several_partitions_that_lost_records_are_counted_in_the_reason(begun):
 
     asleep(world, expire)
     assert "lost offsets 5..8" in stream(world).reason
-    assert "and 2 more partitions" in stream(world).reason
+    assert "and 2 more lanes" in stream(world).reason
 
 
 def test_a_topic_made_again_right_after_a_seek_is_found(begun):

@@ -122,7 +122,7 @@ def test_a_partition_that_was_added_and_has_no_leader_holds_the_others(strict, w
     world.turns(8)
     assert case.made == []
     assert world.row("acme").state == "waiting"
-    assert "not all partitions of acme.visits have a leader" in world.row("acme").note
+    assert "not all lanes of acme.visits have a leader" in world.row("acme").note
     back(case, 2)
     world.turns(8, seconds=WAITING_EVERY_S / 4)
     assert case.done

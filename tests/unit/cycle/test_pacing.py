@@ -1,5 +1,7 @@
 """Backpressure and elasticity in the loop."""
 
+from dataclasses import dataclass, replace
+
 import pytest
 
 from headrace.cycle.gates import GateId
@@ -8,6 +10,7 @@ from headrace.errors import SinkUnavailable
 from headrace.model.receipts import Receipt
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
+from headrace.policies.backpressure import PaceBounds
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import WaveResult
 from headrace.sinks import SqlTable
@@ -64,6 +67,61 @@ def test_a_wrong_guess_is_no_overload(world):
 def test_a_sink_that_refuses_most_streams_is_asked_less(world):
     found = paces(world, (0.1, "abcdef", "abcde"))
     assert all(rate is not None for rate in found.values())
+
+
+@dataclass(frozen=True)
+class AtCrm:
+    """A sink that writes to a server with a name."""
+
+    at: str = "crm"
+    exactly_once = None
+
+
+def rows_refused(use_case, offered, refused):
+    made = result(use_case, 0.1, "a")
+    (receipt,) = made.receipts
+    return replace(made, receipts=(replace(receipt, offered=offered, refused=refused),))
+
+
+def test_the_share_of_rows_that_is_refused_lowers_the_pace_of_a_single_stream(world):
+    use_case, made = world.make(), Pacing()
+    made.poll([], {}, 0.0)
+    rates = []
+    for number, refused in enumerate((5, 5, 10), 1):
+        made.add(rows_refused(use_case, 10, refused), use_case, known=True)
+        made.poll([], {use_case.name: use_case}, float(number))
+        rates.append(made.paces[GateId("sink", "ParquetFiles")].rate_per_s)
+    assert rates[1] == pytest.approx(rates[0] * 0.75)
+    assert rates[2] == pytest.approx(rates[1] * 0.5)
+
+
+def test_a_few_rows_that_are_refused_set_no_pace(world):
+    use_case, made = world.make(), Pacing()
+    made.poll([], {}, 0.0)
+    made.add(rows_refused(use_case, 100, 5), use_case, known=True)
+    made.poll([], {use_case.name: use_case}, 1.0)
+    assert {pace.rate_per_s for pace in made.paces.values()} == {None}
+
+
+def test_a_server_is_given_what_was_said_at_first_at_least_and_at_most(world):
+    use_case = world.make(sink=AtCrm())
+    gate = keys_of(use_case)[1]
+    made = Pacing(bounds={"crm": PaceBounds(50.0, 20.0, 60.0)})
+    made.poll([], {}, 0.0)
+
+    def rate():
+        return made.rates(use_case)[gate].records_per_s
+
+    assert rate() == 50.0
+    for number in range(1, 9):
+        made.add(rows_refused(use_case, 10, 10), use_case, known=True)
+        made.poll([], {use_case.name: use_case}, float(number))
+    assert rate() == 20.0
+    for number in range(9, 30):
+        made.poll([], {use_case.name: use_case}, float(number))
+    assert made.paces[gate].rate_per_s is None
+    assert rate() == 60.0
+    assert made.rates(world.make()) == {}
 
 
 @pytest.mark.parametrize("seconds", [0.2, 4.0])

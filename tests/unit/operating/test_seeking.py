@@ -179,6 +179,10 @@ def test_of_a_stream_that_may_run_it_is_said_that_what_runs_is_not_committed(sto
             ),
             "its update is made a second time",
         ),
+        (
+            SqlTable("t", columns={"n": "bigint", "m": "bigint"}, key=("n",), newest_by="m"),
+            "as new as those there",
+        ),
         (ParquetFiles("out"), "rows come a second time"),
         (KafkaTopic("out"), "sent a second time"),
         (Email(sender="a@b.example"), "sent a second time"),

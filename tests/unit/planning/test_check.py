@@ -117,6 +117,7 @@ PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.NO_ORDER: lambda: (merged_untold(), of(piece("s"), unbounded("s", 1))),
     FaultKind.EMPTY_SLICE: lambda: (ASKED, of(piece(until=100))),
     FaultKind.WRONG_DEPTH: lambda: (ASKED, of(piece(depth=1))),
+    FaultKind.WRONG_ORDINAL: lambda: (ASKED, of(piece(ordinal=1))),
     FaultKind.WRONG_MORE: lambda: (ASKED, of(piece(more=False))),
     FaultKind.TOO_MANY_RECORDS: lambda: (
         asked(lanes=(LaneView("a.visits[0]", 100, 900, 800),)),

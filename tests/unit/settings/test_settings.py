@@ -6,6 +6,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.model.streams import DataLossPolicy
+from headrace.policies.backpressure import PaceBounds
 from headrace.ports import Server
 from headrace.settings import Settings, read_settings
 
@@ -294,6 +295,12 @@ def test_connections_have_their_secrets_from_files_or_the_environment_and_show_n
     assert "hunter" not in repr(settings) + repr(settings.servers())
 
 
+def test_a_connection_says_how_much_it_is_given(tmp_path):
+    said = "  crm: {url: a, records_per_s: {initial: 5, least: 0.5, most: 20}}\n  other: {url: b}\n"
+    settings = read_settings(write(tmp_path, f"module: a.py\nconnections:\n{said}"))
+    assert settings.paces() == {"crm": PaceBounds(5.0, 0.5, 20.0), "other": PaceBounds()}
+
+
 def test_what_the_environment_lacks_for_a_connection_is_told_when_it_is_needed(tmp_path):
     (tmp_path / "archive-url").write_text("postgresql://db/x")
     (tmp_path / "who").write_text("me")
@@ -318,6 +325,11 @@ def test_a_file_of_a_connection_that_is_not_there_is_named(tmp_path):
             r"line 3: connections\.history: say where it is: url, or url_file",
         ),
         ("  history: {url: a, pasword: b}", r"line 3: .*pasword: there is no such key"),
+        (
+            "  history: {url: a, records_per_s: {least: 5, most: 4}}",
+            "least is not more than initial, and that not more than most",
+        ),
+        ("  history: {url: a, records_per_s: {most: 0}}", r"line 3: .*records_per_s\.most"),
         ("  'a b': {url: a}", r"line 3: connections\.a b.*"),
     ],
 )

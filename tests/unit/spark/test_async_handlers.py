@@ -371,6 +371,20 @@ def test_what_was_answered_before_all_took_too_long_is_kept_and_no_record_is_bla
     assert shared.rows >= 8
 
 
+def test_what_failed_behind_a_record_without_an_answer_is_not_told_yet() -> None:
+    async def raises(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        number = int(record["value"])
+        if number == 5:
+            raise ValueError("no")
+        await asyncio.sleep(20 if number == 2 else 0)
+        return {"n": number}
+
+    waits = of(raises, concurrency=8, call_timeout_s=30)
+    found = handle(waits, numbers(9), CONTEXT, CallRules(patience_s=0.3))
+    assert found.error is not None
+    assert (made(found), found.error.code, found.error.offset) == ([0, 1], "HandlerHung", None)
+
+
 @pytest.mark.parametrize("first", [0, 3])
 def test_where_all_calls_block_one_of_them_takes_the_time(first: int) -> None:
     called: list[int] = []

@@ -80,7 +80,7 @@ def test_a_frame_has_columns_of_types_that_spark_has():
     (told,), _ = handed_over(OfValues((), (value,)), decode=Json(EVERY), decode_key=Text())
     (row,) = told.to_pylist()
     assert told.schema.names[0] == "tenant"
-    assert told.schema.names[-8:] == ["key", *EVERY.names, "__receipt"]
+    assert told.schema.names[-9:] == ["key", *EVERY.names, "__slice", "__receipt"]
     assert (row["tenant"], row["key"], row["id"]) == ("acme", None, 4294967295)
     assert (row["at"].hour, str(row["amount"]), row["lead"]) == (10, "1.50", {"age": 255})
     assert (row["tags"], row["counts"]) == ([65535], [("a", 4294967295)])

@@ -1,5 +1,6 @@
 """Cutting what is read into what one handler call is given."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -8,17 +9,20 @@ from hypothesis import strategies as st
 
 from headrace.errors import LeaderUnknown
 from headrace.model.lane_names import number_of
+from headrace.model.record_versions import MOST_DEPTH, version_of
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import SliceBatch
-from headrace.spark.lane_parts import fractions_of
+from headrace.spark.lane_parts import fractions_of, tables_of
 from headrace.spark.portions import (
     Portion,
     by_batch,
     by_slice,
     by_stream,
     cut_to,
+    last_version,
     merge,
     rest_of,
+    slice_of,
     whole_or_nothing,
 )
 from headrace.spark.slice_errors import error_of
@@ -156,3 +160,44 @@ def test_a_portion_is_cut_and_continued_at_the_same_offset():
     assert rest.slices[0].from_offset == 3
     assert rest.records["offset"].to_pylist() == list(range(3, 10))
     assert rest.reached == (10,)
+
+
+def of_topic(topic, timestamps_ms):
+    """A whole slice of a lane of another topic of the stream, or of a lane without a number."""
+    piece = Slice(LaneId("score", "acme", topic), "acme.visits", 0, len(timestamps_ms), 1)
+    values = [topic.encode()] * len(timestamps_ms)
+    table = records(values, topic=topic, timestamps_ms=timestamps_ms)
+    return Portion((piece,), (piece,), (piece.until_offset,), table)
+
+
+def test_lanes_of_one_number_are_told_apart_by_their_names():
+    """Taken by numbers, a record of one lane passed for the other's, and its place for theirs."""
+    lanes = ["acme.visits[10]", "acme.visits[0]", "acme.orders[0]", "shard-a", "acme.visits[2]"]
+    merged = merge([of_topic(name, [5, 5]) for name in lanes])
+    order = ["acme.orders[0]", "acme.visits[0]", "acme.visits[2]", "acme.visits[10]", "shard-a"]
+    assert [piece.lane.name for piece in merged.planned] == order
+    assert [value.decode() for value in merged.records["value"].to_pylist()] == [
+        name for name in order for _ in range(2)
+    ]
+    assert [slice_of(merged, row).lane.name for row in range(10)] == merged.records[
+        "topic"
+    ].to_pylist()
+    assert cut_to(merged, 3, None).reached == (2, 1, 0, 0, 0)
+    assert fractions_of(cut_to(merged, 4, None)) == [0.5, 0.5, 0.0, 0.0, 0.0]
+    assert [set(table["topic"].to_pylist()) for table in tables_of(merged)] == [
+        {name} for name in order
+    ]
+
+
+def test_a_portion_is_as_new_as_its_last_record():
+    piece = replace(a_slice(from_=3, until=6), depth=2)
+    portion = whole(piece, [1, 2, 3])
+    assert last_version(portion) == version_of(2, 5)
+    assert last_version(cut_to(portion, 2, None)) == version_of(2, 4)
+    assert last_version(cut_to(portion, 0, None)) is None
+
+
+def test_a_portion_of_several_lanes_or_sent_back_too_often_has_no_version():
+    merged = merge([whole(a_slice(0, 0, 2), [1, 2]), whole(a_slice(1, 0, 2), [1, 2])])
+    assert last_version(merged) is None
+    assert last_version(whole(replace(a_slice(), depth=MOST_DEPTH + 1), [1])) is None

@@ -11,6 +11,7 @@ import pytest
 from pyspark import cloudpickle as spark_pickle
 
 from headrace.errors import ConfigError
+from headrace.process.signals import ending_on_signals
 from headrace.spark.frames import sent_by_value
 from headrace.spark.shipping import code_of
 from headrace.versions import find_module, load_code, read_code
@@ -511,6 +512,15 @@ REFUSED = [
     ),
     ("raise SystemExit(3)", r"line 3, ends the process when it is imported: SystemExit: 3"),
 ]
+
+
+def test_who_is_asked_to_end_in_an_import_ends_and_refuses_nothing(tmp_path):
+    imports = "import signal\nsignal.raise_signal(signal.SIGTERM)"
+    write(tmp_path / "use_cases.py", imports=imports)
+    helper(tmp_path, 1)
+    with pytest.raises(SystemExit) as ended, ending_on_signals():
+        load(tmp_path)
+    assert ended.value.code == 0
 
 
 @pytest.mark.parametrize(("imports", "told"), REFUSED)

@@ -2,7 +2,8 @@
 
 Delta keeps, for each *application id*, the number that was committed last, in its log and in the
 checkpoints of it, for good. Two of them are a lane's mark: how far it came, and of which wave, as a
-number made of the wave's name (63 bits of SHA-256). Both are in the commit that brings the rows.
+number made of the wave's name (63 bits of SHA-256). Both are in the commit that brings the rows. A
+number has 64 bits; a place that needs more stands in several of them, 18 digits in each.
 
 The client library tells the number of one id, and reads the log anew for each: two milliseconds a
 lane. So the log is read here, which is a public format: the newest checkpoint once, and then each
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +25,7 @@ import orjson
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.model.places import Place, read_place
+from headrace.model.places import NARROW, Place, read_place, text_of
 from headrace.model.streams import LaneId
 from headrace.model.waves import planned_id
 
@@ -33,6 +34,8 @@ _PREFIX = "headrace/"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 #: commits that are read one by one before a newer checkpoint is looked for
 _MOST_COMMITS = 1_000
+#: digits of a wide place that a number holds, and how many more such numbers the widest has
+_DIGITS, _MORE = 18, 4
 
 
 class LaneMark(NamedTuple):
@@ -55,13 +58,44 @@ class MarkIds(NamedTuple):
     reached: str
     wave: str
 
+    @property
+    def more(self) -> list[str]:
+        """The ids of what of a wide place does not fit in the first."""
+        return [f"{self.reached}/{number}" for number in range(1, _MORE + 1)]
+
+    def numbers(self, reached: Place, wave_id: str, ids: Mapping[str, int]) -> dict[str, int]:
+        """What the ids are to be when the lane has come so far; ``ids``: what they are."""
+        wave = {self.wave: wave_number(wave_id)}
+        first, *more = self.more
+        if reached <= NARROW and first not in ids:
+            return {self.reached: int(text_of(reached)), **wave}
+        return dict(zip((self.reached, first, *more), _parts(reached), strict=True)) | wave
+
     def mark(self, ids: Mapping[str, int], wave_id: str) -> LaneMark | None:
         """The lane's mark, under this wave's own id if it is of the same planned one."""
         if self.reached not in ids or self.wave not in ids:
             return None
         same = ids[self.wave] == wave_number(wave_id)
-        # Delta keeps it as a number of 64 bits, which are the digits of a place.
-        return LaneMark(read_place(str(ids[self.reached])), wave_id if same else "another")
+        parts = [ids[self.reached], *(ids.get(name, 0) for name in self.more)]
+        return LaneMark(_joined(parts), wave_id if same else "another")
+
+
+def _parts(place: Place) -> list[int]:
+    """A place as numbers of 64 bits, the last digits first; a narrow one is the first of them."""
+    text = text_of(place)
+    if place <= NARROW:
+        return [int(text), *[0] * _MORE]
+    whole = text.zfill(_DIGITS * (1 + _MORE))
+    return [int(whole[at - _DIGITS : at]) for at in range(len(whole), 0, -_DIGITS)]
+
+
+def _joined(parts: Sequence[int]) -> Place:
+    """The place that was taken apart so."""
+    first, *more = parts
+    if not any(more):
+        return read_place(str(first))
+    digits = "".join(f"{part:0{_DIGITS}d}" for part in reversed(parts))
+    return read_place(digits.lstrip("0"))
 
 
 @lru_cache(maxsize=20_000)

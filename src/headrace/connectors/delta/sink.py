@@ -48,6 +48,7 @@ class DeltaTable:
     partition_by: Sequence[str] = ()
     #: files on an executor's own disk would be where nobody looks
     needs_shared_folder: ClassVar[bool] = True
+    keeps_newest: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "partition_by", tuple(self.partition_by))

@@ -35,11 +35,10 @@ from headrace.connectors.delta.client import TableClient
 from headrace.connectors.delta.data_files import DataFile, all_there, removed, written
 from headrace.connectors.delta.kinds import demand_value
 from headrace.connectors.delta.library import BeatenError, told
-from headrace.connectors.delta.marks import MarkIds, mark_ids, wave_number
+from headrace.connectors.delta.marks import MarkIds, mark_ids
 from headrace.connectors.outcomes import failed
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, TargetMissing
-from headrace.model.places import text_of
 from headrace.model.streams import Slice
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
@@ -126,7 +125,7 @@ class DeltaWriter:
                 batch = _Batch()
                 continue
             try:
-                table.commit(batch.files, self._ids(batch.effects))
+                table.commit(batch.files, self._ids(batch.effects, table))
             except BeatenError:
                 time.sleep(pause_s)
                 continue
@@ -221,13 +220,13 @@ class DeltaWriter:
             if not all(list(islice(answers, len(effect.slices))))
         }
 
-    def _ids(self, effects: Effects) -> dict[str, int]:
-        ids: dict[str, int] = {}
-        wave = wave_number(self._wave_id)
-        for effect in effects.values() if self._once else ():
-            for piece, offset in zip(effect.slices, effect.reached, strict=True):
-                of_lane = self._mark_ids(piece)
-                ids |= {of_lane.reached: int(text_of(offset)), of_lane.wave: wave}
+    def _ids(self, effects: Effects, table: TableClient) -> dict[str, int]:
+        if not self._once:
+            return {}
+        ids, known = dict[str, int](), table.ids()
+        for effect in effects.values():
+            for piece, place in zip(effect.slices, effect.reached, strict=True):
+                ids |= self._mark_ids(piece).numbers(place, self._wave_id, known)
         return ids
 
     def _mark_ids(self, piece: Slice) -> MarkIds:

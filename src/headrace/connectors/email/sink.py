@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -78,6 +79,8 @@ class Email:
     Raises:
         ConfigError: the sender is no plain address.
     """
+
+    keeps_newest: ClassVar[bool] = False
 
     sender: str
 

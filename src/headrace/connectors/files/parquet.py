@@ -9,9 +9,10 @@ by ``prepare`` when it is a day old.
 
 The files of one effect are::
 
-    <warehouse>/<folder>/tenant=<tenant>/<use case>@<topic>-<partition>-<from>-<reached>.parquet
+    <warehouse>/<folder>/tenant=<tenant>/<use case>@<topic>-<lane>-<from>-<reached>.parquet
 
-with offsets of 20 digits, so that names sort as the log does; an effect of several lanes (order
+with places of 20 digits or more, so that names sort as the log does, and the number of a lane of
+that topic, or else its name; an effect of several lanes (order
 ``stream``) has the name of its first lane, followed by ``-and-`` and 16 digits of the SHA-256 of
 its whole identity. Characters outside ``A-Z a-z 0-9 . _ -`` are percent-encoded, as Hive and Spark
 do it, so that no name can leave its folder.
@@ -55,7 +56,7 @@ from headrace.errors import (
     TargetMissing,
     WrongSchema,
 )
-from headrace.model.lane_names import label_of
+from headrace.model.lane_names import written_name
 from headrace.model.streams import original
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
@@ -84,6 +85,7 @@ class ParquetFiles:
     schema: pa.Schema | None = None
     #: files on an executor's own disk would be where nobody looks
     needs_shared_folder: ClassVar[bool] = True
+    keeps_newest: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         demand_below_warehouse(self.folder)
@@ -196,7 +198,8 @@ def file_name(effect: Effect) -> PurePosixPath:
     first, reached = effect.slices[0], effect.reached[0]
     lane = first.lane
     name = (
-        f"{_encoded(original(lane.use_case))}@{_encoded(first.topic)}-{_encoded(label_of(lane.name))}"
+        f"{_encoded(original(lane.use_case))}@{_encoded(first.topic)}"
+        f"-{_encoded(written_name(lane.name, first.topic))}"
         f"-{first.from_offset:020d}-{reached:020d}"
     )
     if len(effect.slices) > 1:

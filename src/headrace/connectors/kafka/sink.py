@@ -33,7 +33,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 from confluent_kafka import KafkaError
@@ -78,6 +78,8 @@ class KafkaTopic:
         ConfigError: the name has braces other than ``{tenant}``, no topic is made so, or two
             columns have one name.
     """
+
+    keeps_newest: ClassVar[bool] = False
 
     topic: str
     transactional: bool = False

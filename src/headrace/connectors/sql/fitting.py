@@ -8,10 +8,14 @@ right to make tables.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import Connection, Table, inspect
 from sqlalchemy.schema import CreateTable
+from sqlalchemy.types import Integer, TypeEngine
 
+from headrace.connectors.sql.newest import VERSION
 from headrace.connectors.sql.rows import Rows
 from headrace.connectors.sql.statement import narrower_than, table_of
 from headrace.errors import ConfigError
@@ -32,9 +36,10 @@ def fit(connection: Connection, rows: Rows) -> None:
     """
     dialect = connection.dialect.name
     _check_amounts(rows, dialect)
-    make(connection, table_of(rows.name, rows.columns, rows.key))
+    make(connection, table_of(rows.name, rows.columns, rows.key, rows.newest_by))
     found = inspect(connection)
-    types = {column["name"]: column["type"] for column in found.get_columns(rows.name)}
+    there = found.get_columns(rows.name)
+    types = {column["name"]: column["type"] for column in there}
     for column, kind in rows.columns.items():
         if column not in types:
             raise ConfigError(
@@ -46,12 +51,32 @@ def fit(connection: Connection, rows: Rows) -> None:
                 f"{rows.where} is there with column {column!r} as {narrower}, which does "
                 f"not keep every {kind}: widen it, or name another table"
             )
+    _check_newest(rows, types, {column["name"] for column in there if not column["nullable"]})
     unique = [found.get_pk_constraint(rows.name)["constrained_columns"]]
     unique += [one["column_names"] for one in found.get_unique_constraints(rows.name)]
     if rows.key and set(rows.key) not in [set(columns) for columns in unique]:
         raise ConfigError(
             f"{rows.where} is there without a unique key ({', '.join(rows.key)}): add it, "
             "or name another table"
+        )
+
+
+def _check_newest(rows: Rows, types: Mapping[str, TypeEngine[Any]], never_null: set[str]) -> None:
+    """See that versions compare as numbers, and that a row can be there without its data."""
+    newest_by = rows.newest_by
+    if newest_by is None:
+        return
+    whole = rows.columns[newest_by] in ("bigint", VERSION)
+    if whole and not isinstance(types[newest_by], Integer):
+        raise ConfigError(
+            f"{rows.where} is there with column {newest_by!r} as {types[newest_by]}, which does "
+            "not compare as whole numbers do: make it a BIGINT, or name another table"
+        )
+    full = never_null.intersection(rows.columns) - {newest_by, rows.delete_by, *rows.key}
+    if rows.delete_by is not None and full:
+        raise ConfigError(
+            f"{rows.where} is there with column {min(full)!r} as NOT NULL, and a row that is "
+            "gone has nothing there: allow nulls, or name another table"
         )
 
 

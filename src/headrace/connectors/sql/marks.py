@@ -4,6 +4,10 @@ It is locked before anything is written for the lane, and written with it. Postg
 of a group in one statement, in the order of their keys, so that two groups wait for each other and
 never lock each other out; SQLite has one writer a file, and a statement costs nothing.
 
+Places are as wide as their log needs: of any number of digits in PostgreSQL, text in SQLite. Tables
+that an earlier version made hold 64 bits; they are not altered here, since they may be somebody
+else's, and hold whatever fits. What does not is refused with what to do.
+
 What a row means for whom is decided in `elsewhere.py`.
 """
 
@@ -12,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Connection, MetaData, Numeric, Table, Text
 
-from headrace.model.places import Place
+from headrace.errors import TargetMissing
+from headrace.model.places import NARROW, Place, read_place, text_of
+
+_PLACE = Numeric().with_variant(Text(), "sqlite")
 
 MARKS = Table(
     "headrace_written",
@@ -26,8 +33,8 @@ MARKS = Table(
     Column("lane", Text, primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("wave", Text, nullable=False),
-    Column("from_offset", BigInteger, nullable=False),
-    Column("reached", BigInteger, nullable=False),
+    Column("from_offset", _PLACE, nullable=False),
+    Column("reached", _PLACE, nullable=False),
 )
 
 _TAKE_ONE = """
@@ -65,11 +72,18 @@ UPDATE headrace_written m SET
     epoch = l.epoch, wave = l.wave, from_offset = l.from_offset, reached = l.reached
 FROM unnest(
     %s::text[], %s::text[], %s::text[], %s::text[],
-    %s::bigint[], %s::text[], %s::bigint[], %s::bigint[]
+    %s::bigint[], %s::text[], %s::numeric[], %s::numeric[]
 ) AS l (installation, use_case, tenant, lane, epoch, wave, from_offset, reached)
 WHERE m.installation = l.installation AND m.use_case = l.use_case
   AND m.tenant = l.tenant AND m.lane = l.lane
 """
+
+_KIND_IN_SQLITE = "SELECT type FROM pragma_table_info('headrace_written') WHERE name = 'reached'"
+_KIND_IN_POSTGRESQL = "SELECT CAST(pg_typeof(reached) AS text) FROM headrace_written LIMIT 1"
+_TO_WIDEN = (
+    "ALTER TABLE headrace_written ALTER COLUMN from_offset TYPE numeric, "
+    "ALTER COLUMN reached TYPE numeric"
+)
 
 
 class LaneKey(NamedTuple):
@@ -97,24 +111,54 @@ def take(connection: Connection, lanes: Collection[LaneKey]) -> dict[LaneKey, Ma
     if connection.dialect.name == "sqlite":
         # The transaction began as a writer, so the whole file is locked.
         found = {lane: connection.exec_driver_sql(_TAKE_ONE, lane).first() for lane in lanes}
-        return {lane: Mark(*row) for lane, row in found.items() if row is not None}
+        return {lane: _mark(*row) for lane, row in found.items() if row is not None}
     columns = _columns(lanes)
     rows = connection.exec_driver_sql(_TAKE_ALL, columns).all()
     if len(rows) < len(lanes):
         connection.exec_driver_sql(_MAKE_ALL, columns)
         rows = connection.exec_driver_sql(_TAKE_ALL, columns).all()
-    return {LaneKey(*row[:4]): Mark(*row[4:]) for row in rows}
+    return {LaneKey(*row[:4]): _mark(*row[4:]) for row in rows}
 
 
 def leave(connection: Connection, marks: Mapping[LaneKey, Mark]) -> None:
-    """Write the rows of lanes, all of which were taken."""
+    """Write the rows of lanes, all of which were taken.
+
+    Raises:
+        TargetMissing: the table has no room for places of so many digits.
+    """
     if not marks:
         return
-    rows = [(*lane, *mark) for lane, mark in marks.items()]
+    if any(mark.reached > NARROW for mark in marks.values()):
+        _demand_width(connection)
+    rows = [(*lane, *_row(connection, mark)) for lane, mark in marks.items()]
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(_LEAVE_ONE, rows)
     else:
         connection.exec_driver_sql(_LEAVE_ALL, _columns(rows))
+
+
+def _mark(epoch: int, wave_id: str, from_offset: object, reached: object) -> Mark:
+    # A number, a decimal or text, as the table was made.
+    return Mark(epoch, wave_id, read_place(str(from_offset)), read_place(str(reached)))
+
+
+def _row(connection: Connection, mark: Mark) -> tuple[object, ...]:
+    if connection.dialect.name != "sqlite":
+        return mark
+    # SQLite has no room for a number of more digits, and keeps text as one where it fits.
+    return mark.epoch, mark.wave_id, text_of(mark.from_offset), text_of(mark.reached)
+
+
+def _demand_width(connection: Connection) -> None:
+    sqlite = connection.dialect.name == "sqlite"
+    kind = connection.exec_driver_sql(_KIND_IN_SQLITE if sqlite else _KIND_IN_POSTGRESQL).scalar()
+    if str(kind).casefold() in ("text", "numeric"):
+        return
+    widen = "rename it, and the next deploy makes another" if sqlite else f"run '{_TO_WIDEN}'"
+    raise TargetMissing(
+        "headrace_written is of an earlier version and holds places of 64 bits, and this log has "
+        f"wider ones: {widen}"
+    )
 
 
 def _columns(rows: Collection[tuple[object, ...]]) -> tuple[list[object], ...]:

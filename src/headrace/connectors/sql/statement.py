@@ -43,6 +43,7 @@ from sqlalchemy.dialects import postgresql, registry, sqlite
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import NullType, TypeEngine
 
+from headrace.connectors.sql.newest import VERSION, is_not_newer
 from headrace.errors import ConfigError
 from headrace.model.years import FIRST_US, LAST_US
 from headrace.payload.exact import dates, decimals, digits_of, named
@@ -58,6 +59,7 @@ TYPES: Mapping[str, TypeEngine[Any]] = {
     "bytes": LargeBinary(),
     "timestamp": DateTime(timezone=True),
     "date": Date(),
+    VERSION: BigInteger(),
 }
 
 
@@ -104,7 +106,7 @@ def _changes(kind: str, there: TypeEngine[Any], dialect: str) -> bool:
         # PostgreSQL fills a CHAR up with blanks; what is too long for a VARCHAR it refuses.
         kept = String | LargeBinary | NullType
         return isinstance(there, CHAR) if dialect == "postgresql" else not isinstance(there, kept)
-    if kind == "bigint":
+    if kind in ("bigint", VERSION):
         return isinstance(there, Float)
     # SQLite keeps the rest as it is in a column of any type.
     return dialect == "postgresql" and _rounds(kind, there)
@@ -120,14 +122,16 @@ def _rounds(kind: str, there: TypeEngine[Any]) -> bool:
     return kind == "timestamp" and isinstance(there, Date | Time | DateTime)
 
 
-def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table:
+def table_of(
+    name: str, columns: Mapping[str, str], key: Sequence[str], newest_by: str | None = None
+) -> Table:
     """Describe the table; ``key`` becomes its primary key."""
     made: list[SchemaItem] = [
         Column(
             column,
             type_of(kind),
             primary_key=column in key,
-            nullable=column not in key,
+            nullable=column not in key and column != newest_by,
             autoincrement=False,
         )
         for column, kind in columns.items()
@@ -144,7 +148,11 @@ def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table
 
 
 def upsert_sql(
-    table: Table, key: Sequence[str], update: Mapping[str, str] | None, dialect: str
+    table: Table,
+    key: Sequence[str],
+    update: Mapping[str, str] | None,
+    dialect: str,
+    newest_by: str | None = None,
 ) -> str:
     """Compile the statement that writes one row, its values given by position.
 
@@ -153,15 +161,18 @@ def upsert_sql(
         key: columns that decide whether a row is there already; none means always a new row.
         update: column to SQL expression for a row that is there; None overwrites all but the key.
         dialect: ``sqlite`` or ``postgresql``.
+        newest_by: a row that is there and newer by this column stays as it is; None: none does.
 
     Raises:
         ConfigError: the database is neither.
     """
     if dialect == "sqlite":
-        return str(_upsert(sqlite.insert(table), key, update).compile(dialect=sqlite.dialect()))
+        statement = _upsert(sqlite.insert(table), key, update, newest_by)
+        return str(statement.compile(dialect=sqlite.dialect()))
     if dialect == "postgresql":
         positional = registry.load("postgresql.psycopg")(paramstyle="format")
-        return str(_upsert(postgresql.insert(table), key, update).compile(dialect=positional))
+        statement = _upsert(postgresql.insert(table), key, update, newest_by)
+        return str(statement.compile(dialect=positional))
     raise ConfigError(f"table {table.name}: database {dialect!r} is none of sqlite, postgresql")
 
 
@@ -171,13 +182,14 @@ def kept_upsert_sql(
     key: Sequence[str],
     update: Mapping[str, str] | None,
     dialect: str,
+    newest_by: str | None = None,
 ) -> str:
     """``upsert_sql`` for a table so described, compiled at the first call.
 
     A writer is opened for each task, and what a task has to write is often a few rows.
     """
     changes = None if update is None else tuple(update.items())
-    return _compiled(name, tuple(columns.items()), tuple(key), changes, dialect)
+    return _compiled(name, tuple(columns.items()), tuple(key), changes, dialect, newest_by)
 
 
 @lru_cache(maxsize=64)
@@ -187,12 +199,15 @@ def _compiled(
     key: tuple[str, ...],
     update: tuple[tuple[str, str], ...] | None,
     dialect: str,
+    newest_by: str | None,
 ) -> str:
     table = table_of(name, dict(columns), key)
-    return upsert_sql(table, key, None if update is None else dict(update), dialect)
+    return upsert_sql(table, key, None if update is None else dict(update), dialect, newest_by)
 
 
-def _upsert(insert: Any, key: Sequence[str], update: Mapping[str, str] | None) -> Any:
+def _upsert(
+    insert: Any, key: Sequence[str], update: Mapping[str, str] | None, newest_by: str | None
+) -> Any:
     statement = insert.values({column.name: None for column in insert.table.columns})
     if not key:
         return statement
@@ -203,7 +218,10 @@ def _upsert(insert: Any, key: Sequence[str], update: Mapping[str, str] | None) -
         changes = {name: literal_column(expression) for name, expression in update.items()}
     if not changes:
         return statement.on_conflict_do_nothing(index_elements=key)
-    return statement.on_conflict_do_update(index_elements=key, set_=changes)
+    gives_way = None
+    if newest_by is not None:
+        gives_way = is_not_newer(insert.table.columns[newest_by], insert.excluded[newest_by])
+    return statement.on_conflict_do_update(index_elements=key, set_=changes, where=gives_way)
 
 
 def rows_of(

@@ -15,18 +15,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 from sqlalchemy import Connection
 
-from headrace.connectors.columns import check_columns
 from headrace.connectors.sql.beside_positions import BesidePositions
 from headrace.connectors.sql.elsewhere import Elsewhere, ElsewhereOnce
 from headrace.connectors.sql.fitting import fit, make
 from headrace.connectors.sql.guests import in_sql
 from headrace.connectors.sql.marks import MARKS
+from headrace.connectors.sql.newest import VERSION, problem_of
 from headrace.connectors.sql.rows import Rows
 from headrace.connectors.sql.servers import target_of
 from headrace.connectors.sql.statement import type_of
@@ -45,7 +45,8 @@ class SqlTable:
         name: name of the table; it is made when it is not there.
         columns: name and kind of each column: ``text``, ``bigint``, ``double``, ``boolean``,
             ``bytes``, ``timestamp`` (with a zone), ``date``, ``decimal(p, s)`` (p digits, s of
-            them after the point). Tables returned by the handler must have exactly these.
+            them after the point), ``version`` (for ``newest_by``). Tables returned by the handler
+            must have exactly these.
         key: columns that identify a row. Without a key every row is a new one.
         update: what to do with a row that is there: column to SQL expression, in which
             ``excluded.score`` is the new value and ``scores.score`` (by the table's name) the
@@ -53,11 +54,20 @@ class SqlTable:
             the last write wins. Rows are written in their order, so an expression may depend on
             it. Expressions go into the statement as they are: they are code, written by the
             developer of the use case, and must never be built from what a tenant sends.
+        newest_by: the column that tells which row of a key is newer: a row that is there is
+            replaced by one that is as new or newer, and by no older one, whenever that comes. A
+            ``bigint``, ``timestamp`` or ``date`` of the data; or of kind ``version``: what
+            ``context.versions`` gives, or, where the handler leaves it out or null, the version
+            of the last record that the row was made with.
+        delete_by: the ``boolean`` column that says that the key of a row is gone. Such a row stays
+            in the table, without its data, so that an older one does not come back.
+        key_in_one_lane: all records of a key are in one partition of its topic. Versions compare
+            along one lane alone, so a column of that kind needs this said.
         at: name of the database under ``connections`` in the YAML file; None: the store's.
 
     Raises:
-        ConfigError: a name is no plain lower-case identifier, a kind is unknown, or ``key`` and
-            ``update`` do not fit the columns.
+        ConfigError: a name is no plain lower-case identifier, a kind is unknown, or ``key``,
+            ``update``, ``newest_by`` and ``delete_by`` do not fit the columns or each other.
     """
 
     name: str
@@ -65,6 +75,10 @@ class SqlTable:
     key: tuple[str, ...] = ()
     update: Mapping[str, str] | None = None
     at: str | None = None
+    # Not where effects go, but how they look: a recorded wave goes on when they are changed.
+    newest_by: str | None = field(default=None, repr=False)
+    delete_by: str | None = field(default=None, repr=False)
+    key_in_one_lane: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", dict(self.columns))
@@ -77,6 +91,16 @@ class SqlTable:
     def exactly_once(self) -> Literal["transaction", "intent"]:
         """It moves the positions in its own transaction, or notes there what was written."""
         return "transaction" if self.at is None else "intent"
+
+    @property
+    def keeps_newest(self) -> bool:
+        """Whether an older row that comes late leaves a newer one of its key as it is."""
+        return self.newest_by is not None
+
+    @property
+    def compares_lanes(self) -> bool:
+        """Whether what is newer is told by versions, which compare along one lane alone."""
+        return VERSION in self.columns.values()
 
     def prepare(self, site: Site) -> None:
         """Make the table, or see that the one there has the columns and the key.
@@ -101,8 +125,7 @@ class SqlTable:
             WrongSchema: the message names the column.
             SinkRefused: a value does not fit, such as an amount with a digit too many.
         """
-        check_columns(output.schema, self.columns, self._where)
-        self._rows.bound([output], "postgresql")
+        self._rows.check(output)
 
     def open(self, site: Site) -> SqlTableWriter:
         """Open the writer of a bin; contacts nobody yet.
@@ -126,7 +149,15 @@ class SqlTable:
 
     @property
     def _rows(self) -> Rows:
-        return Rows(self.name, self.columns, self.key, self.update, self._where)
+        return Rows(
+            self.name,
+            self.columns,
+            self.key,
+            self.update,
+            self._where,
+            self.newest_by,
+            self.delete_by,
+        )
 
     @property
     def _where(self) -> str:
@@ -141,7 +172,21 @@ def _problem(sink: SqlTable) -> str | None:
     if updated and not sink.key:
         return "update needs a key: without one no row is there already"
     both = sorted(set(sink.key) & set(updated))
-    return f"{both[0]!r} is in the key and in update" if both else _naming_problem(sink)
+    if both:
+        return f"{both[0]!r} is in the key and in update"
+    return _newest_problem(sink) or _naming_problem(sink)
+
+
+def _newest_problem(sink: SqlTable) -> str | None:
+    if sink.newest_by is not None and not sink.key:
+        return "newest_by needs a key: without one every row is a new one"
+    if sink.newest_by is not None and sink.update is not None:
+        return "newest_by and update do not go together: a row that comes late would be left out"
+    for name in {sink.newest_by, sink.delete_by} & set(sink.key):
+        return f"{name!r} is in the key, and newest_by and delete_by are not of it"
+    return problem_of(
+        sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
+    )
 
 
 def _naming_problem(sink: SqlTable) -> str | None:

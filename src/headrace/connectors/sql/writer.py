@@ -18,7 +18,6 @@ from typing import Protocol
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from headrace.connectors.columns import check_columns
 from headrace.connectors.outcomes import failed
 from headrace.connectors.sql.errors import translated
 from headrace.connectors.sql.rows import Rows
@@ -98,7 +97,7 @@ class SqlTableWriter:
             HeadraceError: it does not, or cannot be asked now.
         """
         if effect.output.num_rows:
-            check_columns(effect.output.schema, self._rows.columns, self._rows.where)
+            self._rows.check_columns(effect.output.schema)
         with self._transaction() as connection:
             tried = connection.begin_nested()
             self._rows.insert(connection, [effect])

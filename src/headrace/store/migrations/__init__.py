@@ -19,6 +19,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
 
+from headrace.databases.engines import wait_for_ever
 from headrace.errors import ConfigError, StoreTooNew
 from headrace.store.database import Database
 
@@ -116,7 +117,7 @@ def _lock(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         # Rewriting a large table takes as long as it takes.
-        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+        wait_for_ever(connection)
 
 
 def _refuse_newer(database: Database, version: str | None) -> None:

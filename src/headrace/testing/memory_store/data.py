@@ -97,7 +97,7 @@ class Data:
         more = max([base, *(position.depth for position in lanes.values())]) - base + 1
         self.depths[stream] = base + more
         for name, position in lanes.items():
-            lanes[name] = replace(position, depth=position.depth + more)
+            lanes[name] = replace(position, depth=position.depth + more, ordinal=0)
 
     def follow(self, stream: StreamId, lineage: Lineage) -> None:
         """Let lanes of a stream follow these; nobody waits for a lane that is not there."""

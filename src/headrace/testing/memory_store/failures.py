@@ -106,7 +106,8 @@ class MemoryFailures:
         if position is None or position.next_offset not in failure.skipped_from:
             raise ConfigError(cannot_skip(failure, position))
         self.data.failures.end(number, FailureState.SKIPPED)
-        lanes[lane.name] = replace(position, next_offset=failure.skipped_to)
+        ordinal = position.ordinal + failure.skipped_records
+        lanes[lane.name] = replace(position, next_offset=failure.skipped_to, ordinal=ordinal)
         self.data.changed()
 
     def _is_current(self, failure: Failure) -> bool:

@@ -91,7 +91,8 @@ class MemoryPositions:
         if position is None or not self._data.matches(position, move):
             return False
         transaction.before.setdefault(move.lane, position)
-        lanes[move.lane.name] = replace(position, next_offset=move.to_offset)
+        ordinal = position.ordinal + move.passed
+        lanes[move.lane.name] = replace(position, next_offset=move.to_offset, ordinal=ordinal)
         return True
 
 

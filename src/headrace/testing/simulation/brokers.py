@@ -4,6 +4,7 @@ Retention, a topic that is deleted and made again, and added partitions come as 
 once and whoever is reading; so does an unclean election, which cuts a log. A leader that was cut
 off tells an end of a while ago, until it hears that it is none any more. In some runs lanes become
 others, as Kafka's do not: one is split, two are merged, and what became others expires as a whole.
+Some of those are listed long after they take records, and not both at once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from headrace.testing.simulation.world import World
 STALE_S = 15.0
 #: lanes that a topic has in all, of which so many take records, and chance that two become one
 _MOST_LANES, _MOST_TAKING, _MERGES = 10, 4, 0.4
+#: of records that are sent: a lane that nobody was told of is listed by now
+_LISTED = 0.1
 
 
 def send(world: World) -> None:
@@ -115,7 +118,12 @@ def _reshape(world: World) -> None:
     if found is None:
         return
     topic, number = found
-    taking = world.topics.taking(topic)
+    if world.odds.lists_late:
+        _list(world, topic)
+    known = set(world.topics.listed(topic))
+    taking = [other for other in world.topics.taking(topic) if other in known]
+    if number not in known:
+        return
     if world.rng.random() < world.odds.splits and world.topics.partitions[topic] < _MOST_LANES:
         others = [other for other in taking if other != number]
         if others and (len(taking) >= _MOST_TAKING or world.rng.random() < _MERGES):
@@ -127,14 +135,32 @@ def _reshape(world: World) -> None:
             made = world.topics.split(topic, number)
             world.say(f"{topic}[{number}] becomes {made}")
             world.counts["lanes split"] += 1
+        if world.rng.random() < world.odds.lists_late:
+            for child in made[world.rng.randrange(len(made)) :]:
+                world.topics.hide(topic, child)
+                world.counts["lanes listed late"] += 1
     if world.rng.random() < world.odds.drops:
         _drop(world, topic)
+
+
+def _list(world: World, topic: str) -> None:
+    """One of the lanes that nobody was told of is listed."""
+    for number in sorted(set(world.topics.there(topic)) - set(world.topics.listed(topic))):
+        if world.rng.random() < _LISTED:
+            world.topics.show(topic, number)
+            world.say(f"{topic}[{number}] is listed")
+            return
 
 
 def _drop(world: World, topic: str) -> None:
     """Retention takes a lane as a whole; the oldest go first."""
     sealed = set(world.topics.there(topic)) - set(world.topics.taking(topic))
-    oldest = [number for number in sorted(sealed) if world.topics.is_oldest(topic, number)]
+    oldest = [
+        number
+        for number in sorted(sealed)
+        if world.topics.is_oldest(topic, number)
+        and not world.topics.is_followed_unseen(topic, number)
+    ]
     if oldest:
         number = world.rng.choice(oldest)
         world.topics.drop(topic, number)

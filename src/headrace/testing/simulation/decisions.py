@@ -93,7 +93,7 @@ class Decisions:
         if topic_id is not None:
             log = self.topics.log_of_id(topic_id)
         to = {name: (number_at(at), log) for name, at in offsets.items()}
-        there = {lane_of(stream, number).name for number in self.topics.there(topic)}
+        there = {lane_of(stream, number).name for number in self.topics.listed(topic)}
         if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)

@@ -98,6 +98,8 @@ class Odds:
     hides: float = 0.0
     #: of a batch of a slice whose end only reading tells: less comes than is there
     reads_less: float = 0.0
+    #: of a lane that becomes two, or of two that become one: those are listed later, one by one
+    lists_late: float = 0.0
 
 
 _MOST = {
@@ -149,6 +151,7 @@ _MOST_LATER = {
     "commits_late": 0.3,
     "hides": 1.0,
     "reads_less": 0.5,
+    "lists_late": 0.8,
 }
 assert {*_MOST, *_MOST_LATER} == {field.name for field in fields(Odds)}
 

@@ -218,7 +218,7 @@ def _target(world: World, topic: str) -> str:
     offset = min([offset, *_hidden_ends(world, topic)])
     if kind == "all":
         return str(offset)
-    there = world.topics.there(topic) if topic in world.topics.partitions else [0]
+    there = world.topics.listed(topic) if topic in world.topics.partitions else [0]
     partition = world.rng.choice(there)
     return json.dumps({topic: {str(partition): offset}})
 

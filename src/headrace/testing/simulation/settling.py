@@ -63,6 +63,8 @@ def _stop_faults(world: World) -> None:
     for topic in world.topics.partitions:
         for partition in world.topics.there(topic):
             world.log.set_leader(topic, partition, True)
+            if partition not in world.topics.listed(topic):
+                world.topics.show(topic, partition)
     if world.topics.cuts:
         # Whoever first asked while there was no leader finds a cut when topics are looked at.
         world.topics.changed_s = world.clock.monotonic_s()

@@ -91,6 +91,8 @@ class WorldTopics:
     written: dict[Place, tuple[int, int]] = field(default_factory=dict)
     #: where logs were cut, by lane; of the topic that is there
     cuts: dict[str, list[int]] = field(default_factory=dict)
+    #: lanes that are there and take records, and that the log does not tell of yet
+    unlisted: set[str] = field(default_factory=set)
     #: partitions whose leader is cut off: the end that it tells, and until when it does
     stale: dict[str, tuple[int, float]] = field(default_factory=dict)
     #: partitions whose leader was cut off at some time, and the first offset that it hid
@@ -126,6 +128,7 @@ class WorldTopics:
         self.log.delete_topic(topic)
         for partition in range(partitions):
             self.cuts.pop(lane_named(topic, partition), None)
+            self.unlisted.discard(lane_named(topic, partition))
             self.stale.pop(lane_named(topic, partition), None)
 
     def switch(self, *, down: bool) -> None:
@@ -169,6 +172,26 @@ class WorldTopics:
     def there(self, topic: str) -> list[int]:
         """The lanes of a topic that are there."""
         return [number for number in range(self.partitions[topic]) if self.has(topic, number)]
+
+    def listed(self, topic: str) -> list[int]:
+        """Those that the log tells of by now."""
+        return [n for n in self.there(topic) if lane_named(topic, n) not in self.unlisted]
+
+    def hide(self, topic: str, number: int) -> None:
+        """Let the log not tell of a lane yet."""
+        self.log.set_listed(topic, number, False)
+        self.unlisted.add(lane_named(topic, number))
+
+    def show(self, topic: str, number: int) -> None:
+        """Let the log tell of a lane from now on."""
+        self.log.set_listed(topic, number, True)
+        self.unlisted.remove(lane_named(topic, number))
+        self.changed_s = self.clock.monotonic_s()
+
+    def is_followed_unseen(self, topic: str, number: int) -> bool:
+        """Whether a lane that is not listed yet follows it."""
+        lane, parents = lane_named(topic, number), self.lineage.parents
+        return any(lane in parents.get(name, ()) for name in self.unlisted)
 
     def taking(self, topic: str) -> list[int]:
         """Those that records are sent to."""

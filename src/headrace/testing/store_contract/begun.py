@@ -34,6 +34,14 @@ def offsets(store: Store, stream: StreamId = ACME) -> dict[int, int]:
     }
 
 
+def ordinals(store: Store, stream: StreamId = ACME) -> dict[int, int]:
+    """How many records each partition of a stream counts as passed."""
+    return {
+        number_of(position.lane.name): position.ordinal
+        for position in store.progress.load_positions([stream])
+    }
+
+
 def started(store: Store, *at: int) -> int:
     """A store with the streams of acme and bolt, held once; acme's lanes stand at ``at``."""
     store.registry.deploy(SCORE)
@@ -54,7 +62,12 @@ def failed(
     """A failure at ``at``: its lane stopped there, or with a record named at most one before."""
     begins = max(0, at - 1) if names_record else at
     piece = Slice(
-        lane(partition, stream), f"{stream.tenant}.visits", place_at(begins), place_at(until), 1
+        lane(partition, stream),
+        f"{stream.tenant}.visits",
+        place_at(begins),
+        place_at(until),
+        1,
+        records=until - begins,
     )
     offset, behind = (place_at(at), place_at(at + 1)) if names_record else (None, None)
     error = SliceError(False, "HandlerError", "no JSON", offset=offset)

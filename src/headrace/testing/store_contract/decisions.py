@@ -38,6 +38,7 @@ from headrace.testing.store_contract.begun import (
     failed,
     lane,
     offsets,
+    ordinals,
     started,
     state_of,
     still_open,
@@ -189,6 +190,7 @@ class TestDecisions:
         store.failures.skip(number)
         assert state_of(store, number) is FailureState.SKIPPED
         assert offsets(store) == {0: behind, 1: 3}
+        assert 1 <= ordinals(store)[0] <= behind - 3
         assert store.positions.advance([Move(lane(0), place_at(behind), place_at(11), epoch)]) == [
             True
         ]

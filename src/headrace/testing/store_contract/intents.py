@@ -59,7 +59,7 @@ class TestIntents:
     ) -> None:
         slices = (
             Slice(lane(0), "acme.visits", place_at(2**40), place_at(2**40 + 3), 4, more=True),
-            Slice(lane(1), "ü\0", place_at(0), place_at(0), 0),
+            Slice(lane(1), "ü\0", place_at(0), place_at(0), 0, depth=3, ordinal=2**46),
         )
         bins = (Bin(slices, 0.1 + 0.2), Bin((), float("inf")))
         terms = Terms(Guarantee.EXACTLY_ONCE, Order.STREAM, "slice", "Files('ü')", True)

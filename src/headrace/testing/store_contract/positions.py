@@ -30,6 +30,7 @@ from headrace.testing.store_contract.begun import (
     by_lane,
     lane,
     offsets,
+    ordinals,
     started,
 )
 
@@ -148,6 +149,33 @@ class TestPositions:
             True
         ]
         assert store.membership.hold([]) == {}
+
+    def test_a_move_counts_the_records_that_it_passed_and_a_refused_one_none(
+        self, store: Store
+    ) -> None:
+        epoch = started(store, 0, 0, 0)
+        one = Move(lane(0), place_at(0), place_at(WIDE), epoch, passed=7)
+        two = Move(lane(0), place_at(WIDE), place_at(WIDE + 1), epoch, passed=1)
+        other = Move(lane(1), place_at(0), place_at(9), epoch, passed=2**40)
+        # Alone a move takes another way than with others.
+        assert store.positions.advance([one]) == [True]
+        assert store.positions.advance([one, two, other, two]) == [False, True, True, False]
+        broken = [
+            Move(lane(2), place_at(0), place_at(5), epoch, passed=5),
+            Move(lane(0), place_at(0), place_at(5), epoch, passed=5),
+        ]
+        assert store.positions.advance_groups([broken]) == [False]
+        assert store.positions.advance([two.stay(), other.stay()]) == [False, False]
+        assert ordinals(store) == {0: 8, 1: 2**40, 2: 0}
+
+    def test_with_another_depth_records_are_counted_anew(self, store: Store) -> None:
+        epoch = started(store, 0, 0)
+        moves = [Move(lane(p), place_at(0), place_at(9), epoch, passed=9) for p in (0, 1)]
+        assert store.positions.advance(moves) == [True, True]
+        store.membership.hold([ACME])
+        assert ordinals(store) == {0: 9, 1: 9}
+        store.progress.seek(ACME, {lane(0).name: place_at(3)})
+        assert ordinals(store) == {0: 0, 1: 0}
 
     def test_positions_outlive_the_process_at_places_of_any_width(
         self, store: Store, open_again: Callable[[], Store]

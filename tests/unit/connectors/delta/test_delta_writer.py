@@ -15,8 +15,10 @@ from deltalake import DeltaTable as Library
 from deltalake.exceptions import DeltaError
 
 from headrace.connectors.delta import client, writer
+from headrace.connectors.delta.marks import mark_ids, wave_number
 from headrace.connectors.delta.upkeep import Upkeep
 from headrace.errors import ConfigError, StoreUnavailable
+from headrace.ports import Written
 from headrace.sinks import DeltaTable
 
 
@@ -332,3 +334,31 @@ def test_old_commits_are_cleaned_away_and_marks_are_not(tmp_path):
     writer._kept.clear()
     assert write(tmp_path, [effect([1])], wave="w")[0].reached == (9,)
     assert found(tmp_path) == list(range(1, 103))
+
+
+WIDE = 49_590_338_271_490_256_608_559_692_538_361_571_095_921_575_989_136_588_898
+
+
+@pytest.mark.parametrize("start", [10**18 - 9, 2**63 - 10, 2**63 - 9, 10**36, 10**75, WIDE])
+def test_a_mark_holds_any_place(tmp_path, start):
+    given = effect([1], start=start)
+    assert write(tmp_path, [given], wave="w") == [Written()]
+    assert write(tmp_path, [given], wave="w") == [Written(reached=(start + 9,))]
+    assert found(tmp_path) == [1]
+
+
+def test_a_lane_that_is_another_logs_by_now_has_nothing_of_its_wide_mark(tmp_path):
+    write(tmp_path, [effect([1], start=WIDE)], wave="w-1")
+    narrow = effect([2])
+    assert write(tmp_path, [narrow], wave="w-2") == [Written()]
+    assert write(tmp_path, [narrow], wave="w-2") == [Written(reached=(9,))]
+
+
+def test_marks_of_narrow_places_are_what_they_were(tmp_path):
+    """Else what an earlier version has written would be written again after an upgrade."""
+    write(tmp_path, [effect([1], start=2**63 - 10)], wave="w")
+    told = Library(str(tmp_path / "visits"))
+    ids = mark_ids(site(tmp_path).connections.installation, effect([]).slices[0].lane)
+    assert told.transaction_version(ids.reached) == 2**63 - 1
+    assert told.transaction_version(ids.wave) == wave_number("w")
+    assert told.transaction_version(ids.more[0]) is None

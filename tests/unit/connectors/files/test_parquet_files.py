@@ -334,3 +334,16 @@ def test_a_null_that_may_not_be_is_named_by_column_and_row(tmp_path):
         error = writer.write([replace(_effect([]), output=own)])[0].error
         assert (error.temporary, error.code) == (False, "SinkRefused")
         assert "column 'page', row 1: it may not be null" in error.message
+
+
+def test_files_of_lanes_of_two_topics_of_a_stream_do_not_replace_each_other():
+    names = [
+        file_name(
+            Effect(
+                (Slice(LaneId("copy", "acme", lane), "acme.visits", 0, 9, 1),), (9,), pa.table({})
+            )
+        ).name
+        for lane in ("acme.visits[0]", "acme.orders[0]", "shard-a")
+    ]
+    assert names[0].startswith("copy@acme.visits-0-0000")
+    assert len(set(names)) == len(names)

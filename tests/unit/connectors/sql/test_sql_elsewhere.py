@@ -220,6 +220,37 @@ def test_for_a_table_that_is_gone_no_record_is_to_blame(world, gone):
     assert told(world.write("w-1", effect())[0]) == "written"
 
 
+# places of any width
+
+WIDE = 49_590_338_271_490_256_608_559_692_538_361_571_095_921_575_989_136_588_898
+
+
+@pytest.mark.parametrize("first", [0, 2**62, 2**63 - 2, 2**64, WIDE])
+def test_a_note_holds_any_place(world, first):
+    world.store.at["acme"] = (first, 1)
+    given = effect(first, first + 10)
+    assert told(world.write("w-1", given)[0]) == "written"
+    assert told(world.write("w-1", given)[0]) == (first + 10,)
+    assert world.total() == 1
+
+
+def test_notes_that_an_earlier_version_made_hold_no_wide_place_and_blame_no_record(world):
+    world.asked("DROP TABLE headrace_written")
+    world.asked(
+        "CREATE TABLE headrace_written (installation TEXT, use_case TEXT, tenant TEXT, lane TEXT,"
+        " epoch BIGINT NOT NULL, wave TEXT NOT NULL, from_offset BIGINT NOT NULL,"
+        " reached BIGINT NOT NULL, PRIMARY KEY (installation, use_case, tenant, lane))"
+    )
+    SUMS.prepare(world.site("w-1"))
+    assert told(world.write("w-1", effect())[0]) == "written"
+    assert told(world.write("w-1", effect())[0]) == (10,)
+    world.store.at["acme"] = (WIDE, 1)
+    (stopped,) = world.write("w-2", effect(WIDE, WIDE + 1))
+    assert told(stopped) == "TargetMissing"
+    assert "headrace_written" in stopped.error.message
+    assert world.total() == 1
+
+
 # where it is
 
 
