@@ -111,7 +111,7 @@ class TaskLost(Temporary):
 
 
 class ReadOtherwise(TaskLost):
-    """Records that were lost with an executor are others when Spark reads them again."""
+    """Records come to something else when they are read again than they did before."""
 
 
 class Permanent(HeadraceError):

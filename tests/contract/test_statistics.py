@@ -52,7 +52,9 @@ class _OnDatabases(StatisticsContract):
     def test_a_report_of_a_version_before_is_read(self, statistics, stores, form):
         told = report_of("one", 1.0, ACME)
         statistics.publish(replace(told, streams=()))
-        before = asdict(told.streams[0])
+        # It wrote no places as wide as the last lane's.
+        stream = replace(told.streams[0], lanes=told.streams[0].lanes[:2])
+        before = asdict(stream)
         del before["retry_at_s"]
         for lane in before["lanes"]:
             lane["partition"] = number_of(lane.pop("name"))
@@ -62,7 +64,7 @@ class _OnDatabases(StatisticsContract):
             older = form + zlib.compress(json.dumps(whole).encode())
             connection.execute(update(reports).values(report=older))
         (found,) = statistics.reports()
-        assert found.streams == (replace(told.streams[0], retry_at_s=None),)
+        assert found.streams == (replace(stream, retry_at_s=None),)
 
     def test_a_message_that_holds_half_a_character_is_told_without_it(self, statistics):
         told = report_of("one", 1.0, ACME)

@@ -14,6 +14,7 @@ from sqlalchemy import MetaData, insert, select, text
 
 from headrace.errors import ConfigError
 from headrace.model.credentials import Key, Role
+from headrace.model.places import OPEN, text_of
 from headrace.model.streams import LaneId
 from headrace.ports import SchemaReference
 from headrace.store import open_store
@@ -482,6 +483,27 @@ def test_a_place_that_no_number_holds_keeps_the_store_as_it_is(database, kept, a
     with pytest.raises(ConfigError, match=r"nothing was changed") as refused:
         downgrade(database, "0012")
     assert at in str(refused.value)
+    assert content(database) == before
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_recorded_slice_that_says_no_end_keeps_the_store_as_it_is(database, is_open):
+    fill(database, newest_version())
+    wave = _recorded("w-open", 1)
+    for piece in wave["bins"][0]["slices"]:
+        piece["lane"][2], piece["records"] = "topic-2[2]", 3
+        piece["from_offset"], piece["until_offset"] = "2", text_of(OPEN) if is_open else "5"
+    with database.write() as connection:
+        kept = "UPDATE headrace_intents SET wave = :wave WHERE id = 2"
+        connection.execute(text(kept), {"wave": compact(wave)})
+    before = content(database)
+    if not is_open:
+        downgrade(database, "0015")
+        assert "headrace_reads" not in content(database)
+        return
+    with pytest.raises(ConfigError, match=r"nothing was changed") as refused:
+        downgrade(database, "0015")
+    assert "'topic-2[2]'" in str(refused.value)
     assert content(database) == before
 
 

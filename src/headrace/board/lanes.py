@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.model.lineage import Parent
-from headrace.model.places import UNKNOWN, Place, Places
+from headrace.model.places import OPEN, UNKNOWN, Place, Places
 from headrace.model.plans import LaneView
+from headrace.model.receipts import Receipt
+from headrace.model.statistics import LagIs
 from headrace.policies.data_loss import Short
+from headrace.policies.visits import Visits
 
 
 @dataclass(slots=True)
@@ -15,8 +18,11 @@ class Lane:
     """One lane of a stream, as last seen."""
 
     position: Place
-    #: where its log ended when it was last asked
+    #: where its log ended when it was last asked; of one that does not say so `OPEN` while there is
+    #: something to read or to look for, and else where the lane stood then
     end: Place = UNKNOWN
+    #: of one whose log does not say where it ends: what readings told
+    visits: Visits | None = None
     #: when the question was put that it answers, in monotonic seconds
     asked_s: float = 0.0
     #: where lanes are merged: since it was known to end here, all of its stream's lanes were asked,
@@ -58,11 +64,22 @@ class Lane:
     stop_before: Place | None = None
 
     def lag(self, places: Places) -> int:
-        """Records that wait, as its log says."""
+        """Records that wait, as its log says; of one that does not say so what a visit may take."""
+        if self.visits is not None:
+            return self.visits.waits if self.end > self.position else 0
         return places.between(self.end, self.position) if self.end > self.position else 0
+
+    def told_lag(self, places: Places) -> tuple[int, LagIs]:
+        """What people are told of it, and how that is known."""
+        if self.visits is None:
+            return self.lag(places), LagIs.EXACT
+        guess = self.visits.lag
+        return (0, LagIs.UNKNOWN) if guess is None else (guess, LagIs.ABOUT)
 
     def view(self, name: str, places: Places, *, merged: bool) -> LaneView:
         """What the planner is shown of it; ``merged`` with other lanes, only what is sure."""
+        if self.visits is not None:
+            return self._guessed(name, places, self.visits)
         end = max(min(self.end, self.sure) if merged else self.end, self.position)
         if self.stop_before is not None and self.stop_before > self.position:
             end = min(end, self.stop_before)
@@ -73,6 +90,37 @@ class Lane:
         return LaneView(
             name, self.position, end, waits, running, goes_on, taken, (), depth, ordinal
         )
+
+    def _guessed(self, name: str, places: Places, visits: Visits) -> LaneView:
+        """The same of one whose log does not say where it ends."""
+        is_due = self.end > self.position
+        end, waits = (OPEN, visits.waits) if is_due else (self.position, 0)
+        if is_due and self.stop_before is not None and self.stop_before > self.position:
+            end = self.stop_before
+            waits = max(1, places.between(end, self.position))
+        running, depth = self.wave is not None, self.depth
+        at = self.position
+        return LaneView(name, at, end, waits, running, goes_on=True, depth=depth, untold=True)
+
+    def may_be_visited(self, now_s: float) -> bool:
+        """Its log does not say where it ends; whether it had something lately."""
+        if self.visits is None:
+            self.visits = Visits()
+        # One that was moved since may stand behind what was known of it.
+        if self.visits.is_due(now_s) or UNKNOWN < self.end < self.position:
+            self.end = OPEN
+        elif self.end == UNKNOWN:
+            self.end = self.position
+        return self.visits.found
+
+    def visited(self, receipt: Receipt, now_s: float) -> None:
+        """A slice of it came to its end, where only reading tells that."""
+        if receipt.behind is None or receipt.superseded:
+            return
+        visits = self.visits or Visits()
+        self.visits = visits.came_back(receipt.records, receipt.behind, now_s)
+        is_over = receipt.behind.caught_up and self.position == receipt.reached
+        self.end = self.position if is_over else OPEN
 
     @property
     def is_blind(self) -> bool:
@@ -87,6 +135,7 @@ class Lane:
     def restart(self, offset: Place) -> None:
         """Stand elsewhere, with nothing known of what is there."""
         self.position, self.end, self.sure = offset, UNKNOWN, UNKNOWN
+        self.visits = None
         self.tries = self.attempts = self.letters = self.taken = 0
         self.not_before_s = 0.0
         self.failure = self.aside = self.suspect_until = self.stop_before = None

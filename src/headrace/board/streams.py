@@ -15,6 +15,7 @@ from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, withou
 from headrace.model.places import FIRST, Place, Places
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
+from headrace.model.statistics import LagIs, worst_known
 from headrace.model.streams import Position, State, Stream, Tenant
 
 
@@ -153,8 +154,16 @@ class HeldStream:
 
     @property
     def lag_records(self) -> int:
-        """Over all lanes."""
+        """Over all lanes; of those that do not tell their ends what visits may take."""
         return sum(lane.lag(self.measures) for lane in self.lanes.values())
+
+    @property
+    def told_lag(self) -> tuple[int, LagIs]:
+        """What people are told of all lanes together, and how that is known."""
+        if all(lane.visits is None for lane in self.lanes.values()):
+            return self.lag_records, LagIs.EXACT
+        told = [lane.told_lag(self.measures) for lane in self.lanes.values()]
+        return sum(records for records, _ in told), worst_known(kind for _, kind in told)
 
     @property
     def has_work(self) -> bool:

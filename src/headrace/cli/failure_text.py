@@ -59,7 +59,8 @@ def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
     piece, error = failure.slice, failure.error
     yield "failure", f"{failure.id}, {failure.state}, of {when(failure.at_s)}"
     yield "stream", f"{piece.lane.stream}, {spoken(piece.lane.name)} of {piece.topic}"
-    yield "slice", f"offsets {piece.from_offset}..{piece.until_offset}, epoch {piece.epoch}"
+    until = "" if piece.is_open else piece.until_offset
+    yield "slice", f"offsets {piece.from_offset}..{until}, epoch {piece.epoch}"
     yield "attempts", str(failure.attempts)
     if failure.times > 1:
         yield "times", f"{failure.times}: it was retried, and failed again"

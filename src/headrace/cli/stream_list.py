@@ -103,6 +103,7 @@ class Listed:
         """Its cells, for people."""
         stream, how = self.of.stream, self.how
         lag = "-" if self.of.lag_records is None else str(self.of.lag_records)
+        lag = "unknown" if self.of.untold else lag
         positions = ", ".join(f"{lane}:{offset}" for lane, offset in self._positions().items())
         note = printable(" ".join(how.reason.split()))
         if how.retry_at_s is not None:

@@ -91,7 +91,13 @@ METRICS = (
         "records",
         "The lag of all partitions together, over all tenants of a use case.",
     ),
-    Metric("headrace_stream_lag_records", GAUGE, _STREAM, "records", "Lag of a stream."),
+    Metric(
+        "headrace_stream_lag_records",
+        GAUGE,
+        _STREAM,
+        "records",
+        "Lag of a stream; a guess where its log does not say where it ends, or left out.",
+    ),
     Metric(
         "headrace_stream_lag_seconds",
         GAUGE,

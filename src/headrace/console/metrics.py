@@ -26,8 +26,9 @@ from prometheus_client.registry import Collector
 from headrace.console.metric_list import COUNTER, METRICS
 from headrace.errors import StoreUnavailable, StoreUnusable
 from headrace.model.lane_names import taken_apart
-from headrace.model.places import OPEN, UNKNOWN, Place, text_of
+from headrace.model.places import UNKNOWN, Place, text_of
 from headrace.model.statistics import (
+    LagIs,
     LaneFigures,
     Report,
     ShownState,
@@ -205,7 +206,7 @@ class _Drivers(Collector):
                 for metric, value in _counters(figures):
                     self._sums[metric, name.use_case].add(name, value)
         for place, end in ends.items():
-            if UNKNOWN < end < OPEN:
+            if end > UNKNOWN:
                 samples.add("kafka_topic_partition_current_offset", float(text_of(end)), *place)
         for use_case, found in rest.items():
             _other(use_case, found, samples)
@@ -216,7 +217,9 @@ class _Drivers(Collector):
         by_group: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         for figures in told:
             by_group[self._prefix + figures.stream.use_case] += [
-                (lane.lag_records, lane.lag_s) for lane in figures.lanes
+                (lane.lag_records, lane.lag_s)
+                for lane in figures.lanes
+                if lane.lag_is is LagIs.EXACT
             ]
         for group, lags in by_group.items():
             most, most_s = (
@@ -230,7 +233,8 @@ class _Drivers(Collector):
 
 def _stream(figures: StreamFigures, samples: _Samples) -> None:
     labels = (figures.stream.tenant, figures.stream.use_case)
-    samples.add("headrace_stream_lag_records", figures.lag_records, *labels)
+    if figures.lag_is is not LagIs.UNKNOWN:
+        samples.add("headrace_stream_lag_records", figures.lag_records, *labels)
     samples.add("headrace_stream_lag_seconds", figures.lag_s, *labels)
     samples.add("headrace_stream_incoming_records_per_second", figures.in_per_s, *labels)
     samples.add_spread("headrace_stream_delay_seconds", figures.delay, *labels, edges=False)
@@ -273,7 +277,7 @@ def _lanes(figures: StreamFigures, group: str, samples: _Samples) -> None:
         at = float(text_of(lane.position))
         samples.add("kafka_consumergroup_current_offset", at, group, *place)
         if lane.end == UNKNOWN:
-            continue
+            continue  # nobody told, or only reading tells: a guess is no number for other tools
         lag = lane.lag_records
         samples.add("kafka_consumergroup_lag", lag, group, *place)
         samples.add("kafka_consumergroup_group_lag", lag, group, *place)

@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.model.credentials import Key
 from headrace.model.lane_names import taken_apart
-from headrace.model.places import text_of
+from headrace.model.places import OPEN, text_of
 from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import (
     BinFigures,
@@ -25,6 +25,7 @@ from headrace.model.statistics import (
     StreamFigures,
     UseCaseFigures,
     WaveFigures,
+    worst_known,
 )
 from headrace.model.streams import State, Stream, Tenant
 from headrace.telemetry.conditions import Condition
@@ -105,6 +106,7 @@ def _tenant_figures(figures: Sequence[StreamFigures], streams_total: int) -> Val
     return {
         "state": leading.state,
         "lag_records": sum(figure.lag_records for figure in figures),
+        "lag_is": worst_known(figure.lag_is for figure in figures).value,
         "lag_s": max(figure.lag_s for figure in figures),
         "in_per_s": sum(figure.in_per_s for figure in figures),
         "out_per_s": sum(figure.out_per_s for figure in figures),
@@ -150,6 +152,7 @@ def _stream_figures(figures: StreamFigures) -> Values:
     return {
         "state": figures.state,
         "lag_records": figures.lag_records,
+        "lag_is": figures.lag_is.value,
         "lag_s": figures.lag_s,
         "in_per_s": figures.in_per_s,
         "out_per_s": figures.out_per_s,
@@ -248,10 +251,10 @@ def failure_row(failure: Failure, generation: int) -> Values:
         "partition": partition_in(piece.lane.name),
         "topic": piece.topic,
         "from_offset": text_of(piece.from_offset),
-        "until_offset": text_of(piece.until_offset),
+        "until_offset": None if piece.is_open else text_of(piece.until_offset),
         "offset": None if error.offset is None else text_of(error.offset),
         "records": piece.records,
-        "goes_on_at": text_of(failure.skipped_to),
+        "goes_on_at": None if failure.skipped_to == OPEN else text_of(failure.skipped_to),
         "code": error.code,
         "message": error.message,
         "attempts": failure.attempts,

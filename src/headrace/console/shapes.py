@@ -12,12 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.model.credentials import Role
 from headrace.model.records import FailureState
-from headrace.model.statistics import Outcome, Spread
+from headrace.model.statistics import LagIs, Outcome, Spread
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, Stopper
 
 T = TypeVar("T")
 
 
+_LAG_IS = (
+    "`exact`: its log counts what waits; `about`: only reading tells, and this is a guess; "
+    "`unknown`: not even that."
+)
 #: what is told of a place in a log
 _PLACE = "a place in its log, digits that may be more than a number in JSON keeps."
 
@@ -49,6 +53,7 @@ class TenantFigures(Shape):
 
     state: str = Field(description="The most troubling state of its streams.")
     lag_records: int
+    lag_is: LagIs = Field(description=_LAG_IS)
     lag_s: float
     in_per_s: float
     out_per_s: float
@@ -135,6 +140,7 @@ class StreamShape(Shape):
 
     state: str
     lag_records: int
+    lag_is: LagIs = Field(description=_LAG_IS)
     lag_s: float
     in_per_s: float
     out_per_s: float
@@ -180,10 +186,13 @@ class LaneRow(Shape):
     lane: str = Field(description="Its name, as its log has it.")
     partition: int | None = Field(description="The number in its name; null where none is.")
     next_offset: str = Field(description=f"Where it reads next: {_PLACE}")
-    end: str | None = Field(description="Where its log ends; null as long as no driver told.")
-    lag_records: int | None = Field(
-        description="Records that wait; null as long as no driver told."
+    end: str | None = Field(
+        description="Where its log ends; null as long as no driver told, or only reading tells."
     )
+    lag_records: int | None = Field(
+        description="Records that wait; null as long as no driver told, or nobody can say."
+    )
+    lag_is: LagIs = Field(description=_LAG_IS)
     failure: int | None = Field(description="The open failure it is stopped at.")
     waits_for: list[str] = Field(
         description="Lanes that it follows and that have to be done before it is read."
@@ -241,10 +250,14 @@ class FailureRow(Shape):
     partition: int | None = Field(description="The number in that name; null where none is.")
     topic: str
     from_offset: str = Field(description=f"Where what failed begins: {_PLACE}")
-    until_offset: str = Field(description="Where it ends; what is there is not of it.")
+    until_offset: str | None = Field(
+        description="Where it ends; what is there is not of it. Null where only reading tells."
+    )
     offset: str | None = Field(description="Of the record; null where no single one is to blame.")
     records: int = Field(description="How many are between the two at most.")
-    goes_on_at: str = Field(description="Where its lane goes on if it is skipped.")
+    goes_on_at: str | None = Field(
+        description="Where its lane goes on if it is skipped; null where it cannot be."
+    )
     code: str
     message: str
     attempts: int

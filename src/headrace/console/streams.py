@@ -30,8 +30,8 @@ from headrace.console.watcher import StoreView
 from headrace.model.credentials import Caller
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import closed
-from headrace.model.places import OPEN, UNKNOWN, text_of
-from headrace.model.statistics import LaneFigures
+from headrace.model.places import UNKNOWN, text_of
+from headrace.model.statistics import LagIs, LaneFigures
 from headrace.model.streams import State, Stream, StreamId
 from headrace.operating.again import consequences
 from headrace.operating.quarantine import generation_of, live_stream
@@ -183,10 +183,11 @@ def _set_state(desk: Desk, caller: Caller, stream: StreamId, state: State) -> Re
 
 def _end(told: LaneFigures | None) -> Values:
     """Where the log of a lane ends, and how much waits, as far as a driver told."""
-    if told is None or told.end == UNKNOWN:
-        return {"end": None, "lag_records": None}
-    end = None if told.end == OPEN else text_of(told.end)
-    return {"end": end, "lag_records": told.lag_records}
+    if told is None or (told.end == UNKNOWN and told.lag_is is LagIs.EXACT):
+        return {"end": None, "lag_records": None, "lag_is": LagIs.UNKNOWN.value}
+    end = None if told.end == UNKNOWN else text_of(told.end)
+    lag = None if told.lag_is is LagIs.UNKNOWN else told.lag_records
+    return {"end": end, "lag_records": lag, "lag_is": told.lag_is.value}
 
 
 def _sought(plan: Seek, topic: str) -> Values:

@@ -88,6 +88,8 @@ class Applier:
             if held is not None:
                 self.reporter.committed(receipt, done.at_s, result.wave.id)
                 self._came_through(receipt, held)
+                if receipt.behind is not None:
+                    self._visited(receipt, held, now_s)
         self.on_result(result)
 
     def _due_s(self, wave: Wave, now_s: float) -> float:
@@ -144,6 +146,12 @@ class Applier:
         moved = receipt.reached > receipt.slice.from_offset
         if receipt.error is None and moved and not receipt.superseded:
             self.failing.worked(receipt, held, lane)
+
+    def _visited(self, receipt: Receipt, held: HeldStream, now_s: float) -> None:
+        """An open slice came to its end: what its log said of the lane is known now."""
+        lane = held.lanes.get(receipt.slice.lane.name)
+        if lane is not None:
+            lane.visited(receipt, now_s)
 
     def _job_failed(self, done: Committed, error: SliceError) -> None:
         """Nobody knows what was done: wait, or look for the culprit."""

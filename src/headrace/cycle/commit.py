@@ -17,7 +17,7 @@ import structlog
 from headrace.board import Board
 from headrace.cycle.claims import as_claimed, claims, is_unclear, lost_claims
 from headrace.cycle.recorded import RecordedWaves
-from headrace.cycle.unfinished import over, unfinished
+from headrace.cycle.unfinished import over, tells_no_end, unfinished
 from headrace.errors import EngineStopped, HandlerHung, StoreUnavailable
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Failure, Move
@@ -93,7 +93,11 @@ class Committer:
         reached("mid-commit", result.wave.use_case)
         left: list[Wave] = []
         if result.wave.intended:
-            moved, left = self.recorded.finish(result.wave, moves, over(result, rest), rest)
+            left_out = [receipt.slice for receipt in result.receipts if tells_no_end(receipt)]
+            again = {piece for wave in rest for piece in wave.slices}
+            nothing = [piece for piece in left_out if piece not in again]
+            ended = over(result, rest)
+            moved, left = self.recorded.finish(result.wave, moves, ended, nothing, rest)
         else:
             moved = self.store.positions.advance(moves) if moves else []
         reached("committed", result.wave.use_case)

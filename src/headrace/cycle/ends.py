@@ -12,6 +12,9 @@ is *sure* only when all lanes answered a look that began after it was known: wha
 before the record that ends there is then known as well (decision 0019). A lane that nobody tells
 the end of holds the others, and after a moment people are told so.
 
+Of some logs only reading tells where they end. Their answer says so, costs them nothing, and means
+that a lane may be visited (`policies/visits.py`); it is asked for by the same rules.
+
 Several use cases that read one lane share its answer.
 
 A turn costs what it asks, and nothing for other lanes. Answers may come turns later (`talks.py`):
@@ -29,11 +32,11 @@ from typing import NamedTuple
 
 import structlog
 
-from headrace.board import Board, HeldStream, LaneHolder
+from headrace.board import Board, HeldStream, Lane, LaneHolder
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable
-from headrace.model.places import UNKNOWN, Place
+from headrace.model.places import OPEN, UNKNOWN, Place
 from headrace.model.streams import State, StreamId
 from headrace.ports import Log
 from headrace.telemetry.log_fields import of_stream
@@ -46,6 +49,11 @@ LIVELY_S = 30.0
 SWEPT_PER_S = 2500.0
 #: no lane is asked more often than this by the sweep
 _SWEPT_EVERY_S = 0.02
+#: why a stream whose lanes are to be merged is not read
+NO_ORDER = (
+    "order stream: its log does not say where its lanes end, so nobody knows which of them has the "
+    "oldest record; deploy the use case with order lane"
+)
 #: people are told of a stream that waits for an answer when it has for so long
 BLIND_S = 2.0
 
@@ -231,6 +239,9 @@ class Ends:
         for held, lane in self._readers[name]:
             if lane.gone:
                 continue  # what it follows, if it is there by now, is learned with its topic
+            if end == OPEN:
+                grown = self._visit(held, lane, asked_s) or grown
+                continue
             known = lane.position if lane.end == UNKNOWN else lane.end
             ends_at = held.bounded(name, end)
             if ends_at < lane.end:
@@ -243,6 +254,16 @@ class Ends:
             if ends_at > lane.position:
                 self.board.ready[held.stream.id] = None
         return grown
+
+    def _visit(self, held: HeldStream, lane: Lane, asked_s: float) -> bool:
+        """Only reading tells what is in a lane; whether it had something lately."""
+        lane.asked_s = asked_s
+        if held.deployment.order.merges_lanes:
+            held.blind = NO_ORDER
+        lively = lane.may_be_visited(asked_s)
+        if lane.end > lane.position:
+            self.board.ready[held.stream.id] = None
+        return lively and held.state is State.ACTIVE
 
     def _merged(self, names: Iterable[str]) -> list[HeldStream]:
         """The streams whose order goes over all of their lanes, these among them."""

@@ -19,7 +19,7 @@ import structlog
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetter, PendingLetters
 from headrace.model.lane_names import spoken
-from headrace.model.places import UNKNOWN
+from headrace.model.places import OPEN, UNKNOWN, Place
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Slice
@@ -180,7 +180,7 @@ class Failing:
             held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
             if held is not None and lane is not None:
                 held.apart = labels[piece.lane.stream]
-                lane.suspect_until = piece.until_offset
+                lane.suspect_until = _past(piece, held)
         log.warning(
             "one stream hurts its neighbours; they run in parts until it is found",
             **of_wave(wave),
@@ -212,7 +212,7 @@ class Failing:
         held.most_records = verdict.most_records
         if verdict.apart:
             held.apart, held.hung = f"{held.stream.id}", not error.temporary
-            lane.suspect_until = max(piece.until_offset, lane.suspect_until or UNKNOWN)
+            lane.suspect_until = max(_past(piece, held), lane.suspect_until or UNKNOWN)
         log.warning(
             "slice held back",
             **of_slice(piece),
@@ -227,6 +227,7 @@ class Failing:
         stop_use_case = verdict.step is LaneStep.FAIL
         behind = None if error.offset is None else held.measures.behind(error.offset)
         attempts = verdict.history.attempts
+        piece = self._bounded(piece, error)
         failure = Failure(piece, error, self.clock.now_s(), attempts, behind=behind)
         lane.failure = self.store.failures.keep(failure, stop_use_case=stop_use_case)
         self._remember(piece, error, verdict, lane)
@@ -238,6 +239,15 @@ class Failing:
             error=error.message,
             failure=lane.failure,
         )
+
+    def _bounded(self, piece: Slice, error: SliceError) -> Slice:
+        """A slice that stops its lane, with where it ends, if that was written down when read."""
+        if not piece.is_open or error.offset is not None:
+            return piece
+        (read,) = self.store.positions.reads_of([piece])
+        if read is None:
+            return piece
+        return replace(piece, until_offset=read.until_offset, records=read.records)
 
     def _set_aside(
         self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
@@ -331,6 +341,14 @@ def _rest(receipt: Receipt, held: HeldStream) -> Slice:
     if piece.is_open:
         return rest
     return replace(rest, records=held.measures.between(piece.until_offset, reached))
+
+
+def _past(piece: Slice, held: HeldStream) -> Place:
+    """Where a slice is passed; of an open one the place after its records, if it can be counted."""
+    if not piece.is_open:
+        return piece.until_offset
+    until = held.measures.after(piece.from_offset, piece.records)
+    return held.measures.behind(piece.from_offset) if until == OPEN else until
 
 
 def hurts(error: SliceError) -> bool:

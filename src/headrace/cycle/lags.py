@@ -13,7 +13,7 @@ from datetime import datetime
 from headrace.errors import ConfigError, LeaderUnknown, UnknownName
 from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.lineage import Lineage, Parent, closed, ends_in
-from headrace.model.places import UNKNOWN, Place, Places, read_place
+from headrace.model.places import OPEN, UNKNOWN, Place, Places, read_place
 from headrace.model.streams import State, Stream, StreamId
 from headrace.ports import Log, Registry, Store, TopicInfo
 
@@ -61,10 +61,17 @@ class StreamLag:
         if self.until is not None:
             lanes &= self.until.keys()
         begins = {**self.starts, **self.positions}
+        if self.untold:
+            return None
         if not lanes <= self.ends.keys() & begins.keys():
             return None
         ends = ((self._last(lane), begins[lane]) for lane in lanes)
         return sum(self.places.between(last, begin) for last, begin in ends if last > begin)
+
+    @property
+    def untold(self) -> list[str]:
+        """Lanes of which only reading tells where they end."""
+        return untold(self.ends)
 
     def _last(self, lane: str) -> Place:
         end = self.ends[lane]
@@ -196,6 +203,11 @@ def _of_all(offsets: _Offsets, asked: Sequence[str]) -> dict[str, Place]:
     return {lane: offsets[lane] for lane in asked}
 
 
+def untold(ends: Mapping[str, Place]) -> list[str]:
+    """Lanes whose log does not say where they end."""
+    return in_order(lane for lane, end in ends.items() if end == OPEN)
+
+
 def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, Place]:
     """Offsets by lane for what a person typed.
 
@@ -211,13 +223,22 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, Place]:
     if to == "earliest":
         return of.starts
     if to == "latest":
-        return of.ends
+        return _known_ends(of)
     if to.lstrip().startswith("{"):
         return seek_offsets(of, _from_json(to, of))
     if to.lstrip("-").isdigit():
         return seek_offsets(of, dict.fromkeys(of.starts, _place(to)))
     asked = list(of.starts)
     return _of_all(log.offsets_at(asked, _timestamp_s(to)), asked)
+
+
+def _known_ends(of: StreamLog) -> dict[str, Place]:
+    if lanes := untold(of.ends):
+        raise ConfigError(
+            f"only reading tells where {', '.join(lanes)} of {of.stream.topic} ends; name a time "
+            "or places instead of the end"
+        )
+    return of.ends
 
 
 def seek_offsets(of: StreamLog, wanted: Mapping[str, Place]) -> dict[str, Place]:
@@ -237,6 +258,8 @@ def seek_offsets(of: StreamLog, wanted: Mapping[str, Place]) -> dict[str, Place]
             raise ConfigError(f"{of.stream.topic} has no {_spoken(lane, of.stream.topic)}")
         if lane in found:
             raise ConfigError(f"{lane} is named twice")
+        if offset == OPEN:
+            _known_ends(of)
         if not of.starts[lane] <= offset <= of.ends.get(lane, UNKNOWN):
             raise ConfigError(
                 f"{lane} holds offsets {of.starts[lane]} to {of.ends.get(lane)}; {offset} is not "

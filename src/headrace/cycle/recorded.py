@@ -130,7 +130,12 @@ class RecordedWaves:
     # coming back
 
     def finish(
-        self, wave: Wave, moves: Sequence[Move], over: Collection[Slice], rest: Collection[Wave]
+        self,
+        wave: Wave,
+        moves: Sequence[Move],
+        over: Collection[Slice],
+        nothing: Collection[Slice],
+        rest: Collection[Wave],
     ) -> Finished:
         """Move positions; the ``rest`` stays written down, in parts where it has other names.
 
@@ -138,7 +143,9 @@ class RecordedWaves:
             StoreUnavailable: call again with the same.
         """
         parts = [part for part in rest if part.id != wave.id]
-        return self.progress.finish_intent(wave.id, moves, self.driver, over=over, parts=parts)
+        return self.progress.finish_intent(
+            wave.id, moves, self.driver, over=over, nothing=nothing, parts=parts
+        )
 
     def came_back(self, wave: Wave, left: Collection[Wave]) -> None:
         """A wave's job came back; nothing is remembered of it but what is left."""

@@ -159,6 +159,8 @@ def _seems_short(piece: Slice, board: Board, now_s: float) -> bool:
     lane = board.lane(piece.lane)
     if lane is None or lane.position != piece.from_offset or lane.end == UNKNOWN:
         return False
+    if lane.visits is not None:
+        return False  # nobody knows where its log ends
     before = lane.behind
     if lane.end >= piece.until_offset:
         lane.behind = None
@@ -172,7 +174,9 @@ def _seems_short(piece: Slice, board: Board, now_s: float) -> bool:
 def _is_short(piece: Slice, board: Board) -> bool:
     """Whether its log ended before the slice does, when it was last told."""
     lane = board.lane(piece.lane)
-    return lane is not None and lane.behind is not None and lane.end < piece.until_offset
+    if lane is None or lane.visits is not None:
+        return False
+    return lane.behind is not None and lane.end < piece.until_offset
 
 
 def _is_surely_short(piece: Slice, board: Board) -> bool:

@@ -21,7 +21,7 @@ from itertools import count
 import structlog
 
 from headrace.board import Board
-from headrace.cycle.lags import seek_target, stream_log
+from headrace.cycle.lags import seek_target, stream_log, untold
 from headrace.errors import ConfigError, no_use_case
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Lineage, bounded
@@ -79,6 +79,11 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     if RERUN_MARK in stream.use_case:
         raise ConfigError(f"{stream} is a rerun itself; name the stream that it is of")
     of = stream_log(store.registry, log, stream)
+    if hidden := untold(of.ends):
+        raise ConfigError(
+            f"only reading tells where {', '.join(hidden)} of {of.stream.topic} ends; a range of "
+            "such a lane cannot be read once more, seek the stream instead"
+        )
     starts = seek_target(log, of, first)
     positions = store.progress.load_positions([stream])
     here = {position.lane.name: position.next_offset for position in positions}

@@ -32,7 +32,7 @@ from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.lineage import Lineage
-from headrace.model.places import Place
+from headrace.model.places import OPEN, Place
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId, original
 from headrace.ports import Log, Progress, TopicInfo
@@ -43,6 +43,10 @@ TOPICS_PER_S = 40.0
 TOPICS_STEP_S = 1.0
 #: for topics that are not there yet
 WAITING_EVERY_S = 2.0
+NO_END = (
+    "starting_offsets latest: its log does not say where its lanes end, so nobody knows where to "
+    "begin; deploy the use case with starting_offsets earliest"
+)
 _FIRST_A_LOOK = "its topic is looked at before more of it is read"
 
 
@@ -261,6 +265,9 @@ class TopicKeeper:
                 continue
             edge = latest if _begins_at_end(held) else earliest
             first = {name: edge[name] for name in names if name in edge}
+            if OPEN in first.values():
+                stuck[held.stream.id] = NO_END
+                continue
             parents: Lineage = {}
             if info.parents:
                 first, parents = startable(held, info, first)

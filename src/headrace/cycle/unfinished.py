@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from headrace.board import Board
 from headrace.cycle.parts import by_tenant, parts_of
-from headrace.errors import RunsApart
+from headrace.errors import RecordUnreadable, RunsApart
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice, State
 from headrace.model.waves import Wave
@@ -58,6 +58,7 @@ def over(result: WaveResult, left: Collection[Wave]) -> list[Slice]:
         receipt.slice
         for receipt in result.receipts
         if receipt.slice not in again and receipt.slice.lane.stream not in lost
+        if not tells_no_end(receipt)
     ]
 
 
@@ -146,4 +147,20 @@ def _runs_apart(receipt: Receipt) -> bool:
 
 def _nothing_done(receipt: Receipt) -> bool:
     nothing = receipt.reached == receipt.slice.from_offset < receipt.slice.until_offset
-    return nothing and not receipt.committed and not receipt.superseded
+    return nothing and not receipt.committed and not receipt.superseded and not was_empty(receipt)
+
+
+def tells_no_end(receipt: Receipt) -> bool:
+    """Whether a slice came to nothing before it was read to an end that could be written down.
+
+    What another attempt wrote down stays then: it may have read less, and be asleep with that.
+    """
+    error = receipt.error
+    unread = error is not None and error.code == RecordUnreadable.__name__
+    return was_empty(receipt) or (unread and receipt.slice.most_bytes > 0)
+
+
+def was_empty(receipt: Receipt) -> bool:
+    """Whether an open slice was read, and there was nothing in it for now."""
+    nothing = receipt.reached == receipt.slice.from_offset and not receipt.superseded
+    return nothing and receipt.error is None and receipt.behind is not None

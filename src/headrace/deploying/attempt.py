@@ -15,7 +15,7 @@ from math import inf, isfinite
 from typing import Literal
 
 from headrace.cycle.driver import DriverParts
-from headrace.deploying.needs import require_registry
+from headrace.deploying.needs import require_known_ends, require_registry
 from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
 from headrace.model.records import Answer, Deployment
 from headrace.ports import Connections, Site
@@ -104,6 +104,7 @@ class Attempt:
             use_case = use_case.within(connections.warehouse)
             if use_case.needs_registry:
                 _find_registry(connections, use_case.name)
+            require_known_ends(use_case, self.deployment, parts.log)
             code = parts.engine.packed(use_case)
             self.step = "prepare"
             if use_case.sink is not None:

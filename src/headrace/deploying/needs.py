@@ -1,16 +1,19 @@
-"""What a use case cannot run without, beside its code: a schema registry, where it asks one.
+"""What a use case cannot run without, beside its code.
 
-Whoever deploys has it checked, and each driver looks again when it takes the use case: the driver
-may have been started with other settings, and without a registry every record would come back as
-one that cannot be read. Nobody asks whether it answers: what waits for it waits, as at any other
-time.
+A schema registry, where it asks one, and a log that says where its lanes end, where it depends on
+that. Whoever deploys has it checked, and each driver looks again when it takes the use case: the
+driver may have been started with other settings, and without a registry every record would come
+back as one that cannot be read. Nobody asks whether a registry answers: what waits for it waits, as
+at any other time.
 """
 
 from __future__ import annotations
 
 from headrace.connectors.schema_registry import require_client
 from headrace.errors import ConfigError
-from headrace.ports import Connections
+from headrace.model.records import Deployment
+from headrace.ports import Connections, Log
+from headrace.use_cases import UseCase
 
 
 def require_registry(connections: Connections) -> None:
@@ -25,3 +28,27 @@ def require_registry(connections: Connections) -> None:
             "schema.registry.url in the YAML file, or start 'headrace up --registry'"
         )
     require_client()
+
+
+def require_known_ends(use_case: UseCase, deployment: Deployment, log: Log) -> None:
+    """See that what a use case asks for can be had of its log.
+
+    Raises:
+        ConfigError: only reading tells where lanes of this log end; says what to do.
+    """
+    if log.tells_ends:
+        return
+    asked = {
+        "order stream": (use_case.order.merges_lanes, "order lane"),
+        "form wave": (use_case.form == "wave", "form slice"),
+        "starting_offsets latest": (
+            deployment.starting_offsets == "latest",
+            "starting_offsets earliest, and seek to a time",
+        ),
+    }
+    for what, (is_asked, instead) in asked.items():
+        if is_asked:
+            raise ConfigError(
+                f"{use_case.name}: {what} needs a log that says where its lanes end, and of this "
+                f"one only reading tells; take {instead}"
+            )

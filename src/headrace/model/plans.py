@@ -79,6 +79,8 @@ class LaneView:
     depth: int = 0
     #: and below, of its next record, where its log has no number for each
     ordinal: int = 0
+    #: its log does not say where it ends, whatever it is to be planned up to
+    untold: bool = False
 
     @property
     def is_closed(self) -> bool:

@@ -38,6 +38,21 @@ class SliceError:
     retry_after_s: float | None = None
 
 
+class Behind(NamedTuple):
+    """What its log said when an open slice had come to its end."""
+
+    #: how far the lane goes on past it, in seconds; 0: there is nothing more for now; None: it goes
+    #: on, and nobody says how far
+    seconds: float | None
+    #: the lane takes no more records, and this was the last
+    sealed: bool = False
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether there was nothing more."""
+        return self.sealed or self.seconds == 0
+
+
 class Writer(NamedTuple):
     """Whoever wrote records by one schema, as far as the records say so."""
 
@@ -71,7 +86,8 @@ class Receipt:
     """What became of a slice: how far it came, at what cost, and why it stopped.
 
     ``reached`` is between ``slice.from_offset`` and ``slice.until_offset``; everything before it
-    is in the sink. With ``error`` set, the part up to ``reached`` is done all the same.
+    is in the sink. With ``error`` set, the part up to ``reached`` is done all the same. Of an open
+    slice ``reached`` alone says where it ended.
     """
 
     slice: Slice
@@ -105,3 +121,5 @@ class Receipt:
     passed: int = 0
     #: who wrote its records, where these name the schemas of their writers
     writers: tuple[WrittenBy, ...] = ()
+    #: of an open slice that came to its end
+    behind: Behind | None = None

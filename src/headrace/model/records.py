@@ -34,6 +34,25 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRange:
+    """What an attempt read of an open slice, written down before it wrote anything of it."""
+
+    lane: LaneId
+    from_offset: Place
+    #: as far as it came
+    until_offset: Place
+    #: of the slice
+    epoch: int
+    #: how many there were
+    records: int
+
+    @property
+    def bounds(self) -> tuple[LaneId, Place, Place]:
+        """From where to where in which lane: of all attempts the same."""
+        return self.lane, self.from_offset, self.until_offset
+
+
+@dataclass(frozen=True, slots=True)
 class LaneStart:
     """First positions for lanes of a stream."""
 
@@ -178,11 +197,11 @@ class Failure:
 
         The slice begins where the lane stopped. That is the record's offset, or one before it with
         only a gap between: compaction and transactions leave offsets without records. There is none
-        if the record is not in the slice.
+        if the record is not in the slice, nor of a whole slice whose end only reading would tell.
         """
         piece, offset = self.slice, self.error.offset
         if offset is None:
-            return frozenset({piece.from_offset})
+            return frozenset() if piece.is_open else frozenset({piece.from_offset})
         if not piece.from_offset <= offset < piece.until_offset:
             return frozenset()
         return frozenset({piece.from_offset, offset})
@@ -194,7 +213,10 @@ class Failure:
 
     @property
     def skipped_to(self) -> Place:
-        """The position behind the record, or behind the slice if no record is named."""
+        """The position behind the record, or behind the slice if no record is named.
+
+        `OPEN` where only reading would tell it; such a slice cannot be skipped.
+        """
         if self.error.offset is None:
             return self.slice.until_offset
         assert self.behind is not None, "whoever names a record says what is behind it"

@@ -11,6 +11,7 @@ Percentiles come from mergeable sketches; None stands where nothing was measured
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,13 +31,32 @@ class Spread:
     max_s: float | None = None
 
 
+class LagIs(StrEnum):
+    """How a lag is known; the worst last."""
+
+    EXACT = "exact"  #: its log counts what waits
+    ABOUT = "about"  #: guessed from what readings told, as its log does not say where it ends
+    UNKNOWN = "unknown"  #: not even that
+
+    def told(self, records: int) -> str:
+        """A lag in a word or two."""
+        if self is LagIs.UNKNOWN:
+            return "unknown"
+        return f"about {records}" if self is LagIs.ABOUT else f"{records}"
+
+
+def worst_known(kinds: Iterable[LagIs]) -> LagIs:
+    """How lags together are known."""
+    return max(kinds, key=list(LagIs).index, default=LagIs.EXACT)
+
+
 @dataclass(frozen=True, slots=True)
 class LaneFigures:
     """One lane of a stream."""
 
     name: str
     position: Place
-    #: where its log ends; `UNKNOWN` as long as nobody knows
+    #: where its log ends; `UNKNOWN` as long as nobody knows, or where only reading tells
     end: Place
     #: number of the open failure it is stopped at
     failure: int | None = None
@@ -44,6 +64,7 @@ class LaneFigures:
     lag_s: float = 0.0
     #: records that wait, as its log says
     lag_records: int = 0
+    lag_is: LagIs = LagIs.EXACT
 
 
 class ShownState(StrEnum):
@@ -112,6 +133,7 @@ class StreamFigures:
     retry_at_s: float | None = None
     #: by which schemas its records of the last hour were written, the newest first
     writers: tuple[WriterFigures, ...] = ()
+    lag_is: LagIs = LagIs.EXACT
 
 
 class Outcome(StrEnum):

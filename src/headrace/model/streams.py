@@ -113,7 +113,8 @@ class Slice:
     lane: LaneId
     topic: str
     from_offset: Place
-    #: `OPEN` where its log could not tell: then ``records`` alone says how much is taken
+    #: `OPEN` where its log could not tell: it ends after ``records``, after ``most_bytes``, or
+    #: where there is nothing more for now
     until_offset: Place
     #: fencing token of the driver that planned it; a commit under an older one is refused
     epoch: int
@@ -123,6 +124,9 @@ class Slice:
     depth: int = 0
     #: most records in it, as its log counted when it was planned (there can be gaps)
     records: int = 0
+    #: of a lane whose log does not say where it ends, and of no other: most bytes in an open one,
+    #: but for its first record
+    most_bytes: int = 0
     #: the number of its first record below the depth, where its log gives none of so few bits
     ordinal: int = 0
 

@@ -48,6 +48,11 @@ def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
             f"failure {failure.id} of lane {piece.lane} is not open any more: "
             f"it was {failure.state}"
         )
+    if failure.error.offset is None and piece.is_open:
+        raise ConfigError(
+            f"failure {failure.id} names no record, and only reading tells where {piece} ends; "
+            "retry it, or use 'headrace streams seek'"
+        )
     if failure.error.offset is None and not piece.is_empty and not whole_slice:
         raise ConfigError(
             f"failure {failure.id} names no record: to skip it passes over all {piece.records} "
@@ -144,8 +149,8 @@ def offsets(failure: Failure) -> str:
     """The record's offset, or the range of the slice if no record is named."""
     if failure.error.offset is not None:
         return str(failure.error.offset)
-    if failure.slice.is_empty:
-        return f"{failure.slice.from_offset}.."  # lost with its topic, nobody knows how much
+    if failure.slice.is_empty or failure.slice.is_open:
+        return f"{failure.slice.from_offset}.."  # nobody knows how much
     return f"{failure.slice.from_offset}..{failure.slice.until_offset}"
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log
+from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log, untold
 from headrace.errors import ConfigError
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import Lineage, Parent, begun, ends_in, without
@@ -153,7 +153,8 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
         }
         of = stream_log(store.registry, log, stream.id)
         if of.topic is not None and lanes:
-            to = of.ends if starts_late[stream.id.use_case] else of.starts
+            late = starts_late[stream.id.use_case] and not untold(of.ends)
+            to = of.ends if late else of.starts
             found.append(Seek(stream.id, _shifts(of, of.topic, lanes, to), of.topic.topic_id))
     return found
 

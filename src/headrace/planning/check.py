@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from headrace.model.places import Place, Places
+from headrace.model.places import OPEN, Places
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Bin, Wave
@@ -38,6 +38,9 @@ class FaultKind(StrEnum):
     NOT_AT_POSITION = "a slice that does not begin at the position"
     BEYOND_END = "a slice that goes past the end of the log"
     WRONG_BOUND = "a slice that does not end where its log says that its records do"
+    NOT_OPEN = "a slice that says where it ends, of a lane whose end nobody knows"
+    OPEN_END = "a slice that does not say where it ends, of a lane whose end is known"
+    NO_BYTES = "a slice of a lane that tells no end without its most bytes, or another with some"
     EMPTY_SLICE = "a slice without a record in it"
     WRONG_DEPTH = "a slice of another depth than its lane"
     WRONG_ORDINAL = "a slice whose records would be numbered otherwise than its lane says"
@@ -49,6 +52,7 @@ class FaultKind(StrEnum):
     STREAM_SPLIT = "order stream: slices in more than one bin"
     STREAM_TOO_LARGE = "order stream: more predicted bytes in a bin than the limit"
     LANE_LEFT_OUT = "order stream: a lane with records is not in the bin"
+    NO_ORDER = "order stream: a slice of a lane whose end nobody knows"
     LANE_UNKNOWN = "order stream: a lane goes on, and nothing of it can be in the bin"
     OVER_BUDGET = "a bin predicted over its budget"
     WRONG_PREDICTION = "a bin whose prediction is not the sum of its slices"
@@ -220,6 +224,7 @@ def _slice_faults(
 ) -> Iterator[PlanFault]:
     lanes = {lane.name: lane for lane in view.lanes}
     seen: set[str] = set()
+    most_bytes = snapshot.limits.slice_bytes
     for piece in pieces:
         name = piece.lane.name
         found = list(_bounds(snapshot.limits, view, piece))
@@ -228,6 +233,9 @@ def _slice_faults(
         seen.add(name)
         if name in lanes:
             found += _range(lanes[name], piece, places)
+            told = most_bytes if piece.until_offset == OPEN or lanes[name].untold else 0
+            if piece.most_bytes != told:
+                found.append(FaultKind.NO_BYTES)
         else:
             found.append(FaultKind.UNKNOWN_LANE)
         for kind in found:
@@ -235,6 +243,8 @@ def _slice_faults(
 
 
 def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKind]:
+    if piece.records < 1:
+        yield FaultKind.EMPTY_SLICE
     if piece.epoch != view.epoch:
         yield FaultKind.WRONG_EPOCH
     if piece.topic != view.topic:
@@ -254,22 +264,28 @@ def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
     here = piece.from_offset == lane.position
     if not here:
         yield FaultKind.NOT_AT_POSITION
-    if piece.until_offset > lane.end or piece.records > lane.waits:
+    until, end = piece.until_offset, lane.end
+    untold = end == OPEN
+    if untold or until == OPEN:
+        yield from _unbounded(lane, piece)
+    elif until > end or piece.records > lane.waits:
         yield FaultKind.BEYOND_END
-    elif here and piece.until_offset != _bound(lane, piece, places):
+    elif here and until != min(places.after(piece.from_offset, piece.records), end):
         yield FaultKind.WRONG_BOUND
     if piece.depth != lane.depth:
         yield FaultKind.WRONG_DEPTH
     if piece.ordinal != lane.ordinal:
         yield FaultKind.WRONG_ORDINAL
-    if piece.records < 1:
-        yield FaultKind.EMPTY_SLICE
-    if piece.more != (piece.until_offset < lane.end or lane.goes_on):
+    if piece.more != (until < end or lane.goes_on or untold):
         yield FaultKind.WRONG_MORE
 
 
-def _bound(lane: LaneView, piece: Slice, places: Places) -> Place:
-    return min(places.after(piece.from_offset, piece.records), lane.end)
+def _unbounded(lane: LaneView, piece: Slice) -> Iterator[FaultKind]:
+    """What is wrong where the lane, or the slice, does not say where it ends."""
+    if piece.until_offset != lane.end:
+        yield FaultKind.NOT_OPEN if lane.end == OPEN else FaultKind.OPEN_END
+    elif piece.records > lane.waits:
+        yield FaultKind.BEYOND_END
 
 
 def _is_closed(lane: LaneView) -> bool:
@@ -283,6 +299,8 @@ def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]
         return
     if any(lane.in_flight for lane in view.lanes):
         yield FaultKind.STREAM_IN_FLIGHT
+    if any(lane.end == OPEN for lane in view.lanes):
+        yield FaultKind.NO_ORDER
     planned = {piece.lane.name for piece in pieces}
     lanes = [lane for lane in view.lanes if not _is_closed(lane)]
     if any(lane.waits > 0 and lane.name not in planned for lane in lanes):

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from headrace.model.places import OPEN
 from headrace.model.plans import Contrast, LaneView, Limits, Snapshot, StreamView
 from headrace.planning.kinds import EPSILON_S, Group, group_of
 
@@ -186,6 +187,8 @@ def _takeable(view: StreamView) -> list[LaneView]:
 
 def _holds_all(lane: LaneView) -> bool:
     """Whether its next record may be the oldest, and can not be in the same bin as the others."""
+    if lane.end == OPEN:
+        return True
     if lane.parents and lane.is_closed:
         return False
     return lane.in_flight or (lane.goes_on and lane.waits <= 0)

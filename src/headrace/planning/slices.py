@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from headrace.model.places import Places
+from headrace.model.places import OPEN, Places
 from headrace.model.plans import LaneView
 from headrace.model.streams import LaneId, Slice
 from headrace.planning.demand import Demand, by_pull, level, rotation
@@ -117,20 +117,29 @@ def grow(piece: Cut, room_s: float, most_more: int) -> int:
     return more
 
 
-def slices_of(piece: Cut, places: Places) -> list[Slice]:
-    """What a task is told; `from_offset` is the position, `more` says that the log goes on."""
+def slices_of(piece: Cut, places: Places, most_bytes: int) -> list[Slice]:
+    """What a task is told; `from_offset` is the position, `more` says that the log goes on.
+
+    Of a lane whose end nobody knows that is how much to take at most, and not where to end.
+    """
     view = piece.demand.view
     use_case, tenant = view.id
     topic, epoch = view.topic, view.epoch
     made, after = [], places.after
     for lane, count in zip(piece.lanes, piece.records, strict=True):
         start, end = lane.position, lane.end
-        until = after(start, count)
-        until = min(until, end)
         lane_id = LaneId(use_case, tenant, lane.name)
+        if end == OPEN:
+            some = (lane.depth, count, most_bytes, lane.ordinal)
+            made.append(Slice(lane_id, topic, start, OPEN, epoch, True, *some))
+            continue
+        until = after(start, count)
+        if until > end:  # noqa: PLR1730 - a call of `min` for each lane costs more than all of it
+            until = end
         more, depth = until < end or lane.goes_on, lane.depth
-        ordinal = lane.ordinal
-        made.append(Slice(lane_id, topic, start, until, epoch, more, depth, count, ordinal=ordinal))
+        told = most_bytes if lane.untold else 0
+        rest = (more, depth, count, told, lane.ordinal)
+        made.append(Slice(lane_id, topic, start, until, epoch, *rest))
     return made
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from headrace.model.lane_names import place_of
 from headrace.model.places import Places
-from headrace.model.plans import Snapshot
+from headrace.model.plans import Limits, Snapshot
 from headrace.model.streams import StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.planning.kinds import Group
@@ -29,7 +29,7 @@ def make_waves(
     limits = snapshot.limits
     waves: list[Wave] = []
     for group in sorted(packed):
-        bins = sorted((_bin(cuts, places) for cuts in packed[group]), key=_longest_first)
+        bins = sorted((_bin(cuts, places, limits) for cuts in packed[group]), key=_longest_first)
         for start in range(0, len(bins), max(1, limits.bins_per_wave)):
             together = tuple(bins[start : start + max(1, limits.bins_per_wave)])
             name = f"{snapshot.turn}-{len(waves)}"
@@ -37,8 +37,8 @@ def make_waves(
     return waves
 
 
-def _bin(cuts: Sequence[Cut], places: Places) -> Bin:
-    slices = tuple(piece for cut in cuts for piece in slices_of(cut, places))
+def _bin(cuts: Sequence[Cut], places: Places, limits: Limits) -> Bin:
+    slices = tuple(piece for cut in cuts for piece in slices_of(cut, places, limits.slice_bytes))
     return Bin(slices, sum(cut.seconds for cut in cuts))
 
 

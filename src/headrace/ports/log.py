@@ -52,11 +52,19 @@ class Log(Protocol):
     def places(self) -> Places:
         """What it says of two of its places; the same for all of its lanes, and for ever."""
 
+    @property
+    def tells_ends(self) -> bool:
+        """Whether it says where each of its lanes ends; the same for ever."""
+
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists; a topic that does not is left out."""
 
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
-        """The offset after the last record a ``read_committed`` reader may see."""
+        """The offset after the last record a ``read_committed`` reader may see.
+
+        `OPEN` for a lane of which only reading tells that, or how much is before it; to say so must
+        cost no request, as it is asked of a lane for each look that is taken at it.
+        """
 
     def start_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The first offset that retention has left."""

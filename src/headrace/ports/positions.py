@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from itertools import chain, compress
 from typing import Protocol, TypeVar
 
-from headrace.model.records import Move
+from headrace.model.records import Move, ReadRange
+from headrace.model.streams import Slice
 from headrace.ports.connections import Connections
 
 _C = TypeVar("_C")
@@ -27,6 +28,22 @@ class Positions(Protocol):
         """Move positions in one transaction, those of a group all or none; durable on return.
 
         One answer for each group, in order.
+        """
+
+    def reads_of(self, slices: Sequence[Slice]) -> list[ReadRange | None]:
+        """What was written down of reading these before; in order, None where nothing was."""
+
+    def record_reads(self, new: Sequence[ReadRange]) -> list[ReadRange | None]:
+        """Write down what was read of open slices, before anything of it is written anywhere.
+
+        What is written down of a lane from the same place stays, whoever wrote it: all attempts at
+        a slice are to read the same. It does until the lane has moved on and something of it is
+        read from elsewhere, or is sent elsewhere, or ``finish_intent`` says that it came to
+        nothing; and with another topic, or a stream that begins anew, nothing of it is left.
+
+        Returns:
+            What is written down now, in order and durable; None where nothing is, as a lane is not
+            at ``from_offset`` any more, or under another epoch.
         """
 
 

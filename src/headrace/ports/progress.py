@@ -110,6 +110,7 @@ class Progress(Protocol):
         driver: str | None = None,
         *,
         over: Collection[Slice] = (),
+        nothing: Collection[Slice] = (),
         parts: Sequence[Wave] = (),
     ) -> Finished:
         """Move positions, as ``Positions.advance``, and keep what is still to do.
@@ -124,7 +125,9 @@ class Progress(Protocol):
             moves: what was done of it, and whatever else is to be moved with it.
             driver: in whose name it is written down; None is anybody's.
             over: slices that came to nothing and leave no effect; they are forgotten where the
-                lane is still under their epoch.
+                lane is still under their epoch, with what was read of them.
+            nothing: open slices in which there was nothing when they were read; they are forgotten
+                as well, but not what another attempt may have found there.
             parts: waves that some of its slices are to be written down as from now on; believed
                 under the epochs that the lanes have, and otherwise left in the wave. A slice that
                 is not written down in the wave any more is left out of them.

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from headrace.model.places import Place
-from headrace.model.receipts import SliceError
+from headrace.model.receipts import Behind, SliceError
 from headrace.model.streams import Slice
 from headrace.ports.connections import Connections
 
@@ -44,9 +44,12 @@ class SliceBatch:
     records: pa.Table
     #: everything before this place is in this batch, in an earlier one, or does not exist
     reached: Place
-    #: nothing more comes of this slice: it is complete (``reached == until_offset``) or ``error``
+    #: nothing more comes of this slice: it is complete (``reached == until_offset``, or ``behind``)
+    #: or ``error``
     last: bool
     error: SliceError | None = None
+    #: of the last batch of an open slice that is complete: what its log said then
+    behind: Behind | None = None
 
 
 class SliceReader(Protocol):
@@ -56,7 +59,15 @@ class SliceReader(Protocol):
     """
 
     def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
-        """Yield the records of each slice, exactly ``[from, until)``.
+        """Yield the records of each slice: exactly ``[from, until)``, of an open one what is there.
+
+        An open slice begins where it says and has at most ``records`` records and ``most_bytes``
+        bytes of keys, values and headers, or one record that is larger. It ends sooner where there
+        is nothing more for now, and may end sooner anywhere: a visit is one or a few answers of its
+        log, and never waits for records that are still to come. Its last batch says how far it came
+        and what is ``behind`` that. That there is nothing more is said only by who knows; an empty
+        answer says nothing of it. Where the lane is sealed ``reached`` is the end that the lanes
+        that follow it have for it.
 
         Batches of one slice come in offset order, at most ``batch_records`` each, and end with
         ``last=True`` exactly once. Slices come one after the other, in any order: a new slice

@@ -121,7 +121,7 @@ def table_of(rows: list[StreamRow], title: str = "") -> Table:
         table.add_row(
             str(shown_row.stream),
             f"[{_colour(shown_row.state)}]{shown_row.state}",
-            str(shown_row.lag_records),
+            shown_row.lag_is.told(shown_row.lag_records),
             str(shown_row.records_total),
             f"{shown_row.rate_per_s:.0f}",
             _seconds(shown_row.p50_s),

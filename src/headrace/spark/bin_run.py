@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -30,7 +31,8 @@ from headrace.errors import (
 )
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
-from headrace.model.streams import Slice, original
+from headrace.model.records import ReadRange
+from headrace.model.streams import LaneId, Slice, original
 from headrace.ports import (
     DeadLetter,
     DeadLetters,
@@ -61,6 +63,7 @@ from headrace.spark.portions import (
 from headrace.spark.process_settings import process_settings_kept
 from headrace.spark.refused_rows import PartTaken, as_a_whole, as_told
 from headrace.spark.row_places import passed
+from headrace.spark.same_reads import ranges_of, read_otherwise
 from headrace.spark.slice_errors import error_of, killed, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
@@ -112,6 +115,9 @@ class BinRun:
         if claimed:
             portions = self._claim(self._without_waiting(portions))
             reached("claimed", self.use_case.name)
+        else:
+            portions = self._written_down(portions) if self.use_case.intends else portions
+            self._note(portions)
         handled: list[Portion] = []
         effects: list[Effect] = []
         for portion in portions:
@@ -205,7 +211,12 @@ class BinRun:
         return found
 
     def _claim(self, portions: list[Portion]) -> list[Portion]:
-        """Move the positions first; keep only the portions whose positions were ours to move."""
+        """Move the positions first; keep only the portions whose positions were ours to move.
+
+        Where nothing was reached there is nothing to claim.
+        """
+        empty = [portion for portion in portions if not _reaches(portion)]
+        portions = [portion for portion in portions if _reaches(portion)]
         try:
             # Slices of one call go together or not at all.
             ours = self.positions.advance_groups([moves_of(portion) for portion in portions])
@@ -213,10 +224,47 @@ class BinRun:
             # They may have moved all the same: then nobody handles these records, as promised.
             for portion in portions:
                 self.tally.stop(portion, error_of(error))
-            return []
+            return empty
         for portion, mine in zip(portions, ours, strict=True):
             self.tally.claimed(portion, mine)
-        return [portion for portion, mine in zip(portions, ours, strict=True) if mine]
+        return empty + [portion for portion, mine in zip(portions, ours, strict=True) if mine]
+
+    def _written_down(self, portions: list[Portion]) -> list[Portion]:
+        """Those of which every attempt reads the same from now on."""
+        new = ranges_of(portions)
+        if not new:
+            return portions
+        try:
+            told = self.positions.record_reads(new)
+        except HeadraceError as error:
+            for portion in portions:
+                self.tally.stop(portion, error_of(error))
+            return []
+        kept = {read.lane: found for read, found in zip(new, told, strict=True)}
+        return [portion for portion in portions if self._is_as_kept(portion, kept)]
+
+    def _note(self, portions: list[Portion]) -> None:
+        """Write down where single records end, so that one which never comes back can be skipped.
+
+        Nothing depends on it: a slice that is not recorded may be read otherwise the next time.
+        """
+        new = [read for read in ranges_of(portions) if read.records == 1]
+        if new and not self.use_case.intends:
+            with suppress(HeadraceError):
+                self.positions.record_reads(new)
+
+    def _is_as_kept(self, portion: Portion, kept: dict[LaneId, ReadRange | None]) -> bool:
+        lane = portion.planned[0].lane
+        if lane not in kept:
+            return True
+        read = kept[lane]
+        if read is None:
+            self.tally.superseded(portion)
+            return False
+        if read.until_offset == portion.reached[0]:
+            return True
+        self.tally.stop(portion, error_of(read_otherwise(portion, read)))
+        return False
 
     def _handle(
         self, portion: Portion, rules: CallRules | None = None
@@ -244,9 +292,8 @@ class BinRun:
                     # under an identity of its own, would then stand beside that of the whole.
                     handled = replace(handled, output=None, rows=0)
                 portion = cut_to(portion, handled.rows, handled.error, blamed)
-        nothing_reached = portion.reached == tuple(piece.from_offset for piece in portion.slices)
-        if nothing_reached:
-            self.tally.stop(portion, portion.error)
+        if not _reaches(portion):
+            self.tally.found_nothing(portion)
             return portion, None
         if self.use_case.event_time is not None:
             self._marked(first, lambda: self.tally.sample(portion))
@@ -268,7 +315,7 @@ class BinRun:
         context = SliceContext(
             original(use_case.name),
             first.lane.tenant,
-            portion.slices,
+            _bounded(portion),
             dict(self.options),
             unnumbered(portion),
         )
@@ -408,3 +455,16 @@ class BinRun:
                 # It is the trouble of one of them; the others may well be written.
                 return [self.offered([effect])[0] for effect in effects]
             return [Written(error=error_of(error))] * len(effects)
+
+
+def _reaches(portion: Portion) -> bool:
+    """Whether any of its slices comes further with it."""
+    return portion.reached != tuple(piece.from_offset for piece in portion.slices)
+
+
+def _bounded(portion: Portion) -> tuple[Slice, ...]:
+    """The slices of a portion, each with where it ends."""
+    if not any(piece.is_open for piece in portion.slices):
+        return portion.slices
+    ends = zip(portion.slices, portion.reached, strict=True)
+    return tuple(replace(piece, until_offset=reached) for piece, reached in ends)

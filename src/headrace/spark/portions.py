@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from headrace.model.lane_names import place_of
 from headrace.model.places import Place
-from headrace.model.receipts import SliceError
+from headrace.model.receipts import Behind, SliceError
 from headrace.model.record_versions import version_of
 from headrace.model.records import Move
 from headrace.model.streams import Slice, StreamId
@@ -43,6 +43,8 @@ class Portion:
     error: SliceError | None = None
     #: the planned slice whose error it is; None: the first
     blamed: Slice | None = None
+    #: with it an open slice is complete, and this is what its log said then
+    behind: Behind | None = None
 
 
 def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
@@ -52,7 +54,14 @@ def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
         part = stood.pop(batch.slice, batch.slice)
         if not batch.last:
             stood[batch.slice] = _from(part, batch.reached, *passed(batch.records, 1))
-        yield Portion((batch.slice,), (part,), (batch.reached,), batch.records, batch.error)
+        yield Portion(
+            (batch.slice,),
+            (part,),
+            (batch.reached,),
+            batch.records,
+            batch.error,
+            behind=batch.behind,
+        )
 
 
 def by_slice(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
@@ -64,7 +73,9 @@ def by_slice(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
             records = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
             parts = []
             planned = (batch.slice,)
-            yield Portion(planned, planned, (batch.reached,), records, batch.error)
+            yield Portion(
+                planned, planned, (batch.reached,), records, batch.error, behind=batch.behind
+            )
 
 
 def whole_or_nothing(portions: Iterable[Portion]) -> Iterator[Portion]:
@@ -78,7 +89,8 @@ def whole_or_nothing(portions: Iterable[Portion]) -> Iterator[Portion]:
             yield portion
         else:
             starts = tuple(piece.from_offset for piece in portion.slices)
-            yield replace(portion, reached=starts, records=portion.records.slice(0, 0))
+            nothing = portion.records.slice(0, 0)
+            yield replace(portion, reached=starts, records=nothing, behind=None)
 
 
 def by_stream(batches: Iterable[SliceBatch], slices: Iterable[Slice]) -> Iterator[Portion]:
@@ -158,7 +170,11 @@ def cut_to(
     """The portion's first rows only, with what each slice then reaches: its first row left out."""
     taken, left = portion.records.slice(0, rows), first_places(portion.records.slice(rows))
     reached = tuple(left.get(lane, upto) for lane, upto in enumerate(portion.reached))
-    return replace(portion, reached=reached, records=taken, error=error, blamed=blamed)
+    whole = error is None and reached == portion.reached
+    behind = portion.behind if whole else None
+    return replace(
+        portion, reached=reached, records=taken, error=error, blamed=blamed, behind=behind
+    )
 
 
 def rest_of(portion: Portion, done: Portion) -> Portion:

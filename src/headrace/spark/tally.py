@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from headrace.model.places import Place
-from headrace.model.receipts import Receipt, SliceError, Writer, WrittenBy, most_written
+from headrace.model.receipts import Behind, Receipt, SliceError, Writer, WrittenBy, most_written
 from headrace.model.streams import LaneId, Slice
 from headrace.payload.event_times import EventTime
 from headrace.ports import DeadLetter, Effect, Written
@@ -56,6 +56,7 @@ class _Line:
     stopped: bool = False
     writers: dict[Writer, int] = field(default_factory=dict)
     error: SliceError | None = None
+    behind: Behind | None = None
     timestamps_s: list[float] = field(default_factory=list)
     traceparents: list[str] = field(default_factory=list)
 
@@ -119,6 +120,16 @@ class Tally:
         # Of merged slices one is to blame; an error names a record by its offset in that lane.
         self._lines[portion.blamed or portion.planned[0]].error = error
 
+    def superseded(self, portion: Portion) -> None:
+        """Somebody else has the lanes by now, or has moved them; nothing of it may be done."""
+        for planned in portion.planned:
+            self._lines[planned].superseded = self._lines[planned].stopped = True
+
+    def found_nothing(self, portion: Portion) -> None:
+        """An open slice was read, and nothing is to be done of it."""
+        self.stop(portion, portion.error)
+        self._lines[portion.planned[0]].behind = portion.behind
+
     def sample(self, portion: Portion) -> None:
         """Ask the use case when records of a portion happened, before anything of it is written."""
         self._sampled |= {
@@ -137,7 +148,7 @@ class Tally:
             return
         counted = _passed(portion, written.reached)
         if written.reached is not None:
-            portion = replace(portion, reached=written.reached)
+            portion = replace(portion, reached=written.reached, behind=None)
         for (planned, piece, reached), count, own in zip(
             _lanes(portion), counted, _owned(portion, output_bytes), strict=True
         ):
@@ -149,6 +160,7 @@ class Tally:
             line.passed += count if reached > line.reached else 0
             line.done, line.reached = reached, max(line.reached, reached)
             line.committed = line.committed or written.committed
+            line.behind = portion.behind
             self._count(line, own, self._sampled.pop(planned, None))
         if portion.error is not None and not written.superseded:
             self.stop(portion, portion.error)
@@ -220,6 +232,7 @@ class Tally:
                 offered=self._offered[planned.lane],
                 refused=self._refused[planned.lane],
                 writers=tuple(map(WrittenBy, line.writers.keys(), line.writers.values())),
+                behind=line.behind,
             )
             for planned, line in self._lines.items()
         ]

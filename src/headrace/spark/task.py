@@ -9,7 +9,8 @@ at-least-once       handle and write; the driver moves the positions from the re
 exactly-once        handle, then write and move the positions in one transaction of the sink
 (transaction)       (no position moved: already done, or fenced; nothing is written)
 exactly-once        as at-least-once, but whole slices only: the driver wrote them down before
-(intent)            and a re-run writes the very same effects again
+(intent)            and a re-run writes the very same effects again. Of a slice whose end only
+                    reading tells, the task writes down what it read, before it handles it
 ==================  ============================================================================
 
 Portions are written in groups, so that a thousand slices of two records cost a few transactions
@@ -59,6 +60,7 @@ from headrace.spark.crash_markers import Markers
 from headrace.spark.decoding import says_writers, writers
 from headrace.spark.foreign_ends import opened_for, opened_or_told, trouble_of_closing
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
+from headrace.spark.same_reads import read_the_same
 from headrace.spark.shared_folder import Sentinel
 from headrace.spark.slice_errors import error_of
 from headrace.spark.tally import Tally
@@ -213,7 +215,7 @@ def run_bin(
         markers=markers,
         schemas=clients.schemas,
     )
-    reading = _Timed(_portions(use_case, clients.reader, planned.slices))
+    reading = _Timed(_portions(use_case, clients, planned.slices))
     try:
         for group in _groups(reading, tally):
             until_s = started + budget_s + reading.seconds
@@ -239,8 +241,13 @@ def _sink(use_case: UseCase) -> Sink:
     return use_case.sink
 
 
-def _portions(use_case: UseCase, reader: SliceReader, slices: Sequence[Slice]) -> Iterator[Portion]:
-    batches = reader.read(slices, BATCH_RECORDS)
+def _portions(
+    use_case: UseCase, clients: WorkerClients, slices: Sequence[Slice]
+) -> Iterator[Portion]:
+    if use_case.intends:
+        batches = read_the_same(clients.reader, clients.positions, slices, BATCH_RECORDS)
+    else:
+        batches = clients.reader.read(slices, BATCH_RECORDS)
     if use_case.order.merges_lanes:
         return by_stream(batches, slices)
     return whole_or_nothing(by_slice(batches)) if use_case.intends else by_batch(batches)

@@ -269,8 +269,8 @@ def _row(failure: Failure) -> dict[str, Any]:
     values |= {"at_s": failure.at_s, "attempts": failure.attempts, "times": failure.times}
     values |= {"kept_bytes": keeping.bytes_of(failure), "record_kept": failure.record_kept}
     values["state"] = failure.state.value
-    # What runs again has the depth that its lane has by then, and the ordinal.
-    del values["raw_headers"], values["depth"], values["ordinal"]
+    # What runs again has the depth that its lane has by then, and the ordinal, and is planned anew.
+    del values["raw_headers"], values["depth"], values["ordinal"], values["most_bytes"]
     return values
 
 

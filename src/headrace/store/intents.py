@@ -25,6 +25,7 @@ from headrace.model.records import Move
 from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice, StreamId
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Finished
+from headrace.store import reads
 from headrace.store.pairs import matching
 from headrace.store.positions import advance
 from headrace.store.schema import intents, positions, streams
@@ -32,7 +33,7 @@ from headrace.store.schema import intents, positions, streams
 #: what is text in JSON
 _PLACES = ("from_offset", "until_offset")
 #: what came later to slices, and what it is called beside them, in their bin
-_LATER = (("depth", "depths"), ("ordinal", "ordinals"))
+_LATER = (("depth", "depths"), ("ordinal", "ordinals"), ("most_bytes", "most_bytes"))
 
 
 def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
@@ -100,6 +101,7 @@ def _believed(
 
 def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
     """Forget what was recorded of those streams of tenants that have no positions any more."""
+    reads.forget_lost(connection, tenants)
     for wave in (
         _each(connection, true(), lambda stream: stream.tenant in tenants) if tenants else ()
     ):
@@ -112,6 +114,7 @@ def leave_behind(connection: Connection, stream: StreamId, *, merged: bool) -> N
     Should they come by again, they come with new slices: it was said that these be read anew. With
     ``merged`` nothing is left of merged lanes: what comes again belongs before their records.
     """
+    reads.leave_behind(connection, stream)
     for wave in _each(connection, _naming(stream), lambda of: of == stream):
         if merged and wave.terms is not None and wave.terms.order.merges_lanes:
             _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
@@ -121,6 +124,7 @@ def leave_behind(connection: Connection, stream: StreamId, *, merged: bool) -> N
 
 def forget(connection: Connection, stream: StreamId) -> None:
     """Forget what was recorded of a stream: its offsets are of another topic from now on."""
+    reads.forget_stream(connection, stream)
     for wave in _each(connection, _naming(stream), lambda of: of == stream):
         _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
 

@@ -23,7 +23,7 @@ from headrace.model.places import read_place, text_of
 from headrace.model.streams import StreamId
 from headrace.store import depths, stops
 from headrace.store.pairs import of
-from headrace.store.schema import positions
+from headrace.store.schema import positions, reads
 
 
 def read(text: str | None) -> tuple[Parent, ...]:
@@ -68,6 +68,7 @@ def forget(connection: Connection, stream: StreamId, gone: Collection[str]) -> N
     """Let lanes be no more, and nobody wait for them."""
     lanes = positions.c.lane.in_(list(gone))
     connection.execute(delete(positions).where(of(positions, stream), lanes))
+    connection.execute(delete(reads).where(of(reads, stream), reads.c.lane.in_(list(gone))))
     for name, parents in _kept(connection, stream).items():
         left = without(parents, gone)
         if left != parents:

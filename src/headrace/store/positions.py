@@ -29,9 +29,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from headrace.model.places import text_of
-from headrace.model.records import Move
-from headrace.model.streams import LaneId
+from headrace.model.records import Move, ReadRange
+from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, advance_groups
+from headrace.store import reads
 from headrace.store.database import Database, open_database
 from headrace.store.faults import translated
 
@@ -107,6 +108,29 @@ class SqlPositions:
             OutcomeUnknown: as with ``advance``.
         """
         return advance_groups(self, groups)
+
+    def reads_of(self, slices: Sequence[Slice]) -> list[ReadRange | None]:
+        """What was written down of reading these before.
+
+        Raises:
+            StoreUnavailable: nobody knows.
+        """
+        if not slices:
+            return []
+        with self._database.read() as connection:
+            return reads.find(connection, slices)
+
+    def record_reads(self, new: Sequence[ReadRange]) -> list[ReadRange | None]:
+        """Write down what was read of open slices; what is written down then.
+
+        Raises:
+            StoreUnavailable: nothing was written down.
+            OutcomeUnknown: all was, or nothing; the same again answers what is.
+        """
+        if not new:
+            return []
+        with self._database.write() as connection:
+            return reads.record(connection, new)
 
 
 @dataclass(frozen=True)

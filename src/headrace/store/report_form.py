@@ -15,8 +15,10 @@ from typing import Any
 import orjson
 
 from headrace.model.lane_names import named
+from headrace.model.places import read_place, text_of
 from headrace.model.statistics import (
     BinFigures,
+    LagIs,
     LaneFigures,
     Outcome,
     Report,
@@ -29,10 +31,12 @@ from headrace.model.statistics import (
 from headrace.model.streams import StreamId
 
 #: raise it when the version before can no longer read what is written here
-_FORM = b"\x04"
-#: forms that are read: earlier ones number lanes within their topic, and even earlier ones have no
-#: time of the next try, and no schemas of writers
-_READ = (b"\x01", b"\x02", b"\x03", _FORM)
+_FORM = b"\x05"
+#: forms that are read: earlier ones do not say how a lag is known, before that they number lanes
+#: within their topic, and even earlier ones have no time of the next try, and no schemas of writers
+_READ = (b"\x01", b"\x02", b"\x03", b"\x04", _FORM)
+#: places up to here are written as numbers
+_WIDEST = read_place(f"{2**63 - 1}")
 #: the quickest; the best takes four times as long for a fifth less
 _LEVEL = 1
 _PLAIN = tuple(field.name for field in fields(Report) if field.name not in ("streams", "waves"))
@@ -76,10 +80,20 @@ def _json(figures: StreamFigures | WaveFigures) -> bytes:
     try:
         return orjson.dumps(figures, default=_name)
     except TypeError:
-        # A message that quotes a broken record may hold half a character, which JSON cannot.
+        # A message that quotes a broken record may hold half a character, which JSON cannot; and a
+        # place may have more digits than this writes as a number.
         if isinstance(figures, StreamFigures):
-            return orjson.dumps(replace(figures, note=_whole(figures.note)), default=_name)
+            told = {field.name: getattr(figures, field.name) for field in fields(figures)}
+            told |= {"note": _whole(figures.note), "lanes": [*map(_wide, figures.lanes)]}
+            return orjson.dumps(told, default=_name)
         return orjson.dumps(replace(figures, error=_whole(figures.error)))
+
+
+def _wide(lane: LaneFigures) -> dict[str, Any]:
+    """A lane whose places are text where they are wide."""
+    told = {field.name: getattr(lane, field.name) for field in fields(lane)}
+    wide = {name: told[name] for name in ("position", "end") if told[name] > _WIDEST}
+    return told | {name: text_of(place) for name, place in wide.items()}
 
 
 def unpacked(data: bytes) -> Report | None:
@@ -119,13 +133,16 @@ def _stream(told: dict[str, Any]) -> StreamFigures:
     told["delay"] = Spread(**told["delay"])
     told["lanes"] = tuple(_lane(told["topic"], lane) for lane in told["lanes"])
     told["writers"] = tuple(WriterFigures(**writer) for writer in told.get("writers", ()))
+    told["lag_is"] = LagIs(told.get("lag_is", LagIs.EXACT))
     return StreamFigures(**told)
 
 
 def _lane(topic: str, told: dict[str, Any]) -> LaneFigures:
     if "partition" in told:
         told["name"] = named(topic, told.pop("partition"))
-    return LaneFigures(**told)
+    told["lag_is"] = LagIs(told.get("lag_is", LagIs.EXACT))
+    wide = {name: told[name] for name in ("position", "end") if isinstance(told[name], str)}
+    return LaneFigures(**told | {name: read_place(text) for name, text in wide.items()})
 
 
 def _use_case(told: dict[str, Any]) -> UseCaseFigures:

@@ -198,6 +198,22 @@ positions = Table(
     sqlite_with_rowid=False,
 )
 
+#: what was read of slices whose ends only reading tells: see ``reads.py``
+reads = Table(
+    "headrace_reads",
+    metadata,
+    Column("use_case", NAME, primary_key=True),
+    Column("tenant", NAME, primary_key=True),
+    Column("lane", NAME, primary_key=True),
+    Column("from_offset", PlaceText, nullable=False),
+    Column("until_offset", PlaceText, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    ForeignKeyConstraint(
+        ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
+    ),
+    sqlite_with_rowid=False,
+)
+
 intents = Table(
     "headrace_intents",
     metadata,

@@ -10,7 +10,7 @@ from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Position, Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Finished
-from headrace.store import intents, lanes, lost
+from headrace.store import intents, lanes, lost, reads
 from headrace.store import parents as lineage
 from headrace.store.database import Database
 from headrace.store.revision import changing
@@ -83,11 +83,13 @@ class SqlProgress:
         driver: str | None = None,
         *,
         over: Collection[Slice] = (),
+        nothing: Collection[Slice] = (),
         parts: Sequence[Wave] = (),
     ) -> Finished:
         """Move positions, and keep what is still to do of the wave, in one transaction."""
         with self._database.write() as connection:
-            return intents.finish(connection, wave_id, moves, driver, over, parts)
+            reads.forget(connection, over)
+            return intents.finish(connection, wave_id, moves, driver, [*over, *nothing], parts)
 
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
         """Waves written down and not finished, of one driver or of all; oldest first."""

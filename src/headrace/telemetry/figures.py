@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.board import Board, HeldStream, Lane
-from headrace.model.places import UNKNOWN, Place
-from headrace.model.statistics import LaneFigures, Point, Spread, StreamFigures
+from headrace.model.places import UNKNOWN, Place, Places
+from headrace.model.statistics import LagIs, LaneFigures, Point, Spread, StreamFigures
 from headrace.model.streams import StreamId
 from headrace.telemetry.history import FRESH_SPAN_S
 from headrace.telemetry.lateness import EndSample, lag_s, remembered
@@ -156,7 +156,7 @@ class BoardFigures:
 
     def _describe(self, track: _Track, held: HeldStream, now: _Now) -> None:
         name, lanes = held.stream.id, held.lanes
-        lag, came = held.lag_records, _came(track.ends, held)
+        (lag, lag_is), came = held.told_lag, _came(track.ends, held)
         late_s = _late_s(track, held, now) if lag else {}
         latest_s = max(late_s.values(), default=0.0)
         meter = (
@@ -198,6 +198,7 @@ class BoardFigures:
             retry_at_s=None
             if found.next_try_s is None
             else now.now_s + found.next_try_s - now.steady_s,
+            lag_is=lag_is,
             writers=() if meter.writers is None else meter.writers.figures(now.now_s),
         )
 
@@ -233,6 +234,8 @@ def _came(before: Mapping[str, Place], held: HeldStream) -> int:
     came = 0
     for name, lane in held.lanes.items():
         end = before.get(name, UNKNOWN)
+        if lane.visits is not None:
+            continue  # what came is known when it was read
         if UNKNOWN < end < lane.end:
             came += held.measures.between(lane.end, end)
     return came
@@ -243,6 +246,9 @@ def _late_s(track: _Track, held: HeldStream, now: _Now) -> dict[str, float]:
     late_s, looks = {}, {}
     for name, lane in held.lanes.items():
         if lane.end <= lane.position:
+            continue
+        if lane.visits is not None:
+            late_s[name] = (lane.visits.behind and lane.visits.behind.seconds) or 0.0
             continue
         seen, before = track.looks.get(name, _NO_LOOKS), track.ends.get(name, UNKNOWN)
         if not seen and before != UNKNOWN:
@@ -261,10 +267,12 @@ def _count(window: MeterWindow, came: int, lag: int, late_s: float) -> None:
 
 
 def _lanes(held: HeldStream, late_s: Mapping[str, float]) -> tuple[LaneFigures, ...]:
-    places = held.measures
     return tuple(
-        LaneFigures(
-            name, lane.position, lane.end, lane.failure, late_s.get(name, 0.0), lane.lag(places)
-        )
-        for name, lane in held.lanes.items()
+        _lane(name, lane, held.measures, late_s.get(name, 0.0)) for name, lane in held.lanes.items()
     )
+
+
+def _lane(name: str, lane: Lane, places: Places, late_s: float) -> LaneFigures:
+    lag, lag_is = lane.told_lag(places)
+    end = lane.end if lag_is is LagIs.EXACT else UNKNOWN
+    return LaneFigures(name, lane.position, end, lane.failure, late_s, lag, lag_is)

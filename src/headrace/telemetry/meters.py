@@ -79,6 +79,8 @@ class Meter:
         self.dead_letters += receipt.dead_letters
         window.records_out += receipt.records
         window.task_s += receipt.seconds
+        if receipt.slice.is_open:
+            window.records_in += receipt.records  # that they came is known when they were read
         if receipt.writers:
             self.writers = self.writers or SeenWriters()
             self.writers.add(receipt.writers, committed_s)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from headrace.board import Board, HeldStream, Lane
 from headrace.model.lineage import waits_told
 from headrace.model.receipts import Receipt
-from headrace.model.statistics import ShownState
+from headrace.model.statistics import LagIs, ShownState
 from headrace.model.streams import State, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, WaveResult
@@ -44,6 +44,8 @@ class StreamRow:
     dead_letters: int
     note: str
     lost_records: int = 0
+    #: how its lag is known
+    lag_is: LagIs = LagIs.EXACT
 
 
 @dataclass(slots=True)
@@ -127,10 +129,12 @@ class Reporter:
         meter = self.meters.get(held.stream.id) or _NOTHING
         p50_s, p99_s = meter.quantiles_s(now_s, 0.5, 0.99)
         found = shown(held, meter, now_s, steady_s)
+        lag, lag_is = held.told_lag
         return StreamRow(
             stream=held.stream.id,
             state=found.state,
-            lag_records=held.lag_records,
+            lag_records=lag,
+            lag_is=lag_is,
             records_total=meter.records_total,
             rate_per_s=meter.rate_per_s(now_s),
             p50_s=p50_s,

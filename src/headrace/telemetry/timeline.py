@@ -123,9 +123,15 @@ def _bin(
             continue
         if receipt.error is not None:
             worst = Outcome.FAILED
-        elif receipt.reached < receipt.slice.until_offset and not receipt.superseded:
+        elif _is_short(receipt) and not receipt.superseded:
             worst = Outcome.YIELDED
     return _figures(row, records, outcome or worst)
+
+
+def _is_short(receipt: Receipt) -> bool:
+    if receipt.slice.is_open:
+        return receipt.behind is None
+    return receipt.reached < receipt.slice.until_offset
 
 
 def _figures(row: int, records: Mapping[str, int], outcome: Outcome) -> BinFigures:

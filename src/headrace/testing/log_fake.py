@@ -2,9 +2,9 @@
 
 The cycle and its tests need a log that answers at once and fails on demand. So the fake keeps the
 rules a reader depends on (half-open ranges, gaps, the last stable offset, a new id for a topic that
-is made again), can do what Kafka cannot (split a lane, and merge two), and lets a test take away a
-leader, a topic, the oldest records or the whole cluster. It has no network, no replication, no
-compaction by itself and no consumer groups.
+is made again), can do what Kafka cannot (split a lane, merge two, and not tell where one ends), and
+lets a test take away a leader, a topic, the oldest records or the whole cluster. It has no network,
+no replication, no compaction by itself and no consumer groups.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from headrace.errors import (
 )
 from headrace.model.lane_names import in_order, named, number_of
 from headrace.model.lineage import Parent
-from headrace.model.places import Place, Places, number_at, place_at
-from headrace.model.receipts import SliceError
+from headrace.model.places import OPEN, Place, Places, number_at, place_at
+from headrace.model.receipts import Behind, SliceError
 from headrace.model.streams import Slice, original
 from headrace.ports import (
     RECORD_SCHEMA,
@@ -68,6 +68,8 @@ class _Lane:
     sealed: bool = False
     #: names of lanes that it follows
     follows: tuple[str, ...] = ()
+    #: only reading tells where it ends
+    hidden: bool = False
     #: False: it is there, and takes records, and nobody is told of it yet
     listed: bool = True
 
@@ -87,6 +89,8 @@ class MemoryLog:
         self._made = 0
         #: no broker answers
         self.down = False
+        #: it says of all of its lanes where they end
+        self.tells_ends = True
 
     # what a test does to it
 
@@ -121,6 +125,15 @@ class MemoryLog:
         for parent in parents:
             self._seal(parent)
         return self._add(topic, *parents)
+
+    def hide_end(self, topic: str, number: int) -> None:
+        """From now on only reading tells where a lane ends; also of those that follow it."""
+        self._lanes[named(topic, number)].hidden = True
+        self.tells_ends = False
+
+    def hides_end(self, topic: str, number: int) -> bool:
+        """Whether only reading tells where a lane ends."""
+        return self._lanes[named(topic, number)].hidden
 
     def drop_lane(self, topic: str, number: int) -> None:
         """Let retention take a sealed lane as a whole: it is not listed any more."""
@@ -219,10 +232,13 @@ class MemoryLog:
         }
 
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
-        """The last stable offsets."""
-        return self._offsets(
-            lanes, lambda lane: lane.stable_end if lane.told_end is None else lane.told_end
-        )
+        """The last stable offsets, of lanes that tell them."""
+
+        def end(lane: _Lane) -> int:
+            return lane.stable_end if lane.told_end is None else lane.told_end
+
+        hidden = {name: OPEN for name in lanes if name in self._lanes and self._lanes[name].hidden}
+        return hidden | self._offsets([name for name in lanes if name not in hidden], end)
 
     def start_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The first offsets that are left."""
@@ -262,6 +278,8 @@ class MemoryLog:
         if not lane.leader:
             raise LeaderUnknown(f"{piece}: the partition has no leader at the moment")
         start, until = number_at(piece.from_offset), number_at(piece.until_offset)
+        if piece.is_open:
+            until = max(start, lane.stable_end)
         if not lane.start <= start <= len(lane.rows):
             raise OffsetOutOfRange(
                 f"{piece}: the log now has {lane.start}..{len(lane.rows)} (start to end)"
@@ -271,9 +289,20 @@ class MemoryLog:
         found = enumerate(lane.rows[start:until], start)
         return [(offset, row) for offset, row in found if row is not None]
 
+    def end_of(self, name: str) -> Place:
+        """Where a lane that is there ends, whether it says so or not."""
+        return place_at(self._lanes[name].stable_end)
+
+    def past(self, name: str, reached: int) -> Behind:
+        """What is behind a place of a lane."""
+        lane = self._lanes[name]
+        waits = lane.stable_end - reached
+        return Behind(float(waits), sealed=lane.sealed and waits == 0)
+
     def _add(self, topic: str, *follows: str) -> int:
         number = self._numbers[topic] = self._numbers[topic] + 1
-        self._lanes[named(topic, number)] = _Lane(follows=follows)
+        hidden = any(self._lanes[parent].hidden for parent in follows)
+        self._lanes[named(topic, number)] = _Lane(follows=follows, hidden=hidden)
         return number
 
     def _seal(self, name: str) -> None:
@@ -338,13 +367,17 @@ class MemoryReader:
         for piece in slices:
             try:
                 rows = self._log.rows(piece) if not piece.is_empty else []
+                end = self._end_of(piece, rows)
             except HeadraceError as exc:
                 fault = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
                 yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, fault)
                 continue
             broken = next(((at, row) for at, row in rows if not row.readable), None)
             error = None if broken is None else _unreadable(*broken)
-            reached = piece.until_offset if broken is None else place_at(broken[0])
+            reached = end if broken is None else place_at(broken[0])
+            behind = None
+            if piece.is_open and broken is None:
+                behind = self._log.past(piece.lane.name, number_at(reached))
             rows = [
                 row for row in rows if place_at(row[0]) < reached and self._is_given(piece, row[1])
             ]
@@ -353,7 +386,18 @@ class MemoryReader:
                 yield SliceBatch(
                     piece, _table(piece, batch), place_at(batch[-1][0] + 1), last=False
                 )
-            yield SliceBatch(piece, _table(piece, rows), reached, True, error)
+            yield SliceBatch(piece, _table(piece, rows), reached, True, error, behind)
+
+    def _end_of(self, piece: Slice, rows: Sequence[tuple[int, Row]]) -> Place:
+        """Where a slice ends; an open one after its records or bytes, or where there is no more."""
+        if not piece.is_open:
+            return piece.until_offset
+        taken = 0
+        for count, (offset, row) in enumerate(rows):
+            taken += _bytes_of(row)
+            if count and (count >= piece.records or 0 < piece.most_bytes < taken):
+                return place_at(offset)
+        return self._log.end_of(piece.lane.name)
 
     def close(self) -> None:
         """Nothing to give up."""
@@ -363,6 +407,11 @@ class MemoryReader:
         at = TopicPartition(piece.topic, number_of(piece.lane.name))
         found = sent_back(Message(row.key, row.value, tuple(row.headers)), at, self._seal_key)
         return found is None or found.use_case == original(piece.lane.use_case)
+
+
+def _bytes_of(row: Row) -> int:
+    parts = (row.key, row.value, *(value for _, value in row.headers))
+    return sum(len(part) for part in parts if part is not None)
 
 
 def _unreadable(offset: int, row: Row) -> SliceError:

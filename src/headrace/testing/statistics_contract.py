@@ -20,9 +20,10 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from headrace.model.places import place_at
+from headrace.model.places import UNKNOWN, place_at
 from headrace.model.statistics import (
     BinFigures,
+    LagIs,
     LaneFigures,
     Outcome,
     Point,
@@ -42,6 +43,9 @@ ACME, BOLT = StreamId("score", "acme"), StreamId("score", "bolt")
 HOUR_S = 1_700_000_000.0 // 3600 * 3600
 LATER_S = HOUR_S + 36 * 3600.0
 
+#: as wide as the places of some logs are
+_WIDE = place_at(49590338271490256608559692538361571095921575989136588898)
+
 Open = Callable[[], Statistics]
 
 
@@ -55,8 +59,10 @@ def report_of(driver: str, at_s: float, *streams: StreamId) -> Report:
             (
                 LaneFigures(f"{stream.tenant}.visits[0]", place_at(7), place_at(9), lag_records=2),
                 LaneFigures(f"{stream.tenant}.visits[1]", place_at(4), place_at(-1), failure=3),
+                LaneFigures(f"{stream.tenant}.visits[2]", _WIDE, UNKNOWN, lag_is=LagIs.UNKNOWN),
             ),
-            retry_at_s=12.5, writers=(WriterFigures("value", "100001", 9, 5.0, 6.5),),
+            lag_is=LagIs.ABOUT, retry_at_s=12.5,
+            writers=(WriterFigures("value", "100001", 9, 5.0, 6.5),),
         )
         for stream in streams
     )  # fmt: skip

@@ -10,6 +10,7 @@ from planning_cases import cost, snapshot, stream
 
 from headrace.connectors.kafka import OFFSETS
 from headrace.model.lineage import Ahead
+from headrace.model.places import OPEN
 from headrace.model.plans import Credit, LaneView, Plan, Snapshot
 from headrace.model.streams import LaneId, Order, Slice, StreamId
 from headrace.model.waves import Bin, Wave
@@ -83,6 +84,22 @@ def closed() -> Snapshot:
     return asked(lanes=(first, *LANES[1:]))
 
 
+def untold() -> Snapshot:
+    """Nobody knows where the first lane of stream `a` ends."""
+    return asked(lanes=(replace(LANES[0], end=OPEN), *LANES[1:]))
+
+
+def merged_untold() -> Snapshot:
+    first, second = ASKED.streams[1].lanes
+    return merged_of(lanes=(first, replace(second, end=OPEN)))
+
+
+def unbounded(tenant: str = "a", partition: int = 0, **more: object) -> Slice:
+    """A slice that does not say where it ends."""
+    told = {"until_offset": OPEN, "more": True, "most_bytes": 40_000, **more}
+    return replace(piece(tenant, partition), **told)  # type: ignore[arg-type]
+
+
 PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.UNKNOWN_STREAM: lambda: (ASKED, of(piece("nobody"))),
     FaultKind.UNKNOWN_LANE: lambda: (ASKED, of(piece(partition=7))),
@@ -94,6 +111,10 @@ PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.NOT_AT_POSITION: lambda: (ASKED, of(piece(from_offset=101))),
     FaultKind.BEYOND_END: lambda: (ASKED, of(piece(until=111))),
     FaultKind.WRONG_BOUND: lambda: (ASKED, of(piece(records=4))),
+    FaultKind.NOT_OPEN: lambda: (untold(), of(piece())),
+    FaultKind.OPEN_END: lambda: (ASKED, of(unbounded(more=False))),
+    FaultKind.NO_BYTES: lambda: (untold(), of(unbounded(most_bytes=0))),
+    FaultKind.NO_ORDER: lambda: (merged_untold(), of(piece("s"), unbounded("s", 1))),
     FaultKind.EMPTY_SLICE: lambda: (ASKED, of(piece(until=100))),
     FaultKind.WRONG_DEPTH: lambda: (ASKED, of(piece(depth=1))),
     FaultKind.WRONG_ORDINAL: lambda: (ASKED, of(piece(ordinal=1))),
@@ -202,3 +223,7 @@ def test_a_fault_says_what_and_where() -> None:
     assert str(fault) == (
         "WRONG_EPOCH: a.visits[0] 100..105: a slice held under another epoch than its stream"
     )
+
+
+def test_a_slice_of_as_much_as_is_guessed_to_wait_is_fine():
+    assert check(untold(), of(unbounded()), OFFSETS) == []

@@ -81,3 +81,31 @@ def test_a_lane_of_unknown_end_that_is_to_stop_before_a_record_is_bounded_by_tha
     made = plan(asked, UNKNOWN_END)
     assert [piece.until_offset for piece in made.waves[0].slices] == [stop]
     assert check(asked, made, UNKNOWN_END) == []
+
+
+def partly(asked: Snapshot) -> Snapshot:
+    """The same moment in a log of which every other lane does not tell where it ends."""
+    return replace(
+        asked,
+        streams=tuple(
+            replace(
+                view,
+                lanes=tuple(
+                    replace(lane, end=OPEN) if number % 2 else lane
+                    for number, lane in enumerate(view.lanes)
+                ),
+            )
+            for view in asked.streams
+        ),
+    )
+
+
+@given(snapshots())
+def test_a_plan_without_fault_is_made_where_some_lanes_tell_no_end(asked):
+    there = partly(asked)
+    made = plan(there, OFFSETS)
+    assert check(there, made, OFFSETS) == []
+    merged = {view.id for view in there.streams if view.order.merges_lanes}
+    opened = [piece for wave in made.waves for piece in wave.slices if piece.is_open]
+    assert all(piece.lane.stream not in merged for piece in opened)
+    assert all(0 < piece.most_bytes <= there.limits.slice_bytes for piece in opened)

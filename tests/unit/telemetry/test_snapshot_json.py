@@ -182,6 +182,8 @@ def test_a_plan_is_written_in_the_form_of_its_schema():
         "more": True,
         "depth": 0,
         "records": 0,
+        "most_bytes": 0,
+        "ordinal": 0,
     }
     assert written["credits"] == [
         {"stream": {"use_case": "score", "tenant": "acme"}, "credit_s": 0.5}

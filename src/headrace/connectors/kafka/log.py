@@ -71,6 +71,11 @@ class KafkaLog:
         """Offsets, whose records are counted by subtracting them."""
         return OFFSETS
 
+    @property
+    def tells_ends(self) -> bool:
+        """Brokers know where partitions end."""
+        return True
+
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists."""
         wanted = [name for name in dict.fromkeys(names) if _VALID_NAME.fullmatch(name)]

@@ -24,7 +24,7 @@ function Figures({ row }) {
       of="unknown" /> No driver tells of this tenant: it has no stream yet,
     or no driver runs.</p>`;
   return html`<section class="strip" aria-label="Now">
-    <${Tile} name="behind" note=${html`<${Count} of=${now.lag_records} /> records`}><${Span} of=${now.lag_s} /><//>
+    <${Tile} name="behind" note=${html`<${Lag} of=${now} /> records`}><${Span} of=${now.lag_s} /><//>
     <${Tile} name="in" note="came in"><${Rate} of=${now.in_per_s} /><//>
     <${Tile} name="out" note="committed"><${Rate} of=${now.out_per_s} /><//>
     <${Tile} name="delay p50" note=${`of ${plural(now.delay.count, "record")}`}><${Span} of=${now.delay.p50_s} /><//>
@@ -64,7 +64,7 @@ function Lanes({ lanes }) {
       <${Columns} of=${LANE} />
     <tbody>${lanes.map((each) => html`<tr key=${each.lane}><td class="is-num">${each.partition ?? each.lane}</td>
       <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
-      <td class="is-num num">${exact(each.lag_records)}</td><td class="lane-cell"><${LaneBar} lane=${each} most=${most} />
+      <td class="is-num num">${each.lag_is === "about" && "about "}${exact(each.lag_records)}</td><td class="lane-cell"><${LaneBar} lane=${each} most=${most} />
           </td>
       <td>${each.failure ? html`<span class="state is-critical"><${Shape} of="critical" />failure ${each.failure}
           </span>` : each.waits_for?.length ? html`waits for ${each.waits_for.join(", ")}`
@@ -104,7 +104,7 @@ function StreamCard({ row, me, ask, tick }) {
         <button class="button" onClick=${() => ask("redrive", one)}>Redrive…</button></div>`}</header>
     ${how.reason && html`<p class="notice"><${Shape} of="warning" /> ${how.reason}${
       how.retry_at_s !== null && html`; next try <${When} at=${how.retry_at_s} />`}</p>`}
-    ${now && html`<dl class="facts"><dt>lag</dt><dd><${Count} of=${now.lag_records} /></dd><dt>behind</dt><dd><${Span}
+    ${now && html`<dl class="facts"><dt>lag</dt><dd><${Lag} of=${now} /></dd><dt>behind</dt><dd><${Span}
       of=${now.lag_s} /></dd><dt>in</dt><dd><${Rate} of=${now.in_per_s} /></dd><dt>out</dt><dd>
           <${Rate} of=${now.out_per_s} /></dd>
       <dt>delay p50 / p95 / p99</dt><dd><${Span} of=${now.delay.p50_s} /> / <${Span}

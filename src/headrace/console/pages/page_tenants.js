@@ -8,7 +8,7 @@ import { live } from "./live.js";
 import { count, percent, rate, span, text } from "./format.js";
 import { Table } from "./table.js";
 import {
-  Count, Empty, Loading, Problem, Rate, Share, Shape, Span, Spark, State, Tile, html, kindOf, plural,
+  Count, Empty, Lag, Loading, Problem, Rate, Share, Shape, Span, Spark, State, Tile, html, kindOf, plural,
   useEffect, useLive, useMemo, useState,
 } from "./ui.js";
 
@@ -26,7 +26,7 @@ const columnsOf = (sparks, most) => [
       figures(row).failures_open > 0 && html`<span class="fails" title=${`${plural(figures(row).failures_open,
         "open failure")}`}><${Shape} of="critical" />${figures(row).failures_open}</span>`}` },
   { key: "lag", title: "lag", num: true, width: "8%", help: "Records between position and end of the log",
-    value: (row) => figures(row).lag_records, render: (row) => html`<${Count} of=${figures(row).lag_records} />` },
+    value: (row) => figures(row).lag_records, render: (row) => html`<${Lag} of=${figures(row)} />` },
   { key: "lag_s", title: "behind", num: true, width: "7.5%", help: "How long ago the log ended where the position is",
     value: (row) => figures(row).lag_s, render: (row) => html`<${Span} of=${figures(row).lag_s} />` },
   { key: "spark", title: "30 min", width: "108px",

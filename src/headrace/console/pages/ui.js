@@ -133,6 +133,9 @@ export const Num = ({ of: [value, unit], title }) => html`<span class="num" titl
 
 export const Count = ({ of }) => html`<${Num} of=${count(of)}
     title=${of >= 1e5 ? of.toLocaleString("en") : undefined} />`;
+/** A lag as it is known: counted, guessed, or not at all. */
+export const Lag = ({ of }) => (of.lag_is === "unknown" ? html`<span class="pale">unknown</span>`
+  : html`${of.lag_is === "about" && "about "}<${Count} of=${of.lag_records} />`);
 export const Rate = ({ of }) => html`<${Num} of=${rate(of)} />`;
 export const Span = ({ of }) => html`<${Num} of=${span(of)} />`;
 

@@ -19,7 +19,8 @@ they are for::
     @pytest.fixture
     def connections(topics): ...    # what the factory needs; the key of seals is ``SEAL_KEY``
 
-Brokers that go away are not played here: they need processes to kill.
+A log that does not say where its lanes end has a suite of its own, ``unknown_ends``. Brokers that
+go away are not played here: they need processes to kill.
 """
 
 from headrace.testing.log_contract.gaps import TestGaps

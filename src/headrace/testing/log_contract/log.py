@@ -9,6 +9,7 @@ Where a log begins and ends decides what is planned, so offsets are asked for at
 from __future__ import annotations
 
 from headrace.model.lane_names import named
+from headrace.model.places import OPEN
 from headrace.ports import Log
 from headrace.testing.log_contract.rows import Topics, numbered
 
@@ -34,6 +35,12 @@ class TestLog:
         topics.write(name, 1, numbered(5))
         lanes = [named(name, 0), named(name, 1)]
         assert log.end_offsets(lanes) == {lanes[0]: 0, lanes[1]: 5}
+
+    def test_it_says_of_every_lane_where_it_ends(self, topics: Topics, log: Log) -> None:
+        name = topics.make(partitions=2)
+        lanes = [named(name, 0), named(name, 1)]
+        assert log.tells_ends
+        assert OPEN not in log.end_offsets(lanes).values()
 
     def test_start_is_the_first_offset_left(self, topics: Topics, log: Log) -> None:
         name = topics.make()

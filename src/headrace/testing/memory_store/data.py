@@ -18,7 +18,7 @@ from headrace.errors import UnknownName
 from headrace.model.credentials import CHANGES_KEPT, Change, Key
 from headrace.model.lineage import Lineage, depths, without
 from headrace.model.places import Place
-from headrace.model.records import Answer, Deployment, Move, Peer
+from headrace.model.records import Answer, Deployment, Move, Peer, ReadRange
 from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant, original
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.kept import KeptFailures
@@ -45,6 +45,8 @@ class Data:
     intents: dict[str, tuple[Wave, str | None]] = field(default_factory=dict)
     deployments: dict[str, Deployment] = field(default_factory=dict)
     failures: KeptFailures = field(default_factory=KeptFailures)
+    #: what was read of open slices, by lane
+    reads: dict[LaneId, ReadRange] = field(default_factory=dict)
     #: rows of guests, by table
     tables: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
@@ -110,6 +112,7 @@ class Data:
         lanes = self.positions.get(stream, {})
         for name in names:
             lanes.pop(name, None)
+            self.reads.pop(LaneId(*stream, name), None)
         for name, position in lanes.items():
             lanes[name] = replace(position, parents=without(position.parents, names))
 

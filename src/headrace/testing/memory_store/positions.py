@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headrace.model.records import Move
-from headrace.model.streams import LaneId, Position
+from headrace.model.places import Place
+from headrace.model.records import Move, ReadRange
+from headrace.model.streams import LaneId, Position, Slice
 from headrace.ports import advance_groups
 from headrace.testing.memory_store.data import Data
 
@@ -61,6 +62,29 @@ class MemoryPositions:
         """Move positions, those of a group all or none."""
         return advance_groups(self, groups)
 
+    def reads_of(self, slices: Sequence[Slice]) -> list[ReadRange | None]:
+        """What was written down of reading these before."""
+        with self._data.lock:
+            return [self._kept(piece.lane, piece.from_offset, piece.epoch) for piece in slices]
+
+    def record_reads(self, new: Sequence[ReadRange]) -> list[ReadRange | None]:
+        """Write down what was read of open slices; what is written down then."""
+        with self._data.lock:
+            return [self._recorded(read) for read in new]
+
+    def _recorded(self, read: ReadRange) -> ReadRange | None:
+        position = self._data.positions.get(read.lane.stream, {}).get(read.lane.name)
+        if position is None or not self._data.matches(position, stays(read)):
+            return None
+        kept = self._kept(read.lane, read.from_offset, read.epoch)
+        if kept is None:
+            kept = self._data.reads[read.lane] = read
+        return kept
+
+    def _kept(self, lane: LaneId, begin: Place, epoch: int) -> ReadRange | None:
+        read = self._data.reads.get(lane)
+        return None if read is None or read.from_offset != begin else replace(read, epoch=epoch)
+
     def _move(self, transaction: MemoryTransaction, move: Move) -> bool:
         lanes = self._data.positions.get(move.lane.stream, {})
         position = lanes.get(move.lane.name)
@@ -70,3 +94,8 @@ class MemoryPositions:
         ordinal = position.ordinal + move.passed
         lanes[move.lane.name] = replace(position, next_offset=move.to_offset, ordinal=ordinal)
         return True
+
+
+def stays(read: ReadRange) -> Move:
+    """The move to where its lane has to be: whoever may make it may read there."""
+    return Move(read.lane, read.from_offset, read.from_offset, read.epoch)

@@ -137,11 +137,12 @@ class MemoryProgress:
         driver: str | None = None,
         *,
         over: Collection[Slice] = (),
+        nothing: Collection[Slice] = (),
         parts: Sequence[Wave] = (),
     ) -> Finished:
         """Move positions, and keep what is still to do of the wave."""
         moved = MemoryPositions(self.data).advance(moves)
-        recorded.settle(self.data, wave_id, driver, over, parts)
+        recorded.settle(self.data, wave_id, driver, over, nothing, parts)
         names = {wave_id, *(part.id for part in parts)}
         waves = self.data.intents.items()
         return Finished(moved, [w for n, (w, of) in waves if n in names and driver in (None, of)])

@@ -15,9 +15,13 @@ def settle(
     wave_id: str,
     driver: str | None = None,
     over: Collection[Slice] = (),
+    nothing: Collection[Slice] = (),
     parts: Sequence[Wave] = (),
 ) -> None:
     """Keep of a wave what its lanes still wait for; see ``Progress.finish_intent``."""
+    for piece in over:
+        if piece.most_bytes and _epoch_at(data, piece) == piece.epoch:
+            data.reads.pop(piece.lane, None)
     known, of = data.intents.get(wave_id, (None, None))
     if known is None or driver not in (None, of):
         return
@@ -27,8 +31,8 @@ def settle(
         part for part in theirs if part.bins and all(is_ours(data, piece) for piece in part.slices)
     ]
     parted = {piece.begin for part in kept for piece in part.slices}
-    nothing = {(*piece.begin, piece.epoch) for piece in over}
-    left = known.only(lambda piece: is_due(data, piece, nothing) and piece.begin not in parted)
+    ended = {(*piece.begin, piece.epoch) for piece in (*over, *nothing)}
+    left = known.only(lambda piece: is_due(data, piece, ended) and piece.begin not in parted)
     data.intents[wave_id] = (left, of)
     if not left.bins:
         del data.intents[wave_id]
@@ -40,6 +44,13 @@ def leave_behind(data: Data, stream: StreamId, *, merged: bool = False) -> None:
 
     With ``merged`` nothing is left of merged lanes.
     """
+    lanes = data.positions.get(stream, {})
+    data.reads = {
+        lane: read
+        for lane, read in data.reads.items()
+        if lane.stream != stream
+        or (lane.name in lanes and lanes[lane.name].next_offset == read.from_offset)
+    }
     for name, (wave, of) in list(data.intents.items()):
         if all(piece.lane.stream != stream for piece in wave.slices):
             continue
@@ -53,11 +64,16 @@ def leave_behind(data: Data, stream: StreamId, *, merged: bool = False) -> None:
 
 def forget(data: Data, stream: StreamId) -> None:
     """Forget what was recorded of a stream: its offsets are of another topic from now on."""
+    _forget_reads(data, stream)
     left = {
         name: (wave.only(lambda piece: piece.lane.stream != stream), of)
         for name, (wave, of) in data.intents.items()
     }
     data.intents = {name: intent for name, intent in left.items() if intent[0].bins}
+
+
+def _forget_reads(data: Data, stream: StreamId) -> None:
+    data.reads = {lane: read for lane, read in data.reads.items() if lane.stream != stream}
 
 
 def is_ours(data: Data, piece: Slice) -> bool:
@@ -66,10 +82,10 @@ def is_ours(data: Data, piece: Slice) -> bool:
     return epoch is None or epoch == piece.epoch
 
 
-def is_due(data: Data, piece: Slice, nothing: set[tuple[LaneId, Place, int]]) -> bool:
+def is_due(data: Data, piece: Slice, ended: set[tuple[LaneId, Place, int]]) -> bool:
     """Whether a lane waits for a slice, which is none of those that came to nothing."""
     epoch = _epoch_at(data, piece)
-    return epoch is not None and (*piece.begin, epoch) not in nothing
+    return epoch is not None and (*piece.begin, epoch) not in ended
 
 
 def _epoch_at(data: Data, piece: Slice) -> int | None:

@@ -5,6 +5,7 @@ The calls themselves are behind ``doors.py``; what happens at a call is ``world.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -40,6 +41,8 @@ class Stage(Protocol):
     rng: Random
     odds: Odds
     calm: bool
+    #: what happened how often
+    counts: Counter[str]
 
     def believed_end(self, lane: str, end: int) -> int:
         """Where a log ends for whoever asks its leader, which may have been cut off."""

@@ -63,7 +63,9 @@ def expire(world: World) -> None:
 def cut(world: World) -> None:
     """An unclean election: a log loses its youngest records, and may grow again with others."""
     found = _partition(world, taking=True)
-    if found is not None and world.rng.random() < world.odds.cuts:
+    # Where nobody knows where a log ends nobody can see that it was cut.
+    known = found is not None and not world.log.hides_end(*found)
+    if found is not None and known and world.rng.random() < world.odds.cuts:
         end = world.topics.cut(*found)
         world.say(f"{found[0]}[{found[1]}] is cut to {end}")
         world.counts["logs cut"] += 1

@@ -131,6 +131,8 @@ class Cluster:
     #: the generations of the lanes of a wave that starts
     born: Callable[[Wave], Mapping[LaneId, int]]
     flights: list[Flight] = field(default_factory=list)
+    #: no wave is lost any more
+    calm: bool = False
     waves: int = 0
     #: waves whose records were read again, and those of them that were others then
     read_again: int = 0
@@ -159,7 +161,7 @@ class Cluster:
         self.waves += 1
         flight = Flight(wave, work, owner, list(wave.bins), self.born(wave))
         self.flights.append(flight)
-        if self.rng.random() < self.odds.lost_before:
+        if not self.calm and self.rng.random() < self.odds.lost_before:
             flight.fail("it was lost before it ran", self._why_lost())
 
     def _why_lost(self) -> type[HeadraceError]:

@@ -7,7 +7,7 @@ generation of its lane it was started, so that a sink's books can be read withou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal, Protocol, cast
@@ -92,6 +92,10 @@ class Surroundings(Protocol):
     def say(self, text: str) -> None:
         """Tell whoever reads along."""
 
+    @property
+    def hides_ends(self) -> bool:
+        """Whether of some lanes only reading tells where they end."""
+
 
 @dataclass(eq=False, slots=True)
 class Deployed:
@@ -114,6 +118,8 @@ class Deployed:
         """A new use case."""
         name = guarantee.replace(", by", "").replace(" ", "-")
         wave = "transaction" not in guarantee and self.rng.random() < _WAVES
+        # Neither these nor merged lanes can be had where only reading tells where lanes end.
+        wave = wave and not self.world.hides_ends
         options = {"name": name, "guarantee": guarantee.partition(",")[0]}
         made = self._of_waves(options) if wave else self._of_slices(guarantee, options)
         self.use_cases[name] = made
@@ -132,11 +138,15 @@ class Deployed:
         return use_case(
             topic=TOPIC,
             sink=sink,
-            order=self.rng.choice(["lane", "lane", "stream"]),
+            order=self._order(["lane", "lane", "stream"]),
             bad_record=self.rng.choice(["suspend", "suspend", "dead-letter", "fail"]),
             decode=self._format(options["guarantee"]),
             **options,
         )(self._handle)
+
+    def _order(self, orders: Sequence[str]) -> str:
+        chosen = self.rng.choice(orders)
+        return Order.LANE if self.world.hides_ends else chosen
 
     def _format(self, guarantee: str) -> Format | None:
         """Of some use cases bad records are none that decode.
@@ -196,7 +206,7 @@ class Deployed:
         both = made.sink is not None and made.sink.exactly_once == "intent"
         guarantees = [Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE] if both else []
         guarantee = self.rng.choice(guarantees or [made.guarantee])
-        order = self.rng.choice([Order.LANE, Order.STREAM])
+        order = Order(self._order([Order.LANE, Order.STREAM]))
         self.use_cases[name] = replace(made, order=order, guarantee=guarantee)
         self.mixed.add(name)
         self.counts["terms changed"] += 1

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from headrace.errors import BrokerUnavailable, EngineStopped, OutcomeUnknown, StoreUnavailable
+from headrace.model.receipts import Behind
 from headrace.model.records import Move
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
@@ -185,6 +187,17 @@ class PositionsDoor(PartDoor):
                 self._stage.moved(move)
                 self._stage.moved_late(move)
 
+    def _did(self, name: str, args: Sequence[Any], answer: Any) -> None:
+        super()._did(name, args, answer)
+        counts = self._stage.counts
+        if name == "reads_of":
+            counts["slices read as before"] += sum(read is not None for read in answer)
+        elif name == "record_reads":
+            for mine, kept in zip(args[0], answer, strict=True):
+                counts["reads written down"] += kept == mine
+                counts["reads of lanes that moved"] += kept is None
+                counts["reads that differ"] += kept not in (None, mine)
+
     def step(self, what: str) -> None:
         """A sink without transactions says where it is."""
         self._stage.step(self._actor, what)
@@ -211,6 +224,9 @@ class ReaderDoor(Door):
             if batch.error is None and self._happens(self._stage.odds.reads_end):
                 ended.add(batch.slice)
                 yield cut_short(batch, self._stage.rng)
+            elif batch.slice.is_open and self._happens(self._stage.odds.reads_less):
+                ended.add(batch.slice)
+                yield less(batch, self._stage.rng)
             else:
                 yield batch
 
@@ -222,6 +238,12 @@ def cut_short(batch: SliceBatch, rng: Random) -> SliceBatch:
     rows = rng.randint(0, len(offsets))
     reached = [*offsets, batch.reached][rows]
     return SliceBatch(batch.slice, batch.records.slice(0, rows), reached, True, error)
+
+
+def less(batch: SliceBatch, rng: Random) -> SliceBatch:
+    """A part of a batch with which its slice ends, as its log gave no more in this visit."""
+    part = cut_short(batch, rng)
+    return replace(part, error=None, behind=Behind(rng.choice([None, 1.0])))
 
 
 class LogDoor(Door):

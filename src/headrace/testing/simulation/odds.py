@@ -94,6 +94,10 @@ class Odds:
     drops: float = 0.0
     #: of a claim: its answer is lost, and the server goes on with its commit later
     commits_late: float = 0.0
+    #: of a lane that is made: only reading tells where it ends
+    hides: float = 0.0
+    #: of a batch of a slice whose end only reading tells: less comes than is there
+    reads_less: float = 0.0
     #: of a lane that becomes two, or of two that become one: those are listed later, one by one
     lists_late: float = 0.0
 
@@ -145,6 +149,8 @@ _MOST_LATER = {
     "splits": 0.6,
     "drops": 0.3,
     "commits_late": 0.3,
+    "hides": 1.0,
+    "reads_less": 0.5,
     "lists_late": 0.8,
 }
 assert {*_MOST, *_MOST_LATER} == {field.name for field in fields(Odds)}

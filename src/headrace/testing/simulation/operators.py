@@ -215,11 +215,18 @@ def _target(world: World, topic: str) -> str:
         at_s = world.clock.now_s() - world.rng.uniform(0, 30)
         return datetime.fromtimestamp(at_s, UTC).isoformat()
     offset = world.rng.randint(0, 20)
+    offset = min([offset, *_hidden_ends(world, topic)])
     if kind == "all":
         return str(offset)
     there = world.topics.listed(topic) if topic in world.topics.partitions else [0]
     partition = world.rng.choice(there)
     return json.dumps({topic: {str(partition): offset}})
+
+
+def _hidden_ends(world: World, topic: str) -> list[int]:
+    """True ends of lanes that tell none: nobody can say of a place that it is behind them."""
+    there = world.topics.there(topic) if topic in world.topics.partitions else []
+    return [world.topics.end_of(topic, n) for n in there if world.log.hides_end(topic, n)]
 
 
 def _tenant(world: World) -> str:

@@ -104,12 +104,14 @@ class Rates:
                 f"at {now_s:.2f}s"
             )
 
-    def moved(self, move: Move) -> None:
-        """A slice moved its lane."""
+    def moved(self, move: Move, records: int) -> None:
+        """A slice moved its lane, over so many records."""
         for piece, account in reversed(self._started.get(move.lane, [])):
             inside = piece.from_offset <= move.from_offset and move.to_offset <= piece.until_offset
             if inside and piece.epoch == move.epoch:
-                account.taken += number_at(move.to_offset) - number_at(move.from_offset)
+                spanned = number_at(move.to_offset) - number_at(move.from_offset)
+                # Of an open slice what lies between records costs nothing.
+                account.taken += records if piece.is_open else spanned
                 return
 
     def set_aside(self, letter: DeadLetter) -> None:

@@ -17,6 +17,8 @@ from headrace.testing.simulation.world import LOOKED_S, World
 #: rounds in which it has to come to rest: some leases and all waits after trouble
 _MOST_ROUNDS = 150
 _RESTS = 3
+#: waves after one another in which all lanes are looked at whose ends only reading tells
+_LOOKS = 20
 
 
 def settle(world: World) -> list[str]:
@@ -53,6 +55,7 @@ def standing_still(world: World, name: str) -> list[str]:
 
 def _stop_faults(world: World) -> None:
     world.calm, world.store_down = True, False
+    world.cluster.calm = True
     world.topics.switch(down=False)
     world.say("CALM: no more faults")
     while set(world.topics.made) - set(world.topics.partitions):
@@ -118,9 +121,25 @@ def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
     for life in list(world.lives):
         world.load_changes(life)
         world.turn(life)
+    _run_bins(world)
+    if world.hides_ends:
+        _look(world)
+    world.clock.move(seconds)
+
+
+def _look(world: World) -> None:
+    """What only reading tells is known when that has come back; then others are looked at."""
+    for _ in range(_LOOKS):
+        if not world.cluster.flights:
+            return
+        for life in list(world.lives):
+            world.turn(life)
+        _run_bins(world)
+
+
+def _run_bins(world: World) -> None:
     while world.cluster.runnable:
         world.run_bin()
-    world.clock.move(seconds)
 
 
 def _at_rest(world: World) -> bool:

@@ -12,10 +12,14 @@ Everything here happens at once; who learns of it when is the drivers' matter.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
 from headrace.model.lane_names import named as lane_named
+from headrace.model.lane_names import number_of
+from headrace.model.places import number_at
+from headrace.model.records import Move
 from headrace.model.streams import LaneId, StreamId
 from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
@@ -97,6 +101,8 @@ class WorldTopics:
     silent: list[tuple[float, float]] = field(default_factory=list)
     #: records that a cut took away
     taken: set[Place] = field(default_factory=set)
+    #: chance of each lane that only reading tells where it ends
+    hides: float = 0.0
     _cut: dict[str, int] = field(default_factory=dict)
     _logs: dict[str, int] = field(default_factory=dict)
 
@@ -106,9 +112,15 @@ class WorldTopics:
         self.made_at_s[topic] = self.changed_s = self.clock.monotonic_s()
         self.partitions[topic] = self.rng.randint(1, 2)
         self.log.create_topic(topic, self.partitions[topic])
+        self._hide(topic, range(self.partitions[topic]))
         self._logs[self.log.id_of(topic)] = number
         self.lineage.begins(topic)
         self._begins(topic, self.label(topic))
+
+    def _hide(self, topic: str, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if self.hides and self.rng.random() < self.hides:
+                self.log.hide_end(topic, number)
 
     def delete(self, topic: str) -> None:
         """Delete one with all of its records."""
@@ -146,7 +158,8 @@ class WorldTopics:
         """Add a partition, if it has few."""
         if self.partitions[topic] >= _PARTITIONS:
             return False
-        self.log.widen(topic)
+        number = self.log.widen(topic)
+        self._hide(topic, [number])
         self.partitions[topic] += 1
         self.changed_s = self.clock.monotonic_s()
         return True
@@ -291,6 +304,13 @@ class WorldTopics:
     def at(self, topic: str, log: int, partition: int, offset: int) -> list[Place | None]:
         """Everything that ever was at an offset of the how-manieth topic of a name."""
         return self.versions.get(Place(named(topic, log), partition, offset), [None])
+
+    def records_in(self, move: Move) -> int:
+        """How many records a move passes, of the topic that is there."""
+        topic, number = topic_of(move.lane.stream), number_of(move.lane.name)
+        passed = range(number_at(move.from_offset), number_at(move.to_offset))
+        latest = (self.at(topic, self.made[topic], number, offset)[-1] for offset in passed)
+        return sum(place is not None for place in latest)
 
     def poison(self, place: Place) -> bool:
         """Whether a record can never be handled."""

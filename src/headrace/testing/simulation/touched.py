@@ -14,6 +14,9 @@ from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.testing.ledger import Place
 
+#: offsets without records in a slice that does not say where it ends, at most
+_GAPS = 20
+
 
 @dataclass(eq=False, slots=True)
 class Touched:
@@ -23,7 +26,10 @@ class Touched:
 
     def piece(self, use_case: str, piece: Slice) -> None:
         """A fault may have touched a slice."""
-        for offset in range(number_at(piece.from_offset), number_at(piece.until_offset)):
+        start, until = number_at(piece.from_offset), number_at(piece.until_offset)
+        if piece.is_open:
+            until = start + piece.records + _GAPS
+        for offset in range(start, until):
             self.places.add((use_case, Place(piece.topic, number_of(piece.lane.name), offset)))
 
     def wave(self, wave: Wave) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 from headrace.cycle.driver import DriverParts
 from headrace.cycle.topics import TOPICS_EVERY_S, TOPICS_STEP_S
 from headrace.errors import EngineStopped, Fenced, StoreUnavailable
+from headrace.model.places import OPEN, number_at
 from headrace.model.plans import Limits
 from headrace.model.receipts import Receipt
 from headrace.model.records import Move
@@ -96,6 +97,7 @@ class World:
         self.cluster = Cluster(
             rng, self.odds, self.log, self.letters, self._clients, self.store.positions, self._start
         )
+        self.topics.hides = self.odds.hides
         self.deployed = Deployed(rng, self.clock, self.store, self, self.counts, self.make.table)
         self.decisions = Decisions(
             self.store, self.topics, self.deployed, self.generations, self.counts
@@ -145,6 +147,8 @@ class World:
 
     def believed_end(self, lane: str, end: int) -> int:
         """Where a log ends for whoever asks its leader, which may have been cut off."""
+        if end == number_at(OPEN):
+            return end
         told, until_s = self.topics.stale.get(lane, (end, 0.0))
         stale = not self.calm and self.clock.monotonic_s() < until_s
         return min(end, told) if stale else end
@@ -184,7 +188,7 @@ class World:
         self.say(f"moved {move.lane} {move.from_offset} to {move.to_offset} (epoch {move.epoch})")
         self.generations.moved(move)
         self.decisions.moved(move.lane, move.to_offset)
-        self.rates.moved(move)
+        self.rates.moved(move, self.topics.records_in(move))
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
         """A driver decided about lanes as a whole."""
@@ -340,6 +344,11 @@ class World:
             self.tell(f"{self.clock.monotonic_s():9.2f}s {'  ' * self.depth}{text}")
 
     # what handlers and sinks ask, and the books
+
+    @property
+    def hides_ends(self) -> bool:
+        """Whether of some lanes only reading tells where they end."""
+        return bool(self.odds.hides)
 
     def sink_fails(self) -> bool:
         """Whether a write fails now."""

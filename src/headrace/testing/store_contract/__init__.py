@@ -27,6 +27,7 @@ from headrace.testing.store_contract.membership import TestMembership
 from headrace.testing.store_contract.parents import TestDepths, TestParents
 from headrace.testing.store_contract.positions import TestPositions
 from headrace.testing.store_contract.progress import TestProgress
+from headrace.testing.store_contract.reads import TestReads
 from headrace.testing.store_contract.schema_subjects import TestSchemaSubjects
 from headrace.testing.store_contract.stops import TestStops
 from headrace.testing.store_contract.streams import TestStreams
@@ -45,6 +46,7 @@ __all__ = [
     "TestParents",
     "TestPositions",
     "TestProgress",
+    "TestReads",
     "TestSchemaSubjects",
     "TestStops",
     "TestStreams",

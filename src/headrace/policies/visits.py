@@ -1,0 +1,82 @@
+"""When a lane is looked at whose log does not say where it ends, and how much of it is taken then.
+
+Of such a log only reading tells what waits. Each reading costs, and is often rationed; and what
+nobody reads, nobody knows of. So a lane is *visited*: at once where the last visit did not come to
+the end, soon where it found something, and ever more seldom where it found nothing, but never more
+seldom than every `SELDOM_S`: else the first record after a quiet time would wait for ever.
+
+A visit takes up to so many records as it is guessed to find, and more than the last one found: who
+asked for one record would never see that there are a thousand. What it costs is settled afterwards
+by what it found, so a guess that is too high costs nobody anything but room in a bin.
+
+Nothing here is known; whoever shows it to people says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headrace.model.receipts import Behind
+
+#: a visit takes up to so many records, however few are guessed: they cost hardly more than one
+LEAST = 16
+#: and up to so many times what is guessed, or what the last one took
+MORE = 4
+#: pause after a visit that found something; logs that ration readings allow some five a second
+SOON_S = 0.25
+#: the longest pause: how late the first record after a quiet time may be seen
+SELDOM_S = 2.0
+#: part of what the last visit told in the rate that is remembered
+_NEW_PART = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """What visits of a lane told so far."""
+
+    #: no visit before this monotonic second
+    due_s: float = 0.0
+    #: records that the next one may take
+    waits: int = LEAST
+    #: the last one found something
+    found: bool = False
+    #: what its log said last; None: it was not visited yet
+    behind: Behind | None = None
+    #: when that was, in monotonic seconds
+    at_s: float = 0.0
+    #: records that come in a second, as far as visits tell
+    rate_per_s: float = 0.0
+    #: seconds until the next visit, when the last one was over
+    pause_s: float = SOON_S
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether a visit may find something; not of a lane that takes no more records."""
+        sealed = self.behind is not None and self.behind.sealed
+        return now_s >= self.due_s and not sealed
+
+    def came_back(self, records: int, behind: Behind, now_s: float) -> Visits:
+        """What is known after a visit that came to its end."""
+        if self.behind is not None and now_s > self.at_s:
+            rate_per_s = records / (now_s - self.at_s)
+            rate_per_s = self.rate_per_s + _NEW_PART * (rate_per_s - self.rate_per_s)
+        else:
+            rate_per_s = self.rate_per_s
+        pause_s = SOON_S if records else min(SELDOM_S, 2 * self.pause_s)
+        found = replace(self, found=records > 0, behind=behind, at_s=now_s, rate_per_s=rate_per_s)
+        if behind.caught_up:
+            guess = int(MORE * rate_per_s * pause_s)
+            return replace(found, waits=max(LEAST, guess), pause_s=pause_s, due_s=now_s + pause_s)
+        guess = max(MORE * records, int(rate_per_s * (behind.seconds or 0.0)))
+        # One that found nothing and is not at the end is gone on with, but not as fast as can be.
+        due_s = now_s if records else now_s + SOON_S
+        return replace(found, waits=max(LEAST, guess), pause_s=SOON_S, due_s=due_s)
+
+    @property
+    def lag(self) -> int | None:
+        """About how many records wait; None: they do, or may, and nobody can say how many."""
+        if self.behind is None:
+            return None
+        if self.behind.caught_up:
+            return 0
+        guess = int(self.rate_per_s * (self.behind.seconds or 0.0))
+        return guess or None
