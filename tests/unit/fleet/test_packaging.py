@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
-from headrace.cli.fleet import _CLOSE_S
+from headrace.process.signals import CLOSE_S
 from headrace.settings import DriverSettings
 
 PACKAGING = Path(__file__).parents[3] / "packaging"
@@ -37,7 +37,7 @@ def test_the_units_command_can_be_typed(unit):
 
 
 def test_systemd_waits_longer_than_a_drain_may_take(unit):
-    assert float(unit["TimeoutStopSec"]) >= DriverSettings().drain_timeout + _CLOSE_S
+    assert float(unit["TimeoutStopSec"]) >= DriverSettings().drain_timeout + CLOSE_S
 
 
 def test_systemd_asks_the_supervisor_alone_to_stop(unit):
