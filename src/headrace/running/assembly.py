@@ -98,7 +98,7 @@ class Assembly:
         while not self.driver.drained:
             now_s = clock.monotonic_s()
             if self._is_asked_to_stop and deadline_s is None:
-                log.info("ends once what runs has ended", within_s=self.drain_timeout_s)
+                log.info("ends once what runs has ended", seconds=self.drain_timeout_s)
                 self.driver.drain()
                 deadline_s = now_s + self.drain_timeout_s
             if deadline_s is not None and now_s > deadline_s:

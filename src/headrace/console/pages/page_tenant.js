@@ -11,8 +11,8 @@ import { Limits, Redrive, Resume, Seek, Suspend } from "./actions.js";
 import { Failures } from "./failures.js";
 import { History } from "./history.js";
 import {
-  Columns, Count, Empty, Loading, Problem, Rate, Shape, Share, Span, State, Tile, When, html, plural, useEffect,
-  useLive, useLoaded, useState,
+  Columns, Count, Empty, Lag, Loading, Problem, Rate, Shape, Share, Span, State, Tile, When, html, plural,
+  useEffect, useLive, useLoaded, useState,
 } from "./ui.js";
 
 const change = (me) => me.role === "operator" || me.role === "tenant";
