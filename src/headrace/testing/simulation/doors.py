@@ -184,7 +184,6 @@ class PositionsDoor(PartDoor):
     def _commit_late(self, groups: Sequence[Sequence[Move]]) -> None:
         for group, made in zip(groups, self._whole.advance_groups(groups), strict=True):
             for move in group if made else ():
-                self._stage.moved(move)
                 self._stage.moved_late(move)
 
     def _did(self, name: str, args: Sequence[Any], answer: Any) -> None:

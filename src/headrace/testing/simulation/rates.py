@@ -9,7 +9,9 @@ rate gave since.
 What runs again does not wait for tokens, and makes a debt that is paid before anything new. What
 was in flight when the limit was set is not counted, nor what a driver found recorded: it was taken
 by somebody else, or before. Records set aside cost nothing. A bucket is a driver's own: several of
-them may each take a burst. Where lanes are merged, each can be given its one record.
+them may each take a burst. What a claim takes that its server carries out late, when its wave was
+given up and paid back, is not counted: that loss is told elsewhere. Where lanes are merged, each
+can be given its one record.
 """
 
 from __future__ import annotations

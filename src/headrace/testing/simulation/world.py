@@ -178,6 +178,7 @@ class World:
 
     def moved_late(self, move: Move) -> None:
         """A position was moved by a claim that nobody waits for; somebody has to find it."""
+        self._moved(move)
         self.moved_late_s = self.clock.monotonic_s()
         held = (life.driver.board.streams.get(move.lane.stream) for life in self.lives)
         if not any(of is not None and of.epoch == move.epoch for of in held):
@@ -185,10 +186,13 @@ class World:
 
     def moved(self, move: Move) -> None:
         """A position was moved."""
+        self._moved(move)
+        self.rates.moved(move, self.topics.records_in(move))
+
+    def _moved(self, move: Move) -> None:
         self.say(f"moved {move.lane} {move.from_offset} to {move.to_offset} (epoch {move.epoch})")
         self.generations.moved(move)
         self.decisions.moved(move.lane, move.to_offset)
-        self.rates.moved(move, self.topics.records_in(move))
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
         """A driver decided about lanes as a whole."""
