@@ -98,9 +98,17 @@ class Lane:
         if is_due and self.stop_before is not None and self.stop_before > self.position:
             end = self.stop_before
             waits = max(1, places.between(end, self.position))
-        running, depth = self.wave is not None, self.depth
-        at = self.position
-        return LaneView(name, at, end, waits, running, goes_on=True, depth=depth, untold=True)
+        return LaneView(
+            name,
+            self.position,
+            end,
+            waits,
+            in_flight=self.wave is not None,
+            goes_on=True,
+            depth=self.depth,
+            ordinal=self.ordinal,
+            untold=True,
+        )
 
     def may_be_visited(self, now_s: float) -> bool:
         """Its log does not say where it ends; whether it had something lately."""

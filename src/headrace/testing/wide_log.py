@@ -15,7 +15,7 @@ from typing import cast
 import pyarrow as pa
 
 from headrace.model.lineage import Parent
-from headrace.model.places import Place, Places, number_at, place_at, text_of
+from headrace.model.places import OPEN, Place, Places, number_at, place_at, text_of
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice
 from headrace.ports import Connections, SliceBatch, SliceReader, TopicInfo
@@ -60,7 +60,8 @@ class WideLog(MemoryLog):
 
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """Where the last records end."""
-        return {name: wide(end) for name, end in super().end_offsets(lanes).items()}
+        found = super().end_offsets(lanes)
+        return {name: end if end == OPEN else wide(end) for name, end in found.items()}
 
     def start_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """Where the first records are that are left."""
@@ -96,8 +97,8 @@ class WideReader:
         """Yield the records of each slice, numbered from its ordinal on."""
         for piece in slices:
             number = piece.ordinal
-            start, until = offset_of(piece.from_offset), offset_of(piece.until_offset)
-            narrow = replace(piece, from_offset=start, until_offset=until)
+            until = OPEN if piece.is_open else offset_of(piece.until_offset)
+            narrow = replace(piece, from_offset=offset_of(piece.from_offset), until_offset=until)
             for batch in self._narrow.read([narrow], batch_records):
                 yield _widened(batch, piece, number)
                 number += batch.records.num_rows
@@ -114,15 +115,15 @@ def _widened(batch: SliceBatch, piece: Slice, number: int) -> SliceBatch:
     at = records.schema.get_field_index("offset")
     numbers = pa.array(range(number, number + records.num_rows), pa.int64())
     records = records.set_column(at, records.schema.field(at), numbers)
-    whole = batch.last and batch.error is None
+    whole = batch.last and batch.error is None and not piece.is_open
     nothing = batch.reached == offset_of(piece.from_offset)
     reached = piece.from_offset if nothing else wide(batch.reached)
-    return SliceBatch(
-        piece,
-        records.append_column(pa.field(PLACE_COLUMN, pa.string(), nullable=False), places),
-        piece.until_offset if whole else reached,
-        batch.last,
-        _of_wide(batch.error),
+    return replace(
+        batch,
+        slice=piece,
+        records=records.append_column(pa.field(PLACE_COLUMN, pa.string(), nullable=False), places),
+        reached=piece.until_offset if whole else reached,
+        error=_of_wide(batch.error),
     )
 
 
