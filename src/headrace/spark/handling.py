@@ -158,21 +158,22 @@ def _awaited(call: Call, records: pa.Table, *, again: bool = True) -> Handled:
     calls = call.calls(records, lambda error: _goes_aside(call, error))
     try:
         call.bounded(calls.run)
-    except (HandlerHung, HandlerSlow) as error:
-        overrun, overdue = error, calls.overdue
     except Exception as error:
-        return _up_to_culprit(call, records, error)
+        raised, overdue = error, calls.overdue
     else:
         return _of_answers(call, records, calls.answers, calls.failed)
     finally:
+        # Before anything is called again, which would meet what these calls have left.
         calls.end()
+    if not isinstance(raised, HandlerHung | HandlerSlow):
+        return _up_to_culprit(call, records, raised)
     row = overdue if calls.blocked is None else calls.blocked
-    if row is None or not again or not isinstance(overrun, HandlerHung):
-        return _up_to_unanswered(call, records, calls, overrun)
+    if row is None or not again or not isinstance(raised, HandlerHung):
+        return _up_to_unanswered(call, records, calls, raised)
     if calls.blocked is not None and not call.hangs_at(records, row):
-        return _up_to_unanswered(call, records, calls, overrun)
+        return _up_to_unanswered(call, records, calls, raised)
     before = Handled(None, 0) if row == 0 else _awaited(call, records.slice(0, row), again=False)
-    named = name_record(error_of(overrun), records, row)
+    named = name_record(error_of(raised), records, row)
     return before if before.error is not None else replace(before, error=named, blamed=row)
 
 
