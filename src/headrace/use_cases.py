@@ -80,8 +80,7 @@ class SliceContext:
             return pc.add(records["offset"], first[0])
         of_lane = {piece.lane.name: at for piece, at in zip(self.slices, first, strict=True)}
         rows = records.select(["topic", "partition"]).to_pylist()
-        lanes = ((row["topic"], row["partition"]) for row in rows)
-        above = [of_lane[self.unnumbered.get(lane) or named(*lane)] for lane in lanes]
+        above = [of_lane[self._lane_of(row)] for row in rows]
         return pc.add(records["offset"], pa.chunked_array([above], pa.int64()))
 
     def version_of(self, record: Mapping[str, Any]) -> int:
@@ -93,10 +92,13 @@ class SliceContext:
         Raises:
             ValueError: the stream was sent back so often that there are none any more.
         """
-        place = record["topic"], record["partition"]
-        lane = self.unnumbered.get(place) or named(*place)
+        lane = self._lane_of(record)
         depth = next(piece.depth for piece in self.slices if piece.lane.name == lane)
         return version_of(depth, record["offset"])
+
+    def _lane_of(self, record: Mapping[str, Any]) -> str:
+        said = record["topic"], record["partition"]
+        return self.unnumbered.get(said) or named(*said)
 
     def bad_record(self, row: int, reason: str) -> BadRecord:
         """An error to raise for one record: ``raise context.bad_record(row, "no JSON")``."""

@@ -86,7 +86,7 @@ class Committer:
     def _moved(self, result: WaveResult) -> Committed:
         """Move the positions; what is left of a recorded wave stays written down."""
         mine = [receipt for receipt in result.receipts if _is_ours_to_move(receipt)]
-        moves = [_move(receipt) for receipt in mine]
+        moves = [Move.of(receipt.slice, receipt.reached, receipt.passed) for receipt in mine]
         rest: list[Wave] = []
         if result.wave.intended:
             rest = unfinished(result, self.board, tried=self.recorded.was_tried(result.wave))
@@ -157,8 +157,3 @@ class Committer:
 def _is_ours_to_move(receipt: Receipt) -> bool:
     elsewhere = receipt.committed or receipt.superseded
     return not elsewhere and receipt.reached > receipt.slice.from_offset
-
-
-def _move(receipt: Receipt) -> Move:
-    piece = receipt.slice
-    return Move(piece.lane, piece.from_offset, receipt.reached, piece.epoch, receipt.passed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -24,6 +24,11 @@ class Move:
     #: so many records on the way, of a log that has no number for each; others count none
     passed: int = 0
 
+    @classmethod
+    def of(cls, piece: Slice, reached: Place, passed: int = 0) -> Move:
+        """The move of a slice that came so far, over so many records."""
+        return cls(piece.lane, piece.from_offset, reached, piece.epoch, passed)
+
     def stay(self) -> Move:
         """A move to where the lane is: it succeeds if the lane is there, under this epoch."""
         return Move(self.lane, self.from_offset, self.from_offset, self.epoch)
@@ -31,6 +36,14 @@ class Move:
     def undone(self) -> Move:
         """The move that takes this one back."""
         return Move(self.lane, self.to_offset, self.from_offset, self.epoch, -self.passed)
+
+
+def moves_of(
+    slices: Sequence[Slice], reached: Sequence[Place], passed: Sequence[int] = ()
+) -> tuple[Move, ...]:
+    """The moves of slices that came so far; ``passed`` may be empty where their log counts."""
+    counted = passed or (0,) * len(slices)
+    return tuple(Move.of(*move) for move in zip(slices, reached, counted, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +58,6 @@ class ReadRange:
     epoch: int
     #: how many there were
     records: int
-
-    @property
-    def bounds(self) -> tuple[LaneId, Place, Place]:
-        """From where to where in which lane: of all attempts the same."""
-        return self.lane, self.from_offset, self.until_offset
 
 
 @dataclass(frozen=True, slots=True)

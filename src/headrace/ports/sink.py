@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
-from headrace.model.records import Move
+from headrace.model.records import Move, moves_of
 from headrace.model.streams import Slice
 from headrace.ports.connections import Connections
 from headrace.ports.positions import Positions
@@ -50,11 +50,7 @@ class Effect:
     @property
     def moves(self) -> tuple[Move, ...]:
         """The positions to move, one for each slice."""
-        counted = self.passed or (0,) * len(self.slices)
-        return tuple(
-            Move(piece.lane, piece.from_offset, reached, piece.epoch, passed)
-            for piece, reached, passed in zip(self.slices, self.reached, counted, strict=True)
-        )
+        return moves_of(self.slices, self.reached, self.passed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,6 @@ from headrace.spark.portions import (
     Portion,
     cut_to,
     last_version,
-    moves_of,
     named_alone,
     rest_of,
     slice_of,
@@ -219,7 +218,7 @@ class BinRun:
         portions = [portion for portion in portions if _reaches(portion)]
         try:
             # Slices of one call go together or not at all.
-            ours = self.positions.advance_groups([moves_of(portion) for portion in portions])
+            ours = self.positions.advance_groups([portion.moves for portion in portions])
         except HeadraceError as error:
             # They may have moved all the same: then nobody handles these records, as promised.
             for portion in portions:

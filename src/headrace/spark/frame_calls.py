@@ -163,11 +163,7 @@ class FrameCalls:
         """For at-most-once the positions move before the handler runs."""
         if not self.use_case.claims:
             return list(receipts)
-        moves = [
-            Move(piece.lane, piece.from_offset, receipt.reached, piece.epoch, receipt.passed)
-            for receipt in receipts
-            for piece in [receipt.slice]
-        ]
+        moves = [Move.of(receipt.slice, receipt.reached, receipt.passed) for receipt in receipts]
         moved = self.positions().advance(moves)
         return [
             replace(receipt, committed=True) if mine else _undone(receipt, superseded=True)

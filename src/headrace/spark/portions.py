@@ -21,9 +21,9 @@ from headrace.model.lane_names import place_of
 from headrace.model.places import Place
 from headrace.model.receipts import Behind, SliceError
 from headrace.model.record_versions import version_of
-from headrace.model.records import Move
+from headrace.model.records import Move, moves_of
 from headrace.model.streams import Slice, StreamId
-from headrace.ports import Effect, SliceBatch
+from headrace.ports import SliceBatch
 from headrace.spark.row_places import LANE_COLUMN, first_places, lanes_of_rows, of_lane, passed
 from headrace.spark.slice_errors import name_record
 
@@ -45,6 +45,11 @@ class Portion:
     blamed: Slice | None = None
     #: with it an open slice is complete, and this is what its log said then
     behind: Behind | None = None
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The positions that it moves, one for each lane."""
+        return moves_of(self.slices, self.reached, passed(self.records, len(self.slices)))
 
 
 def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
@@ -192,13 +197,6 @@ def named_alone(portion: Portion, error: SliceError) -> tuple[Portion, SliceErro
         return portion, error
     named = name_record(error, portion.records, 0)
     return replace(portion, blamed=slice_of(portion, 0)), named
-
-
-def moves_of(portion: Portion) -> tuple[Move, ...]:
-    """The positions that it moves, one for each lane."""
-    nothing = portion.records.slice(0, 0).select([])
-    counted = passed(portion.records, len(portion.slices))
-    return Effect(portion.slices, portion.reached, nothing, passed=counted).moves
 
 
 def last_version(portion: Portion) -> int | None:

@@ -34,13 +34,9 @@ class StandardFile:
 
     def is_set_right(self) -> bool:
         """Whether it is as it was, or could be made so."""
-        found = _found(self.number)
-        if found is not None and _behind(found) == self.behind:
+        if behind_of(self.number) == self.behind:
             return True
-        kept = _found(self.copy)
-        if kept is None or _behind(kept) != self.behind:
-            return False
-        if found is not None and not _is_nobodys(found.st_mode):
+        if behind_of(self.copy) != self.behind or not _is_nobodys(self.number):
             return False
         os.dup2(self.copy, self.number)
         return True
@@ -52,8 +48,17 @@ def standard_files() -> tuple[StandardFile, ...]:
     Raises:
         OSError: this process may open no file.
     """
-    there = ((number, _found(number)) for number in _NUMBERS)
-    return tuple(_kept(number, _behind(found)) for number, found in there if found is not None)
+    there = ((number, behind_of(number)) for number in _NUMBERS)
+    return tuple(_kept(number, found) for number, found in there if found is not None)
+
+
+def behind_of(file: int) -> Behind | None:
+    """What tells an open file from others; None: there is none of this number."""
+    try:
+        found = os.fstat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _kept(number: int, behind: Behind) -> StandardFile:
@@ -66,17 +71,10 @@ def _kept(number: int, behind: Behind) -> StandardFile:
     return StandardFile(number, copy, behind)
 
 
-def _is_nobodys(mode: int) -> bool:
-    """Whether it is a file, or no file at all (`/dev/null`): what was said is wanted elsewhere."""
-    return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
-
-
-def _behind(found: os.stat_result) -> Behind:
-    return found.st_dev, found.st_ino
-
-
-def _found(number: int) -> os.stat_result | None:
+def _is_nobodys(number: int) -> bool:
+    """Whether it is free, a file or `/dev/null`, say: what was said is wanted elsewhere."""
     try:
-        return os.fstat(number)
+        mode = os.fstat(number).st_mode
     except OSError:
-        return None
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISCHR(mode)

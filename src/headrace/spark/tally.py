@@ -98,14 +98,14 @@ class Tally:
 
     def claimed(self, portion: Portion, mine: bool) -> None:
         """The positions were moved before the handler, or were not ours to move."""
+        if not mine:
+            self.superseded(portion)
+            return
         for (planned, piece, reached), count in zip(_lanes(portion), _passed(portion), strict=True):
             line = self._lines[planned]
-            if mine:
-                _see_that_it_follows(piece, line.reached)
-                line.reached, line.committed = reached, True
-                line.passed += count
-            else:
-                line.superseded = line.stopped = True
+            _see_that_it_follows(piece, line.reached)
+            line.reached, line.committed = reached, True
+            line.passed += count
 
     def spent(self, portion: Portion, seconds: float) -> None:
         """To decode and handle this portion took this long."""
@@ -146,6 +146,9 @@ class Tally:
         if written.error is not None:
             self.stop(portion, written.error)
             return
+        if written.superseded:
+            self.superseded(portion)
+            return
         counted = _passed(portion, written.reached)
         if written.reached is not None:
             portion = replace(portion, reached=written.reached, behind=None)
@@ -153,16 +156,13 @@ class Tally:
             _lanes(portion), counted, _owned(portion, output_bytes), strict=True
         ):
             line = self._lines[planned]
-            if written.superseded:
-                line.superseded = line.stopped = True
-                continue
             _see_that_it_follows(piece, line.done)
             line.passed += count if reached > line.reached else 0
             line.done, line.reached = reached, max(line.reached, reached)
             line.committed = line.committed or written.committed
             line.behind = portion.behind
             self._count(line, own, self._sampled.pop(planned, None))
-        if portion.error is not None and not written.superseded:
+        if portion.error is not None:
             self.stop(portion, portion.error)
 
     def offered(self, effect: Effect, written: Written) -> None:

@@ -33,7 +33,7 @@ import signal
 import threading
 from dataclasses import dataclass
 
-from headrace.spark.standard_files import StandardFile, standard_files
+from headrace.spark.standard_files import StandardFile, behind_of, standard_files
 
 #: those that a handler may have reason to set; each look costs a call of the system
 _LIMITS = (
@@ -84,7 +84,7 @@ class Vitals:
             faulthandler.cancel_dump_traceback_later()
         if threading.active_count() > self.threads + _MORE_THREADS:
             return False
-        if _behind(self.file) != self.behind or _behind(self.free) is not None:
+        if behind_of(self.file) != self.behind or behind_of(self.free) is not None:
             return False
         are_right = all(file.is_set_right() for file in self.standard)
         return are_right and all(map(self._is_kept, self.limits))
@@ -111,7 +111,7 @@ def vitals_now() -> Vitals:
         kept, other = os.pipe()  # no other file has the same behind it
         os.close(other)
         _file = kept, os.getpid()
-    behind = _behind(_file[0])
+    behind = behind_of(_file[0])
     assert behind is not None, "whoever closed it ended this process"
     limits = {number: resource.getrlimit(number)[0] for number in _LIMITS}
     free = _free_above(limits[resource.RLIMIT_NOFILE])
@@ -123,21 +123,13 @@ def _free_above(limit: int) -> int:
     many = _FILES_WITHOUT_LIMIT if limit == resource.RLIM_INFINITY else int(limit * _MANY_FILES)
     # Nothing is opened there: the table of files of the process would grow up to it.
     for free in range(many, max(limit, many + 1)):
-        if _behind(free) is None:
+        if behind_of(free) is None:
             return free
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def _timers() -> frozenset[int]:
     return frozenset(timer for timer in _TIMERS if signal.getitimer(timer)[0] > 0)
-
-
-def _behind(file: int) -> tuple[int, int] | None:
-    try:
-        found = os.fstat(file)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _is_lower(limit: int, before: int) -> bool:

@@ -101,10 +101,10 @@ def _believed(
 
 def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
     """Forget what was recorded of those streams of tenants that have no positions any more."""
+    if not tenants:
+        return
     reads.forget_lost(connection, tenants)
-    for wave in (
-        _each(connection, true(), lambda stream: stream.tenant in tenants) if tenants else ()
-    ):
+    for wave in _each(connection, true(), lambda stream: stream.tenant in tenants):
         finish(connection, wave.id, [], None)
 
 

@@ -55,9 +55,7 @@ def forget(connection: Connection, slices: Collection[Slice]) -> None:
     if not opened:
         return
     stands = _stands(connection, opened.keys())
-    lanes = [lane for lane, at in opened.items() if stands.get(lane) == at]
-    for some in _among(reads, lanes):
-        connection.execute(delete(reads).where(some))
+    _drop(connection, [lane for lane, at in opened.items() if stands.get(lane) == at])
 
 
 def forget_stream(connection: Connection, stream: StreamId) -> None:
@@ -71,8 +69,7 @@ def leave_behind(connection: Connection, stream: StreamId) -> None:
     begins = {LaneId(*row[:3]): row[3] for row in rows}
     stands = _stands(connection, begins.keys())
     gone = [lane for lane, at in begins.items() if lane not in stands or stands[lane][0] != at]
-    for some in _among(reads, gone):
-        connection.execute(delete(reads).where(some))
+    _drop(connection, gone)
 
 
 def forget_lost(connection: Connection, tenants: Collection[str]) -> None:
@@ -82,8 +79,12 @@ def forget_lost(connection: Connection, tenants: Collection[str]) -> None:
         asked = select(reads.c.use_case, reads.c.tenant, reads.c.lane)
         some_names = reads.c.tenant.in_(names[start : start + _AT_ONCE])
         lanes = {LaneId(*row) for row in connection.execute(asked.where(some_names))}
-        for some in _among(reads, lanes - _stands(connection, lanes).keys()):
-            connection.execute(delete(reads).where(some))
+        _drop(connection, lanes - _stands(connection, lanes).keys())
+
+
+def _drop(connection: Connection, lanes: Collection[LaneId]) -> None:
+    for some in _among(reads, lanes):
+        connection.execute(delete(reads).where(some))
 
 
 def _as_of(read: ReadRange | None, begin: Place, epoch: int) -> ReadRange | None:

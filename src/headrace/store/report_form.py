@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from headrace.model.lane_names import named
-from headrace.model.places import read_place, text_of
+from headrace.model.places import NARROW, read_place, text_of
 from headrace.model.statistics import (
     BinFigures,
     LagIs,
@@ -35,8 +35,6 @@ _FORM = b"\x05"
 #: forms that are read: earlier ones do not say how a lag is known, before that they number lanes
 #: within their topic, and even earlier ones have no time of the next try, and no schemas of writers
 _READ = (b"\x01", b"\x02", b"\x03", b"\x04", _FORM)
-#: places up to here are written as numbers
-_WIDEST = read_place(f"{2**63 - 1}")
 #: the quickest; the best takes four times as long for a fifth less
 _LEVEL = 1
 _PLAIN = tuple(field.name for field in fields(Report) if field.name not in ("streams", "waves"))
@@ -92,7 +90,7 @@ def _json(figures: StreamFigures | WaveFigures) -> bytes:
 def _wide(lane: LaneFigures) -> dict[str, Any]:
     """A lane whose places are text where they are wide."""
     told = {field.name: getattr(lane, field.name) for field in fields(lane)}
-    wide = {name: told[name] for name in ("position", "end") if told[name] > _WIDEST}
+    wide = {name: told[name] for name in ("position", "end") if told[name] > NARROW}
     return told | {name: text_of(place) for name, place in wide.items()}
 
 

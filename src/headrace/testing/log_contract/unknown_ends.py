@@ -227,8 +227,8 @@ class TestUnknownEnds:
     ) -> None:
         topic, sound = topics.make(), topics.make()
         old, piece = beginning(log, topic), beginning(log, sound)
-        for each in (old, piece):
-            topics.write(each.topic, each.lane.name, numbered(10))
+        for begin in (old, piece):
+            topics.write(begin.topic, begin.lane.name, numbered(10))
         topics.expire(topic, old.lane.name, 6)
         assert log.start_offsets([old.lane.name])[old.lane.name] > old.from_offset
         error = failure(read(old, piece), topic)
