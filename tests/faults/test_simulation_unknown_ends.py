@@ -10,6 +10,7 @@ import pytest
 
 from headrace.cycle import commit
 from headrace.model.places import number_at, place_at
+from headrace.model.records import Move
 from headrace.policies.visits import Visits
 from headrace.spark.bin_run import BinRun
 from headrace.testing.memory_store import MemoryStore
@@ -128,14 +129,15 @@ def test_what_was_read_and_a_later_epoch_overwrites_is_found(monkeypatch):
 
 
 def test_a_position_that_moves_past_what_was_read_is_found(monkeypatch):
-    whole = commit._move
-
-    def further(receipt):
-        move, reached = whole(receipt), number_at(receipt.reached)
-        return replace(move, to_offset=place_at(reached + 1)) if receipt.slice.is_open else move
+    class Further:
+        @staticmethod
+        def of(piece, reached, passed):
+            move = Move.of(piece, reached, passed)
+            further = place_at(number_at(reached) + 1)
+            return replace(move, to_offset=further) if piece.is_open else move
 
     only(monkeypatch)
-    monkeypatch.setattr(commit, "_move", further)
+    monkeypatch.setattr(commit, "Move", Further)
     assert first_wrong(how="lost: ")
 
 
