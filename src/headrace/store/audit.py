@@ -15,11 +15,11 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from headrace.model.credentials import CHANGES_KEPT, Change
 from headrace.store.database import Database
+from headrace.store.pairs import portions
 from headrace.store.schema import audit, tenants
 from headrace.store.tenants import NAME
 
 #: SQLite has a limit on parameters
-_AT_ONCE = 500
 
 
 class SqlAudit:
@@ -62,8 +62,8 @@ def _generations(
     # Callers choose the word, and not every text can be looked for in a database.
     known = sorted(name for name in names if name is not None and NAME.fullmatch(name))
     found: dict[str | None, int | None] = {}
-    for first in range(0, len(known), _AT_ONCE):
-        some = tenants.c.name.in_(known[first : first + _AT_ONCE])
-        rows = connection.execute(select(tenants.c.name, tenants.c.generation).where(some))
+    for some in portions(known):
+        asked = select(tenants.c.name, tenants.c.generation).where(tenants.c.name.in_(some))
+        rows = connection.execute(asked)
         found |= {row.name: row.generation for row in rows}
     return found

@@ -39,14 +39,13 @@ from headrace.model.streams import LaneId, Slice, State, Stopper, StreamId
 from headrace.policies import keeping
 from headrace.policies.stops import stopped
 from headrace.store import stoppers, stops, streams
-from headrace.store.pairs import of
+from headrace.store.pairs import of, portions
 from headrace.store.schema import failure_headers, failures, positions, tenants
 from headrace.store.schema import streams as stream_rows
 
 log = structlog.get_logger(__name__)
 
 #: rows of one statement
-_AT_ONCE = 500
 _Headers = tuple[tuple[str, bytes | None], ...]
 
 #: what may be large, and what a list shows instead
@@ -127,8 +126,7 @@ def _with_room(connection: Connection, failure: Failure, number: int | None = No
     still = FailureState.OPEN.value
     kept = [keeping.KeptRow(r.id, r.kept_bytes, r.state == still) for r in rows if r.id != number]
     room = keeping.room_for(failure, kept)
-    for first in range(0, len(room.drop), _AT_ONCE):
-        some = room.drop[first : first + _AT_ONCE]
+    for some in portions(room.drop):
         _forget_headers(connection, some)
         connection.execute(delete(failures).where(failures.c.id.in_(some)))
     if room.drop:

@@ -1,19 +1,30 @@
-"""Finding many streams with few statements.
+"""Finding many rows with few statements.
 
-A stream is named by two columns, and SQLite has no arrays and a limit on parameters. So streams
-are grouped by use case and asked for some hundred tenants at a time.
+SQLite has no arrays and a limit on parameters, so what is asked for is named some hundred at a
+time. A stream is named by two columns: streams are grouped by use case, and their tenants so named.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Table, and_
 
 from headrace.model.streams import StreamId
 
-_TENANTS_AT_ONCE = 500
+_T = TypeVar("_T")
+
+#: as many as a statement may name
+AT_ONCE = 500
+
+
+def portions(names: Sequence[_T], at_once: int | None = None) -> Iterator[Sequence[_T]]:
+    """As many at a time as a statement may name, in their order."""
+    some = at_once or AT_ONCE
+    for start in range(0, len(names), some):
+        yield names[start : start + some]
 
 
 def matching(table: Table, streams: Collection[StreamId]) -> Iterator[ColumnElement[bool]]:
@@ -25,8 +36,7 @@ def matching(table: Table, streams: Collection[StreamId]) -> Iterator[ColumnElem
     for use_case, tenant in sorted(set(streams)):
         tenants_of[use_case].append(tenant)
     for use_case, tenants in tenants_of.items():
-        for start in range(0, len(tenants), _TENANTS_AT_ONCE):
-            some = tenants[start : start + _TENANTS_AT_ONCE]
+        for some in portions(tenants):
             yield and_(table.c.use_case == use_case, table.c.tenant.in_(some))
 
 

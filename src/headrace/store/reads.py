@@ -20,11 +20,11 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select,
 from headrace.model.places import Place
 from headrace.model.records import ReadRange
 from headrace.model.streams import LaneId, Slice, StreamId
-from headrace.store.pairs import of
+from headrace.store.pairs import of, portions
 from headrace.store.schema import positions, reads
 
-#: SQLite has a limit on parameters
-_AT_ONCE = 300
+#: each has three columns
+_LANES_AT_ONCE = 300
 
 
 def find(connection: Connection, slices: Sequence[Slice]) -> list[ReadRange | None]:
@@ -74,11 +74,9 @@ def leave_behind(connection: Connection, stream: StreamId) -> None:
 
 def forget_lost(connection: Connection, tenants: Collection[str]) -> None:
     """Forget what was read of lanes of tenants that have no positions any more."""
-    names = sorted(tenants)
-    for start in range(0, len(names), _AT_ONCE):
+    for some in portions(sorted(tenants)):
         asked = select(reads.c.use_case, reads.c.tenant, reads.c.lane)
-        some_names = reads.c.tenant.in_(names[start : start + _AT_ONCE])
-        lanes = {LaneId(*row) for row in connection.execute(asked.where(some_names))}
+        lanes = {LaneId(*row) for row in connection.execute(asked.where(reads.c.tenant.in_(some)))}
         _drop(connection, lanes - _stands(connection, lanes).keys())
 
 
@@ -138,6 +136,5 @@ def _stands(
 def _among(table: Table, lanes: Collection[LaneId]) -> Iterator[ColumnElement[bool]]:
     """Conditions that together match exactly these lanes, in the order to lock rows in."""
     key = tuple_(table.c.use_case, table.c.tenant, table.c.lane)
-    ordered = sorted(lanes)
-    for start in range(0, len(ordered), _AT_ONCE):
-        yield key.in_([tuple(lane) for lane in ordered[start : start + _AT_ONCE]])
+    for some in portions(sorted(lanes), _LANES_AT_ONCE):
+        yield key.in_([tuple(lane) for lane in some])

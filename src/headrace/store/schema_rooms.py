@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from headrace.ports.schema_subjects import NewSchema, Room
+from headrace.store.pairs import portions
 from headrace.store.schema import schema_references, schema_settings, schema_versions, schemas
 
 _AT_ONCE = 200
@@ -23,14 +24,9 @@ def named_after(
 ) -> Iterator[ColumnElement[bool]]:
     """Conditions that find, one after the other, the subjects that are named after topics."""
     ordered = sorted(topics)
-    for start in range(0, len(ordered), _AT_ONCE):
+    for some in portions(ordered, _AT_ONCE):
         # "." comes after "-": between the two are all names that begin with the topic and "-".
-        yield or_(
-            *(
-                and_(subject >= f"{topic}-", subject < f"{topic}.")
-                for topic in ordered[start : start + _AT_ONCE]
-            )
-        )
+        yield or_(*(and_(subject >= f"{topic}-", subject < f"{topic}.") for topic in some))
 
 
 def refuse_full(

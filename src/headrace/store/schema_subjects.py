@@ -43,6 +43,7 @@ from headrace.ports.schema_subjects import (
 )
 from headrace.ports.schemas import SchemaKind
 from headrace.store.database import Database
+from headrace.store.pairs import portions
 from headrace.store.schema import (
     schema_ids,
     schema_references,
@@ -54,7 +55,6 @@ from headrace.store.schema_rooms import named_after, refuse_full, refuse_setting
 
 #: stands in the tables for all subjects
 _ALL = ""
-_AT_ONCE = 500
 #: schemas that refer to versions, once for each version that they have
 _REFERRING = select(
     schema_references.c.version,
@@ -118,7 +118,7 @@ class SqlSchemaSubjects:
                 return False
             gone = set(versions)
             _refuse_referred(connection, seen.subject, gone, permanent=permanent)
-            for some in _portions(versions):
+            for some in portions(versions):
                 ours = and_(
                     schema_versions.c.subject == seen.subject, schema_versions.c.version.in_(some)
                 )
@@ -182,7 +182,7 @@ class SqlSchemaSubjects:
         """The schemas of some ids, those that there are."""
         found: dict[int, KeptSchema] = {}
         with self._database.read() as connection:
-            for some in _portions(ids):
+            for some in portions(ids):
                 rows = connection.execute(select(schemas).where(schemas.c.id.in_(some))).all()
                 refers = _references(connection, some)
                 found |= {row.id: _kept(row, refers.get(row.id, [])) for row in rows}
@@ -198,9 +198,9 @@ class SqlSchemaSubjects:
         """The ids of the schemas that have one of these digests."""
         found: set[int] = set()
         with self._database.read() as connection:
-            for start in range(0, len(digests), _AT_ONCE):
-                some = schemas.c.digest.in_(digests[start : start + _AT_ONCE])
-                found.update(connection.scalars(select(schemas.c.id).where(some)))
+            for some in portions(digests):
+                asked = select(schemas.c.id).where(schemas.c.digest.in_(some))
+                found.update(connection.scalars(asked))
         return found
 
     def newest_id(self) -> int:
@@ -351,18 +351,12 @@ def _refuse_referred(
 
 
 def _drop_unused(connection: Connection, ids: Collection[int]) -> None:
-    for some in _portions(sorted(ids)):
+    for some in portions(sorted(ids)):
         used = select(schema_versions.c.schema_id).where(schema_versions.c.schema_id.in_(some))
         unused = set(some) - set(connection.scalars(used))
         refer = schema_references.c.schema_id.in_(unused)
         connection.execute(delete(schema_references).where(refer))
         connection.execute(delete(schemas).where(schemas.c.id.in_(unused)))
-
-
-def _portions(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    """As many at once as a statement may name."""
-    for start in range(0, len(numbers), _AT_ONCE):
-        yield numbers[start : start + _AT_ONCE]
 
 
 def _references(connection: Connection, ids: Sequence[int]) -> dict[int, list[SchemaReference]]:

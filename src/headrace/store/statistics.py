@@ -15,7 +15,7 @@ and neither is a reason to show nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, delete, func, select
@@ -24,7 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from headrace.model.statistics import Point, Report, Spread
 from headrace.model.streams import StreamId
 from headrace.store.database import Database
-from headrace.store.pairs import matching
+from headrace.store.pairs import matching, portions
 from headrace.store.report_form import Packer, unpacked
 from headrace.store.schema import points as point_rows
 from headrace.store.schema import reports as report_rows
@@ -95,7 +95,7 @@ class SqlStatistics:
         names = select(point_rows.c.use_case, point_rows.c.tenant).where(old).distinct()
         with self._database.read() as connection:
             due = [StreamId(*row) for row in connection.execute(names)]
-        for some in _portions(sorted(due)):
+        for some in portions(sorted(due), _STREAMS_AT_ONCE):
             with self._database.write() as connection:
                 _merge(connection, some, old)
         self._drop(dropped_before_s(now_s))
@@ -114,11 +114,6 @@ class SqlStatistics:
         with self._database.read() as connection:
             oldest_s: float | None = connection.scalar(select(func.min(point_rows.c.from_s)))
             return oldest_s
-
-
-def _portions(streams: Sequence[StreamId]) -> Iterator[Sequence[StreamId]]:
-    for start in range(0, len(streams), _STREAMS_AT_ONCE):
-        yield streams[start : start + _STREAMS_AT_ONCE]
 
 
 def _merge(connection: Connection, streams: Sequence[StreamId], old: ColumnElement[bool]) -> None:

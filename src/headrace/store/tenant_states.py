@@ -11,7 +11,7 @@ customer by its name. Such a one has another generation, and is nobody that the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -19,19 +19,19 @@ from headrace.errors import ConfigError, no_tenant, tenant_removed
 from headrace.model.streams import State, Stopper, Tenant
 from headrace.policies.stops import Stoppers, stopped
 from headrace.store import stoppers
+from headrace.store.pairs import portions
 from headrace.store.schema import keys, tenants
 from headrace.store.schema import streams as stream_rows
 from headrace.store.tenants import of_row
 
 #: SQLite has a limit on parameters
-_AT_ONCE = 500
 
 
 def set_states(connection: Connection, wanted: Sequence[Tenant], state: State) -> list[str]:
     """Suspend, resume or remove, in the name of an operator; the names whose state is another."""
     names = sorted({tenant.name for tenant in wanted})
     now: dict[str, Tenant] = {}
-    for some in _some(names):
+    for some in portions(names):
         asked = select(tenants).where(tenants.c.name.in_(some)).order_by(tenants.c.name)
         rows = connection.execute(asked.with_for_update())
         now |= {row.name: of_row(row) for row in rows}
@@ -42,7 +42,7 @@ def set_states(connection: Connection, wanted: Sequence[Tenant], state: State) -
         by_stoppers[left if state is State.SUSPENDED else frozenset()].append(name)
     for left, same in by_stoppers.items():
         values = {"state": state.value, "stopped_by": stoppers.written(left)}
-        for some in _some(same):
+        for some in portions(same):
             connection.execute(update(tenants).where(tenants.c.name.in_(some)).values(values))
     if state is State.REMOVED:
         _leave_nothing(connection, names)
@@ -67,12 +67,7 @@ def check_states(wanted: Sequence[Tenant], now: Mapping[str, Tenant], state: Sta
 def _leave_nothing(connection: Connection, names: Sequence[str]) -> None:
     """Remove the streams and the keys of tenants."""
     removed = {"state": State.REMOVED.value, "stopped_by": None}
-    for some in _some(names):
+    for some in portions(names):
         ours = stream_rows.c.tenant.in_(some)
         connection.execute(update(stream_rows).where(ours).values(removed))
         connection.execute(delete(keys).where(keys.c.tenant.in_(some)))
-
-
-def _some(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for first in range(0, len(names), _AT_ONCE):
-        yield names[first : first + _AT_ONCE]

@@ -10,19 +10,18 @@ Rows of streams are locked in the order of their keys, as drivers do that take t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from headrace.model.streams import StreamId
 from headrace.store import depths, stops, streams
-from headrace.store.pairs import matching
+from headrace.store.pairs import matching, portions
 from headrace.store.schema import deployments, points, positions, tenants
 from headrace.store.schema import streams as stream_rows
 
 #: SQLite has a limit on parameters
-_AT_ONCE = 500
 
 
 def begin_anew(connection: Connection, again: Mapping[str, Mapping[str, Any]], at_s: float) -> None:
@@ -55,7 +54,7 @@ def begin_anew(connection: Connection, again: Mapping[str, Mapping[str, Any]], a
 def _left_behind(connection: Connection, names: Sequence[str]) -> dict[StreamId, int]:
     """The streams that there were, with their epochs; nothing else is left of them."""
     known: list[StreamId] = []
-    for several in _some(names):
+    for several in portions(names):
         asked = select(stream_rows.c.use_case, stream_rows.c.tenant)
         rows = connection.execute(asked.where(stream_rows.c.tenant.in_(several)))
         known += [StreamId(row.use_case, row.tenant) for row in rows]
@@ -71,7 +70,7 @@ def _left_behind(connection: Connection, names: Sequence[str]) -> dict[StreamId,
     depths.deepen_all(connection, known)
     for some in matching(positions, known):
         connection.execute(delete(positions).where(some))
-    for several in _some(names):
+    for several in portions(names):
         stops.release_all(connection, several)
     return epochs
 
@@ -81,7 +80,7 @@ def _generations(
 ) -> dict[str, int]:
     """For each tenant an epoch that no stream of its name ever had."""
     highest: dict[str, int] = {}
-    for several in _some(names):
+    for several in portions(names):
         asked = select(tenants.c.name, tenants.c.generation).where(tenants.c.name.in_(several))
         highest |= {row.name: row.generation for row in connection.execute(asked)}
     for stream, epoch in epochs.items():
@@ -99,7 +98,7 @@ def _told_until_s(connection: Connection, names: Sequence[str], at_s: float) -> 
         return {}
     use_cases = select(stream_rows.c.use_case).distinct()
     told: dict[str, float] = {}
-    for several in _some(names):
+    for several in portions(names):
         asked = select(points.c.tenant, func.max(points.c.from_s).label("latest_s")).where(
             points.c.use_case.in_(use_cases), points.c.tenant.in_(several)
         )
@@ -134,8 +133,3 @@ def _set(connection: Connection, use_case: str, fresh: Sequence[Mapping[str, Any
         for new in fresh
     ]
     connection.execute(update(stream_rows).where(ours), rows)
-
-
-def _some(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for first in range(0, len(names), _AT_ONCE):
-        yield names[first : first + _AT_ONCE]

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import event
 
-from headrace.store import open_store, schema_subjects
+from headrace.store import open_store, pairs
 from headrace.testing.store_contract.schema_subjects import new, put
 
 
@@ -22,7 +22,7 @@ def registered(subjects, count):
 
 @pytest.mark.parametrize("permanent", [False, True])
 def test_all_of_them_go_portion_by_portion(store, monkeypatch, permanent):
-    monkeypatch.setattr(schema_subjects, "_AT_ONCE", 2)
+    monkeypatch.setattr(pairs, "AT_ONCE", 2)
     ours = store.schema_subjects
     put(ours, "b", new("3"))
     seen = registered(ours, 7)
