@@ -154,12 +154,17 @@ def test_brokers_that_do_not_take_dead_letters(world, beats, hang):
     assert world.positions()["acme", 0] == 4
 
 
-@pytest.mark.parametrize("part", ["mirror", "statistics"])
-def test_who_shows_figures_hangs(world, beats, hang, part):
-    if part == "mirror":
-        world.mirror = hang(MemoryMirror(), "show")
-    else:
-        world.statistics = hang(world.store.statistics, "publish", "keep", "thin")
+@pytest.mark.parametrize(
+    ("part", "calls"),
+    [
+        ("mirror", ["show"]),
+        ("mirror", ["look"]),
+        ("statistics", ["publish", "keep", "thin"]),
+    ],
+)
+def test_who_shows_figures_hangs(world, beats, hang, part, calls):
+    whole = MemoryMirror() if part == "mirror" else world.store.statistics
+    setattr(world, part, hang(whole, *calls))
     begin(world)
     go_on(world, beats)
     assert getattr(world, part).asked
