@@ -9,13 +9,14 @@ from typing import ClassVar
 
 import pyarrow as pa
 import pytest
+from newest_rows import NewestRows
 from sqlalchemy import create_engine, make_url, text
 
 from headrace.connectors.sql.servers import target_of
 from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.ports import Connections, Server, Sink, Site
 from headrace.sinks import SqlTable
-from headrace.testing.sink_contract import Seen, SinkContract, State
+from headrace.testing.sink_contract import Seen, SinkContract
 
 
 class Everywhere:
@@ -122,10 +123,8 @@ class TestKeyedSqlTableElsewhere(TestSqlTableElsewhere):
         return pa.table({"value": pa.array([None], pa.string()), "size": [1]})
 
 
-class TestNewestOfSqlTableElsewhere(TestKeyedSqlTableElsewhere):
+class TestNewestOfSqlTableElsewhere(NewestRows, TestKeyedSqlTableElsewhere):
     """A table that keeps the newest row of a key, by a column of the data."""
-
-    where = "WHERE gone IS NOT TRUE"
 
     def make_sink(self) -> Sink:
         return SqlTable(
@@ -138,23 +137,8 @@ class TestNewestOfSqlTableElsewhere(TestKeyedSqlTableElsewhere):
         )
 
     def states(self, states):
-        made = {
-            "key": pa.array([state.key for state in states], pa.string()),
-            "value": pa.array([state.text for state in states], pa.string()),
-            "gone": pa.array([state.gone for state in states], pa.bool_()),
-        }
-        made["changed"] = [state.version for state in states]
-        return pa.table(made)
-
-    def table(self, values):
-        made = self.states([State(value, "", 0) for value in values])
-        return made.set_column(1, "value", pa.array(list(values), pa.string()))
-
-    def refused_table(self):
-        return self.table(["a"]).set_column(0, "key", pa.array([None], pa.string()))
-
-    def wrong_table(self):
-        return self.table(["a"]).drop_columns(["value"])
+        changed = pa.array([state.version for state in states], pa.int64())
+        return super().states(states).append_column("changed", changed)
 
 
 class TestNewestOfSqlTableElsewhereOnce(TestNewestOfSqlTableElsewhere):

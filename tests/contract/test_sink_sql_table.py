@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 import pytest
+from newest_rows import NewestRows
 from sqlalchemy import create_engine, text
 
 from headrace.errors import OutcomeUnknown, StoreUnavailable
@@ -16,7 +17,7 @@ from headrace.model.streams import Tenant
 from headrace.ports import Connections, Effect, Sink, Site
 from headrace.sinks import SqlTable
 from headrace.store import SqlStore, open_store
-from headrace.testing.sink_contract import USE_CASE, Seen, SinkContract, State
+from headrace.testing.sink_contract import USE_CASE, Seen, SinkContract
 
 
 class Unanswered:
@@ -121,10 +122,8 @@ class TestSqlTableWithoutKey(TestSqlTable):
         return pa.table({"value": no_text, "size": [1]})
 
 
-class TestNewestOfSqlTable(TestSqlTable):
+class TestNewestOfSqlTable(NewestRows, TestSqlTable):
     """A table that keeps the newest row of a key, by the versions of effects."""
-
-    where = "WHERE gone IS NOT TRUE"
 
     def make_sink(self) -> Sink:
         return SqlTable(
@@ -135,21 +134,3 @@ class TestNewestOfSqlTable(TestSqlTable):
             delete_by="gone",
             key_in_one_lane=True,
         )
-
-    def states(self, states):
-        made = {
-            "key": pa.array([state.key for state in states], pa.string()),
-            "value": pa.array([state.text for state in states], pa.string()),
-            "gone": pa.array([state.gone for state in states], pa.bool_()),
-        }
-        return pa.table(made)
-
-    def table(self, values):
-        made = self.states([State(value, "", 0) for value in values])
-        return made.set_column(1, "value", pa.array(list(values), pa.string()))
-
-    def refused_table(self):
-        return self.table(["a"]).set_column(0, "key", pa.array([None], pa.string()))
-
-    def wrong_table(self):
-        return self.table(["a"]).drop_columns(["value"])

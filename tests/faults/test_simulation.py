@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from planted import first_wrong
 
 from headrace.board import Board, HeldStream, Lane, streams
 from headrace.cycle import accounts, apply, commit, driver, losses, replay, topics
@@ -54,25 +55,11 @@ from headrace.testing.simulation.run import in_memory, silent
 from headrace.testing.simulation.sinks import Notebook, TableWriter
 from headrace.testing.simulation.topics import WorldTopics
 
-#: seeds in which each planted fault has to be found
-ENOUGH = 60
-
 
 @pytest.fixture(autouse=True)
 def no_log_lines():
     with silent():
         yield
-
-
-def first_wrong(make=None, seeds=ENOUGH, how=""):
-    """What is wrong with the first seed with which anything of that kind is."""
-    for seed in range(seeds):
-        outcome = simulate(seed, make)
-        # A planted fault that is called with other arguments than it takes was never planted.
-        assert "TypeError: " not in str(outcome), str(outcome)
-        if outcome.wrong and how in str(outcome):
-            return str(outcome)
-    return ""
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from planted import first_wrong
 
 from headrace.cycle import commit
 from headrace.model.places import number_at, place_at
@@ -39,16 +40,6 @@ def hiding(monkeypatch):
 def only(monkeypatch, **odds):
     """Let runs have these faults and no others, in lanes that do not tell where they end."""
     monkeypatch.setattr(world, "draw", lambda rng: Odds(**{**HIDES, **odds}))
-
-
-def first_wrong(make=None, seeds=300, how=""):
-    """What is wrong with the first seed with which anything of that kind is."""
-    for seed in range(seeds):
-        outcome = simulate(seed, make)
-        assert "TypeError: " not in str(outcome), str(outcome)
-        if outcome.wrong and how in str(outcome):
-            return str(outcome)
-    return ""
 
 
 def moving(kind):
@@ -111,7 +102,7 @@ def test_a_replay_that_reads_to_another_end_than_was_written_down_is_found(monke
 
     only(monkeypatch, **TROUBLE)
     monkeypatch.setattr(BinRun, "_is_as_kept", lambda self, portion, kept: True)
-    assert first_wrong(moving(Forgetful), how="exactly-once-intent: ")
+    assert first_wrong(moving(Forgetful), seeds=300, how="exactly-once-intent: ")
 
 
 def test_what_was_read_and_a_later_epoch_overwrites_is_found(monkeypatch):
@@ -138,7 +129,7 @@ def test_a_position_that_moves_past_what_was_read_is_found(monkeypatch):
 
     only(monkeypatch)
     monkeypatch.setattr(commit, "Move", Further)
-    assert first_wrong(how="lost: ")
+    assert first_wrong(seeds=300, how="lost: ")
 
 
 def test_a_visit_that_found_nothing_and_was_the_last_is_found(monkeypatch):
@@ -146,7 +137,7 @@ def test_a_visit_that_found_nothing_and_was_the_last_is_found(monkeypatch):
     monkeypatch.setattr(
         Visits, "is_due", lambda self, now_s: self.behind is None or not self.behind.caught_up
     )
-    assert first_wrong(how="stands at")
+    assert first_wrong(seeds=300, how="stands at")
 
 
 def test_a_claim_of_what_was_read_that_is_not_in_the_store_is_found(monkeypatch):
@@ -157,4 +148,4 @@ def test_a_claim_of_what_was_read_that_is_not_in_the_store_is_found(monkeypatch)
 
     only(monkeypatch, **TROUBLE)
     monkeypatch.setattr(BinRun, "_claim", claim)
-    assert first_wrong(how="at-most-once: ")
+    assert first_wrong(seeds=300, how="at-most-once: ")

@@ -12,6 +12,7 @@ from door_clients import all_of, opened, quick
 
 from headrace.doors.serving import Listening, Tls, serve, serving
 from headrace.errors import ConfigError, ServerError
+from own_tls import tls_files
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +22,7 @@ def authority():
 
 @pytest.fixture(scope="module")
 def tls(authority, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    made = authority.issue_cert("localhost", "127.0.0.1")
-    files = Tls(folder / "certificate.pem", folder / "key.pem")
-    made.private_key_pem.write_to_path(files.key_file)
-    for cert_chain_pem in made.cert_chain_pems:
-        cert_chain_pem.write_to_path(files.certificate_file, append=True)
-    return files
+    return tls_files(authority, tmp_path_factory.mktemp("tls"), "localhost", "127.0.0.1")
 
 
 def context_of(authority, **limits):

@@ -9,7 +9,8 @@ import pytest
 import trustme
 
 from headrace.doors.protocol import ClientTimeouts
-from headrace.doors.serving import Listening, Tls, serving
+from headrace.doors.serving import Listening, serving
+from own_tls import tls_files
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
 MOST = 20
@@ -23,13 +24,7 @@ def authority():
 
 @pytest.fixture(scope="module")
 def tls(authority, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    files = Tls(folder / "certificate.pem", folder / "key.pem")
-    issued = authority.issue_cert("localhost")
-    issued.private_key_pem.write_to_path(files.key_file)
-    for pem in issued.cert_chain_pems:
-        pem.write_to_path(files.certificate_file, append=True)
-    return files
+    return tls_files(authority, tmp_path_factory.mktemp("tls"), "localhost")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -72,19 +73,20 @@ def seconds_of(asked: Snapshot, made: Plan) -> dict[StreamId, float]:
 def started(asked: Snapshot, made: Plan) -> Snapshot:
     """The same moment with the plan running."""
     taken = {piece.lane for wave in made.waves for piece in wave.slices}
-    return replace(
-        asked,
-        streams=tuple(
-            replace(
-                view,
-                lanes=tuple(
-                    replace(lane, in_flight=lane.in_flight or (*view.id, lane.name) in taken)
-                    for lane in view.lanes
-                ),
-            )
-            for view in asked.streams
-        ),
+
+    def begun(view: StreamView, lane: LaneView) -> LaneView:
+        return replace(lane, in_flight=lane.in_flight or (*view.id, lane.name) in taken)
+
+    return with_lanes(asked, begun)
+
+
+def with_lanes(asked: Snapshot, changed: Callable[[StreamView, LaneView], LaneView]) -> Snapshot:
+    """The same moment with other lanes."""
+    streams = (
+        replace(view, lanes=tuple(changed(view, lane) for lane in view.lanes))
+        for view in asked.streams
     )
+    return replace(asked, streams=tuple(streams))
 
 
 def at(lane: LaneView, position: int) -> LaneView:
@@ -115,18 +117,7 @@ def finished(asked: Snapshot, made: Plan) -> Snapshot:
 
 def refilled(asked: Snapshot, lag: int) -> Snapshot:
     """The same, with every lane so far behind its log again."""
-    return replace(
-        asked,
-        streams=tuple(
-            replace(
-                view,
-                lanes=tuple(
-                    replace(lane, end=lane.position + lag, waits=lag) for lane in view.lanes
-                ),
-            )
-            for view in asked.streams
-        ),
-    )
+    return with_lanes(asked, lambda _, lane: replace(lane, end=lane.position + lag, waits=lag))
 
 
 contrasts = st.builds(

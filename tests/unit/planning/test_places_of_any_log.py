@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from planning_cases import snapshot, snapshots, stream
+from planning_cases import snapshot, snapshots, stream, with_lanes
 
 from headrace.connectors.kafka import OFFSETS
 from headrace.model.places import OPEN, Places
-from headrace.model.plans import LaneView, Plan, Snapshot
+from headrace.model.plans import LaneView, Plan, Snapshot, StreamView
 from headrace.planning import check, plan
 
 FAR, STEP = 10**55, 10**40
@@ -30,13 +30,7 @@ UNKNOWN_END = Places(
 
 def elsewhere(asked: Snapshot, *, knows_end: bool) -> Snapshot:
     """The same moment in another log: as much waits in each lane."""
-    return replace(
-        asked,
-        streams=tuple(
-            replace(view, lanes=tuple(moved(lane, knows_end=knows_end) for lane in view.lanes))
-            for view in asked.streams
-        ),
-    )
+    return with_lanes(asked, lambda _, lane: moved(lane, knows_end=knows_end))
 
 
 def moved(lane: LaneView, *, knows_end: bool) -> LaneView:
@@ -85,19 +79,11 @@ def test_a_lane_of_unknown_end_that_is_to_stop_before_a_record_is_bounded_by_tha
 
 def partly(asked: Snapshot) -> Snapshot:
     """The same moment in a log of which every other lane does not tell where it ends."""
-    return replace(
-        asked,
-        streams=tuple(
-            replace(
-                view,
-                lanes=tuple(
-                    replace(lane, end=OPEN) if number % 2 else lane
-                    for number, lane in enumerate(view.lanes)
-                ),
-            )
-            for view in asked.streams
-        ),
-    )
+
+    def hidden(view: StreamView, lane: LaneView) -> LaneView:
+        return replace(lane, end=OPEN) if view.lanes.index(lane) % 2 else lane
+
+    return with_lanes(asked, hidden)
 
 
 @given(snapshots())
