@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from planted import first_wrong
+from planted import ENOUGH, first_wrong
 
 from headrace.board import Board, HeldStream, Lane, streams
 from headrace.cycle import accounts, apply, commit, driver, losses, replay, topics
