@@ -54,9 +54,11 @@ def simulated(results):
     """What the simulation did, as a paragraph."""
     seeds, failed, took_s, jobs = (results[what] for what in ("seeds", "failed", "took_s", "jobs"))
     counts = ", ".join(f"{what} {count:,}" for what, count in results["counts"].items())
+    given = ", ".join(f"{seeds:,} with {odds}" for odds, seeds in results["odds"].items())
+    odds = f" Of these seeds the odds of some faults were given: {given}." if given else ""
     return textwrap.fill(
         f"The last run of the simulation: {seeds:,} seeds in {took_s:,} s, {jobs} at a time, of "
-        f"which {failed or 'none'} failed. What happened in them: {counts}.",
+        f"which {failed or 'none'} failed.{odds} What happened in them: {counts}.",
         100,
         break_on_hyphens=False,
     )

@@ -3,6 +3,7 @@
 For a long run: ``python -m headrace.testing.simulation --seeds 10000``.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -46,10 +47,11 @@ from headrace.testing.memory_store import (
     recorded,
 )
 from headrace.testing.simulation import deployed, play, simulate, world
+from headrace.testing.simulation.__main__ import main
 from headrace.testing.simulation.cluster import Engine
 from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.many import RunOptions
-from headrace.testing.simulation.odds import Odds
+from headrace.testing.simulation.odds import Odds, read_odds
 from headrace.testing.simulation.operators import seek_somewhere
 from headrace.testing.simulation.run import in_memory, silent
 from headrace.testing.simulation.sinks import Notebook, TableWriter
@@ -853,6 +855,25 @@ def test_a_failing_seed_is_replayed_by_one_command(monkeypatch):
         f"python -m headrace.testing.simulation --seed {outcome.seed} --trace"
     )
     assert outcome.command in str(outcome)
+
+
+def test_odds_that_were_given_are_part_of_the_command_and_of_what_was_counted(tmp_path):
+    odds = "hides=1,reads_less=0.25"
+    assert simulate(5, odds=read_odds(odds)).command == (
+        f"python -m headrace.testing.simulation --seed 5 --odds {odds} --trace"
+    )
+    told = tmp_path / "results.json"
+    for words in ([], ["--odds", odds], ["--odds", odds]):
+        main(["--seeds", "1", "--jobs", "1", "--results", f"{told}", "--add", *words])
+    results = json.loads(told.read_text())
+    assert (results["seeds"], results["failed"], results["odds"]) == (3, 0, {odds: 2})
+    assert results["counts"]["seeds passed"] == 3
+
+
+@pytest.mark.parametrize("text", ["hides", "hides=2", "hide=0.1", "hides=0.1;bad=1"])
+def test_odds_of_no_fault_are_refused(text):
+    with pytest.raises(ValueError, match=r"fault|float"):
+        read_odds(text)
 
 
 def test_a_seed_plays_the_same_run_in_every_process():

@@ -68,6 +68,20 @@ def test_a_slice_that_ends_before_a_bad_record_is_read_as_an_attempt_that_slept_
     assert not outcome.wrong, str(outcome)
 
 
+def test_a_slice_of_one_record_is_of_one_whatever_cannot_be_read_behind_it(monkeypatch):
+    # A record kills its worker, and one behind it cannot be read.
+    odds = {"hides": 0.9, "reads_less": 0.5, "task_paused": 0.1, "unreadable": 0.03, "bad": 0.03}
+    drawn = world.draw
+    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **odds))
+    outcome = simulate(20275)
+    assert not outcome.wrong, str(outcome)
+
+
+def test_a_recorded_slice_of_a_lane_that_is_done_and_not_listed_any_more_is_over():
+    outcome = simulate(3230)
+    assert not outcome.wrong, str(outcome)
+
+
 @pytest.mark.usefixtures("hiding")
 def test_what_can_happen_to_such_lanes_is_played():
     counts = sum((simulate(seed).counts for seed in range(80)), start=simulate(80).counts)

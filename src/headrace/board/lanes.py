@@ -110,6 +110,17 @@ class Lane:
             untold=True,
         )
 
+    def looked_at(self, *, listed: bool) -> None:
+        """Its log told which lanes it has; of one that it lists no more nothing is tried again.
+
+        What was not read of it is lost, and told as that.
+        """
+        self.gone = not listed
+        if self.gone:
+            self.tries = self.attempts = 0
+        if self.gone and self.visits is not None:
+            self.end = self.position
+
     def may_be_visited(self, now_s: float) -> bool:
         """Its log does not say where it ends; whether it had something lately."""
         if self.visits is None:

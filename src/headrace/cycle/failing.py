@@ -227,7 +227,7 @@ class Failing:
         stop_use_case = verdict.step is LaneStep.FAIL
         behind = None if error.offset is None else held.measures.behind(error.offset)
         attempts = verdict.history.attempts
-        piece = self._bounded(piece, error)
+        piece = self._bounded(piece, error, held)
         failure = Failure(piece, error, self.clock.now_s(), attempts, behind=behind)
         lane.failure = self.store.failures.keep(failure, stop_use_case=stop_use_case)
         self._remember(piece, error, verdict, lane)
@@ -240,14 +240,20 @@ class Failing:
             failure=lane.failure,
         )
 
-    def _bounded(self, piece: Slice, error: SliceError) -> Slice:
-        """A slice that stops its lane, with where it ends, if that was written down when read."""
+    def _bounded(self, piece: Slice, error: SliceError, held: HeldStream) -> Slice:
+        """A slice that stops its lane, with where it ends, so that a person can skip it.
+
+        That was written down when it was read. What was never read, as its worker died of reading,
+        and is of one record ends behind that, if its log can count up to there.
+        """
         if not piece.is_open or error.offset is not None:
             return piece
         (read,) = self.store.positions.reads_of([piece])
-        if read is None:
-            return piece
-        return replace(piece, until_offset=read.until_offset, records=read.records)
+        if read is not None:
+            return replace(piece, until_offset=read.until_offset, records=read.records)
+        if piece.records == 1:
+            return replace(piece, until_offset=held.measures.after(piece.from_offset, 1))
+        return piece
 
     def _set_aside(
         self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane

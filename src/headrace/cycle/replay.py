@@ -9,7 +9,8 @@ are divided from them first: nobody waits for somebody else's trouble.
 A lane that is closed, since a seek sent back what it follows, waits for that too.
 
 A slice that ends behind its log can never run again as it was: the topic is another one by now, or
-was cut. Nor can one whose topic was made again since, long as that may be. It is given up, as its
+was cut. Nor can one whose topic was made again since, long as that may be, nor one at the end of a
+lane that its log does not list any more, in which there never was anything. It is given up, as its
 lane would wait for records that nobody has to send. That a log is too short is believed when every
 answer for longer than a broker's session says so (decision 0020): a leader that is cut off tells
 too low an end, and new slices would leave effects beside those of the old one.
@@ -27,6 +28,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from headrace.board import Board
+from headrace.model.lineage import ends_in
 from headrace.model.places import UNKNOWN
 from headrace.model.streams import LaneId, Slice, State, StreamId
 from headrace.model.waves import Wave
@@ -76,6 +78,8 @@ def decide(recorded: Wave, is_time: bool, board: Board) -> Replay:
         lost = _with_merged(lost, recorded, due, board)
     gone = [piece for piece in lost if piece.lane.stream not in waiting]
     gone += _of_another_topic(recorded, board)
+    going = (piece for piece in due.slices if piece.lane.stream not in waiting)
+    gone += [piece for piece in going if _is_over(piece, board)]
     if due.terms is not None and due.terms.order.merges_lanes:
         gone += _before_others(due, board)
     waiting |= {piece.lane.stream for piece in short}
@@ -122,6 +126,19 @@ def _of_another_topic(recorded: Wave, board: Board) -> Iterator[Slice]:
         held = board.streams.get(piece.lane.stream)
         if held is not None and piece.epoch < held.topic_since:
             yield replace(piece, epoch=held.epoch)
+
+
+def _is_over(piece: Slice, board: Board) -> bool:
+    """Whether it is at the end of a lane that its log does not list any more: nobody can read it.
+
+    Of one whose end nobody tells it was recorded before that was read. What is lost of a lane that
+    is not at its end is told, and decided about, before this is asked.
+    """
+    held, lane = board.streams.get(piece.lane.stream), board.lane(piece.lane)
+    if held is None or lane is None or not lane.gone:
+        return False
+    until = ends_in(held.lineage).get(piece.lane.name)
+    return until is not None and piece.from_offset >= until
 
 
 def _before_others(due: Wave, board: Board) -> list[Slice]:

@@ -218,7 +218,7 @@ class TopicKeeper:
         if stream.topic_id not in (None, info.topic_id):
             held.looked_at = _FIRST_A_LOOK
         for name, lane in held.lanes.items():
-            lane.gone = name not in info.lanes
+            lane.looked_at(listed=name in info.lanes)
         return True
 
     def _wait_for(self, seen: Iterable[SeenTopic], reasons: Mapping[StreamId, str]) -> None:

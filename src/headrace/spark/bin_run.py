@@ -176,6 +176,7 @@ class BinRun:
         """Of each what can be decoded now: what is claimed, and waits for a registry, is lost."""
         if not self.use_case.decodes:
             return portions
+        self._note(portions)
         kept: list[Portion] = []
         for portion in portions:
             first = portion.planned[0]
@@ -245,9 +246,15 @@ class BinRun:
     def _note(self, portions: list[Portion]) -> None:
         """Write down where single records end, so that one which never comes back can be skipped.
 
-        Nothing depends on it: a slice that is not recorded may be read otherwise the next time.
+        What comes of a slice of one record is one to its log, be it several to a handler. Nothing
+        depends on it: a slice that is not recorded may be read otherwise the next time.
         """
-        new = [read for read in ranges_of(portions) if read.records == 1]
+        begun = [portion for portion in portions if portion.slices == portion.planned]
+        single = {
+            piece.lane for portion in begun for piece in portion.planned if piece.records == 1
+        }
+        found = ranges_of(begun)
+        new = [read for read in found if read.records == 1 or read.lane in single]
         if new and not self.use_case.intends:
             with suppress(HeadraceError):
                 self.positions.record_reads(new)

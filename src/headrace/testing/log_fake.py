@@ -372,6 +372,7 @@ class MemoryReader:
                 fault = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
                 yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, fault)
                 continue
+            rows = [(at, row) for at, row in rows if place_at(at) < end]
             broken = next(((at, row) for at, row in rows if not row.readable), None)
             error = None if broken is None else _unreadable(*broken)
             reached = end if broken is None else place_at(broken[0])

@@ -7,9 +7,9 @@ from pyarrow.parquet import read_table
 
 from headrace.cycle.lags import lags, seek_target, stream_log
 from headrace.cycle.reruns import range_of
-from headrace.cycle.topics import NO_END
+from headrace.cycle.topics import NO_END, TOPICS_EVERY_S
 from headrace.deploying.needs import require_known_ends
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, WorkerKilled
 from headrace.model.places import OPEN, place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, Move
@@ -17,6 +17,9 @@ from headrace.model.statistics import LagIs
 from headrace.model.streams import StreamId, Throttle
 from headrace.operating.quarantine import check_skip
 from headrace.policies.visits import SELDOM_S
+from headrace.ports import WaveResult
+from headrace.spark.slice_errors import error_of
+from headrace.testing.engine_fake import InProcessEngine
 
 ACME = StreamId("keep", "acme")
 
@@ -192,6 +195,71 @@ def test_a_slice_of_which_nobody_knows_the_end_cannot_be_skipped(hidden):
     with pytest.raises(ConfigError):
         hidden.store.failures.skip(failure.id)
     assert hidden.positions() == {("acme", 0): 0}
+
+
+def test_a_single_record_that_nobody_came_to_read_can_be_skipped(hidden, monkeypatch):
+    hidden.send("acme", 5)
+    hidden.start()
+    monkeypatch.setattr(InProcessEngine, "_run", _lost_with_its_worker)
+    hidden.turns(400, seconds=1.0)
+    (failure,) = hidden.store.failures.every()
+    assert (failure.error.offset, str(failure.slice)) == (None, "acme.visits[0] 0..1")
+    check_skip(hidden.store, failure, whole_slice=True)
+    hidden.store.failures.skip(failure.id)
+    assert hidden.positions() == {("acme", 0): 1}
+
+
+def test_where_nobody_can_count_to_the_next_record_it_cannot(hidden, monkeypatch):
+    hidden.send("acme", 5)
+    hidden.start()
+    monkeypatch.setattr(InProcessEngine, "_run", _lost_with_its_worker)
+    hidden.turns(2)
+    held = hidden.driver.board.streams[ACME]
+    held.measures = replace(held.measures, after=lambda place, records: OPEN)
+    hidden.turns(400, seconds=1.0)
+    (failure,) = hidden.store.failures.every()
+    with pytest.raises(ConfigError, match="only reading tells where"):
+        check_skip(hidden.store, failure, whole_slice=True)
+
+
+def _lost_with_its_worker(_engine, wave):
+    """Nobody came to read a record, and nobody knows at which one."""
+    return WaveResult(wave, (), 0.0, error_of(WorkerKilled(f"wave {wave.id} lost its worker")))
+
+
+def test_a_lane_that_is_done_and_not_listed_any_more_is_not_visited(hidden):
+    hidden.start()
+    hidden.engine.paused = True
+    hidden.turns(2)  # its visit is planned, and does not come to it any more
+    hidden.log.split("acme.visits", 0)
+    hidden.clock.move(TOPICS_EVERY_S + 2)
+    hidden.turns(2)
+    hidden.log.drop_lane("acme.visits", 0)
+    hidden.engine.paused = False
+    hidden.turns(40, seconds=1.0)
+    before = len(hidden.engine.started)
+    hidden.turns(10, seconds=1.0)
+    lanes = {piece.lane.name for wave in hidden.engine.started[before:] for piece in wave.slices}
+    assert lanes == {"acme.visits[1]", "acme.visits[2]"}
+    assert hidden.row("acme").state == "active"
+
+
+def test_what_is_recorded_of_a_lane_that_is_done_and_not_listed_any_more_is_over(hidden):
+    hidden.use_cases = [hidden.make(guarantee="exactly-once")]
+    hidden.deploy()
+    first, _ = hidden.log.split("acme.visits", 0)
+    hidden.start()
+    hidden.driver.turn()  # its visit is written down, and the driver dies
+    hidden.log.drop_lane("acme.visits", 0)
+    hidden.send("acme", 2, first)
+    hidden.start()
+    hidden.turns(40, seconds=1.0)
+    assert hidden.positions()["acme", first] == 2
+    waves = hidden.store.progress.pending_intents()
+    lanes = {piece.lane.name for wave in waves for piece in wave.slices}
+    assert "acme.visits[0]" not in lanes
+    assert hidden.row("acme").state == "active"
+    assert hidden.store.failures.every() == []
 
 
 def _open_failure(world):

@@ -7,6 +7,7 @@ end all faults stop, everything has to come to rest, and the checkers compare wh
 what was sent. The same seed plays the same run, so a failure is replayed by one command::
 
     python -m headrace.testing.simulation --seeds 10000 --jobs 2
+    python -m headrace.testing.simulation --seeds 2500 --odds hides=0.7,reads_less=0.3
     python -m headrace.testing.simulation --seed 123 --trace
 
 Read ``play.py`` for what can happen, ``odds.py`` for which faults there are, ``judge.py`` for what

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,14 +23,17 @@ class RunOptions:
     #: on the real store in a file, not on the one in memory
     sqlite: bool = False
     actions: int = ACTIONS
+    #: how often some faults come, whatever else is drawn
+    odds: Mapping[str, float] = field(default_factory=dict)
 
     def one(self, seed: int, tell: Callable[[str], None] | None = None) -> Outcome:
         """Run one seed."""
         with silent():
+            play = partial(simulate, seed, actions=self.actions, tell=tell, odds=self.odds)
             if not self.sqlite:
-                return simulate(seed, actions=self.actions, tell=tell)
+                return play()
             with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-                return simulate(seed, on_sqlite(Path(folder)), actions=self.actions, tell=tell)
+                return play(on_sqlite(Path(folder)))
 
 
 def outcomes(seeds: range, jobs: int, asked: RunOptions) -> Iterator[Outcome]:

@@ -168,5 +168,25 @@ def draw(rng: Random) -> Odds:
     return Odds(**{name: often if there else 0.0 for name, (there, often) in drawn.items()})
 
 
+def read_odds(text: str) -> dict[str, float]:
+    """Odds as they are written: ``hides=0.7,reads_less=0.3``.
+
+    Raises:
+        ValueError: there is no such fault, or it is no chance.
+    """
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, often = part.partition("=")
+        if name not in {*_MOST, *_MOST_LATER} or not 0 <= float(often) <= 1:
+            raise ValueError(f"{part!r} is no fault and how often it comes")
+        found[name] = float(often)
+    return found
+
+
+def odds_text(odds: Mapping[str, float]) -> str:
+    """What ``read_odds`` reads."""
+    return ",".join(f"{name}={often:g}" for name, often in odds.items())
+
+
 def _drawn(rng: Random, part: float, most: Mapping[str, float]) -> dict[str, tuple[bool, float]]:
     return {name: (rng.random() < part, rng.uniform(0, often)) for name, often in most.items()}

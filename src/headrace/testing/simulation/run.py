@@ -6,7 +6,7 @@ import math
 import traceback
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,6 +27,7 @@ from headrace.testing.memory_store import MemoryStore
 from headrace.testing.simulation.actors import Killed
 from headrace.testing.simulation.judge import judge
 from headrace.testing.simulation.lives import Make
+from headrace.testing.simulation.odds import odds_text
 from headrace.testing.simulation.play import play
 from headrace.testing.simulation.settling import settle
 from headrace.testing.simulation.sinks import COLUMNS, MemoryTable
@@ -44,11 +45,14 @@ class Outcome:
     wrong: tuple[str, ...] = ()
     #: what happened how often
     counts: Counter[str] = field(default_factory=Counter)
+    #: how often some faults came, whatever else was drawn
+    odds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
         """Replays this run."""
-        return f"python -m headrace.testing.simulation --seed {self.seed} --trace"
+        given = f" --odds {odds_text(self.odds)}" if self.odds else ""
+        return f"python -m headrace.testing.simulation --seed {self.seed}{given} --trace"
 
     def __str__(self) -> str:
         if not self.wrong:
@@ -94,6 +98,7 @@ def simulate(
     *,
     actions: int = ACTIONS,
     tell: Callable[[str], None] | None = None,
+    odds: Mapping[str, float] | None = None,
 ) -> Outcome:
     """Play one run and judge it.
 
@@ -102,10 +107,12 @@ def simulate(
         make: other parts than the fakes, such as one with a planted fault.
         actions: how much happens before the faults stop.
         tell: told of everything that happens, line by line.
+        odds: how often some faults come, whatever else is drawn; a seed draws the same beside them.
     """
+    given = odds or {}
     with _small_portions():
         # No secret depends on it; the same seed must play the same run.
-        world = World(Random(seed), make or in_memory(), tell)  # noqa: S311
+        world = World(Random(seed), make or in_memory(), tell, given)  # noqa: S311
         try:
             play(world, actions)
             wrong = settle(world) or judge(world)
@@ -118,7 +125,7 @@ def simulate(
     world.counts["waves read again"] = world.cluster.read_again
     world.counts["waves read otherwise"] = world.cluster.read_otherwise
     world.counts["seeds failed" if wrong else "seeds passed"] = 1
-    return Outcome(seed, tuple(wrong), world.counts)
+    return Outcome(seed, tuple(wrong), world.counts, given)
 
 
 @contextmanager

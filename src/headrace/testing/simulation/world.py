@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal, cast
 
@@ -67,6 +67,8 @@ class World:
     make: Make
     #: told of everything that happens, if anybody wants to read it
     tell: Callable[[str], None] | None = None
+    #: how often these faults come, whatever else is drawn
+    given: Mapping[str, float] = field(default_factory=dict)
     #: lets everybody else go on while somebody sleeps
     meanwhile: Callable[[], None] = lambda: None
     calm: bool = False
@@ -87,7 +89,7 @@ class World:
     def __post_init__(self) -> None:
         """Make log, store, cluster and use cases; no driver yet."""
         rng = self.rng
-        self.odds: Odds = draw(rng)
+        self.odds: Odds = replace(draw(rng), **self.given)
         self.clock, self.letters = FakeClock(), MemoryDeadLetters()
         self.store = self.make.store()
         self.generations, self.rates = Generations(), Rates()
