@@ -177,7 +177,7 @@ class Losses:
         if until is None:
             return lost
         return {
-            name: loss for name, loss in lost.items() if loss.from_offset < until.get(name, FIRST)
+            name: loss for name, loss in lost.items() if loss.from_place < until.get(name, FIRST)
         }
 
     def _unsettled(self, held: HeldStream, found: Mapping[str, Lost]) -> str | None:
@@ -205,7 +205,7 @@ class Losses:
             lane.short = seen_short(lane.short, lane.position, asked_s, now_s, patience_s)
             if not lane.short.lasts(self.cut_patience_s):
                 reason = (
-                    f"{name} seems to end at {lost.from_offset}, before the "
+                    f"{name} seems to end at {lost.from_place}, before the "
                     f"position {lane.position}; a broker that is cut off says so as well, so it is "
                     f"asked for {self.cut_patience_s:g} s before the log counts as cut"
                 )
@@ -230,7 +230,7 @@ class Losses:
         stream, moves, failures = held.stream.id, [], []
         for name, loss in found.items():
             lane = LaneId(*stream, name)
-            bounds = loss.from_offset, loss.until_offset
+            bounds = loss.from_place, loss.until_place
             records = _spanned(loss, held)
             piece = Slice(lane, held.stream.topic, *bounds, held.epoch, records=records)
             if name in held.lanes:
@@ -294,7 +294,7 @@ def _asked_anew(edges: FirstAndLast, lost: Collection[str], log: Log) -> FirstAn
 
 def _spanned(lost: Lost, held: HeldStream) -> int:
     """How many records there may be in what is lost; 0 where nobody knows."""
-    return held.measures.between(lost.until_offset, lost.from_offset)
+    return held.measures.between(lost.until_place, lost.from_place)
 
 
 def _error(lost: Lost, message: str) -> SliceError:
@@ -345,18 +345,18 @@ def _goes_on(lost: Lost) -> str:
 
 def _fact(held: HeldStream, name: str, lost: Lost, info: TopicInfo) -> str:
     if lost.loss is Loss.RETENTION:
-        gone = f"{lost.from_offset}..{lost.until_offset}"
+        gone = f"{lost.from_place}..{lost.until_place}"
         return f"{name} lost offsets {gone} to retention before they were read"
     if lost.loss is Loss.CUT:
         return (
-            f"{name} ends at {lost.from_offset}, but all before {lost.until_offset} was read: "
+            f"{name} ends at {lost.from_place}, but all before {lost.until_place} was read: "
             "the log was cut"
         )
     if lost.loss is Loss.EXPIRED:
         return _expired(held, name, lost)
     return (
         f"topic {held.stream.topic} was deleted and made again (id {held.stream.topic_id}, now "
-        f"{info.topic_id}); what it had in {spoken(name)} from offset {lost.from_offset} on "
+        f"{info.topic_id}); what it had in {spoken(name)} from offset {lost.from_place} on "
         "is lost"
     )
 
@@ -365,10 +365,10 @@ def _expired(held: HeldStream, name: str, lost: Lost) -> str:
     where = f"{name} is not listed by its log any more"
     if name not in held.lanes:
         return f"{where} and was never read; all that was in it is lost"
-    if lost.until_offset > lost.from_offset:
-        return f"{where}; offsets {lost.from_offset}..{lost.until_offset} of it are lost"
+    if lost.until_place > lost.from_place:
+        return f"{where}; offsets {lost.from_place}..{lost.until_place} of it are lost"
     return (
-        f"{where}, and where it ended is not known; what it had from {lost.from_offset} on is lost"
+        f"{where}, and where it ended is not known; what it had from {lost.from_place} on is lost"
     )
 
 

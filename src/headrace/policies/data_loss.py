@@ -66,8 +66,8 @@ class Lost:
     """What a lane lost, half-open, and where its log goes on."""
 
     loss: Loss
-    from_offset: Place
-    until_offset: Place
+    from_place: Place
+    until_place: Place
     go_on_at: Place
 
     @property

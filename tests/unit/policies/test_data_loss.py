@@ -91,7 +91,7 @@ KEPT = {"left": (Parent("old", 9),), "right": (Parent("old", 9),)}
 
 def lost(listed, told, places, kept=KEPT):
     found = lost_lanes(listed, told, kept, places)
-    return {name: (loss.from_offset, loss.until_offset) for name, loss in found.items()}
+    return {name: (loss.from_place, loss.until_place) for name, loss in found.items()}
 
 
 def test_a_parent_that_is_not_listed_and_was_done_lost_nothing():
