@@ -337,7 +337,7 @@ def test_a_skip_that_passes_over_one_record_more_is_found(monkeypatch):
 def test_a_loss_that_is_told_by_wrong_offsets_is_found(monkeypatch):
     def elsewhere(position, start, end):
         lost = lost_range(position, start, end)
-        return lost and replace(lost, from_offset=lost.from_offset + 1)
+        return lost and replace(lost, from_place=lost.from_place + 1)
 
     monkeypatch.setattr(losses, "lost_range", elsewhere)
     found = first_wrong(seeds=300)
@@ -690,7 +690,7 @@ def test_a_cut_that_sends_a_lane_before_its_end_is_found(monkeypatch):
     def too_far(position, start, end):
         lost = lost_range(position, start, end)
         cut = lost is not None and lost.loss is Loss.CUT
-        return replace(lost, from_offset=0, go_on_at=0) if cut else lost
+        return replace(lost, from_place=0, go_on_at=0) if cut else lost
 
     only(monkeypatch, cuts=1.0)
     monkeypatch.setattr(losses, "lost_range", too_far)

@@ -42,9 +42,9 @@ def test_every_lost_offset_is_missing_from_the_log_and_touches_the_position(posi
     found = lost_range(position, start, end)
     if found is None:
         return
-    assert found.until_offset > found.from_offset
-    assert position in (found.from_offset, found.until_offset)
-    assert not any(start <= offset < end for offset in range(found.from_offset, found.until_offset))
+    assert found.until_place > found.from_place
+    assert position in (found.from_place, found.until_place)
+    assert not any(start <= offset < end for offset in range(found.from_place, found.until_place))
 
 
 @given(offsets, some.none() | offsets, some.none() | offsets)
