@@ -151,9 +151,9 @@ class Lane:
         """Whether it will be blind if nobody asks until it has done what it has."""
         return not self.gone and (self.end == UNKNOWN or self.end > max(self.position, self.sure))
 
-    def restart(self, offset: Place) -> None:
+    def restart(self, place: Place) -> None:
         """Stand elsewhere, with nothing known of what is there."""
-        self.position, self.end, self.sure = offset, UNKNOWN, UNKNOWN
+        self.position, self.end, self.sure = place, UNKNOWN, UNKNOWN
         self.visits = None
         self.tries = self.attempts = self.letters = self.taken = 0
         self.not_before_s = 0.0

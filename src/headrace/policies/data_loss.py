@@ -3,11 +3,11 @@
 Retention removes records before they were read, an unclean election cuts the end of a log, and a
 topic can be deleted and made again under its name. Whoever reads on as if nothing had happened
 loses records, or takes others for them, in silence. So a lane's position is held against the edges
-of its log, and what does not fit is told by its exact offsets, with the place where the lane could
+of its log, and what does not fit is told by its exact places, with the place where the lane could
 go on:
 
 ======================  ===========================  ================================
-what happened           offsets told                 could go on at
+what happened           places told                  could go on at
 ======================  ===========================  ================================
 retention overtook it   ``[position, start)``        the new start
 the log was cut         ``[end, position)``: read    the new end
@@ -72,7 +72,7 @@ class Lost:
 
     @property
     def unread(self) -> bool:
-        """Whether these offsets were never read."""
+        """Whether what is between these was never read."""
         return self.loss is not Loss.CUT
 
 
@@ -80,9 +80,9 @@ def lost_range(position: Place, start: Place | None, end: Place | None) -> Lost 
     """What a lane lost in a topic that is still the same; None if it stands inside its log.
 
     Args:
-        position: the next offset to read.
-        start: the first offset that is there; None if it cannot be had, which tells nothing.
-        end: the offset after the last one; None the same way.
+        position: the next place to read.
+        start: the first place that is there; None if it cannot be had, which tells nothing.
+        end: the place after the last one; None the same way.
     """
     if start is not None and position < start:
         return Lost(Loss.RETENTION, position, start, start)
@@ -114,7 +114,7 @@ def seen_short(
 
     Args:
         before: what was known; None if the look before this one found it long enough.
-        position: the next offset to read.
+        position: the next place to read.
         asked_s: monotonic second at which the look began.
         now_s: monotonic.
         patience_s: of looks further apart than this the first does not count.
@@ -163,7 +163,7 @@ def lost_topic(position: Place, start: Place) -> Lost:
     """What a lane lost with its topic.
 
     Args:
-        position: the next offset of the old topic, as far as anybody knows its end as well.
-        start: the first offset of the new one; 0 for a partition it does not have, yet.
+        position: the next place of the old topic, as far as anybody knows its end as well.
+        start: the first place of the new one; 0 for a partition it does not have, yet.
     """
     return Lost(Loss.RECREATED, position, position, start)

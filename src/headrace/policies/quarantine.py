@@ -114,7 +114,7 @@ def judge(
         rules: what the use case wants.
         history: what happened at this position before.
         error: what happened now.
-        records: offsets that the failed slice spanned.
+        records: in the failed slice at most.
         chance: evenly drawn from ``[0, 1)``.
         claimed: its position had moved before, so that nothing of it can be tried again.
 
