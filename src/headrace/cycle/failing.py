@@ -139,7 +139,7 @@ class Failing:
         elif verdict.step is LaneStep.DEAD_LETTER:
             self._set_aside(piece, error, verdict, held, lane)
         else:
-            self._stop(piece, error, verdict, held, lane)
+            self._stop(self._bounded(piece, receipt, error, held), error, verdict, held, lane)
         self._judged.add(piece.lane)
 
     def settled(self) -> None:
@@ -227,7 +227,6 @@ class Failing:
         stop_use_case = verdict.step is LaneStep.FAIL
         behind = None if error.offset is None else held.measures.behind(error.offset)
         attempts = verdict.history.attempts
-        piece = self._bounded(piece, error, held)
         failure = Failure(piece, error, self.clock.now_s(), attempts, behind=behind)
         lane.failure = self.store.failures.keep(failure, stop_use_case=stop_use_case)
         self._remember(piece, error, verdict, lane)
@@ -240,20 +239,25 @@ class Failing:
             failure=lane.failure,
         )
 
-    def _bounded(self, piece: Slice, error: SliceError, held: HeldStream) -> Slice:
-        """A slice that stops its lane, with where it ends, so that a person can skip it.
+    def _bounded(
+        self, piece: Slice, receipt: Receipt, error: SliceError, held: HeldStream
+    ) -> Slice:
+        """What is left of a slice that stops its lane, with an end, so that a person can skip it.
 
-        That was written down when it was read. What was never read, as its worker died of reading,
-        and is of one record ends behind that, if its log can count up to there.
+        That was written down when it was read. Of one record nothing is left if it came anywhere,
+        as where it was claimed. What was never read, as its worker died of reading, ends behind one
+        record, if its log can count up to there.
         """
         if not piece.is_open or error.offset is not None:
             return piece
         (read,) = self.store.positions.reads_of([piece])
         if read is not None:
             return replace(piece, until_offset=read.until_offset, records=read.records)
-        if piece.records == 1:
-            return replace(piece, until_offset=held.measures.after(piece.from_offset, 1))
-        return piece
+        if piece.records != 1:
+            return piece
+        if receipt.reached > receipt.slice.from_offset:
+            return replace(piece, until_offset=piece.from_offset, records=0)
+        return replace(piece, until_offset=held.measures.after(piece.from_offset, 1))
 
     def _set_aside(
         self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane

@@ -240,8 +240,10 @@ class Losses:
         parents, gone = _lineage(held, info, found)
         topic_id = info.topic_id
         epoch = self.progress.skip_lost(stream, moves, failures, topic_id, parents, gone)
+        # What is read from now on may be deeper, and is so from its first slice on.
+        positions = self.progress.load_positions([stream])
         if epoch is None:
-            self.board.fill(self.progress.load_positions([stream]))
+            self.board.fill(positions)
             return _MOVED
         held.epoch = epoch
         if held.stream.topic_id != info.topic_id:
@@ -254,6 +256,7 @@ class Losses:
             held.follow(parents)
         if gone:
             held.drop(gone)
+        self.board.fill(positions)
         self._tell(held, found, failures)
         return None
 

@@ -27,7 +27,7 @@ from headrace.model import places
 from headrace.model.lane_names import number_of
 from headrace.model.places import FIRST, number_at
 from headrace.model.records import Failure, LaneStart, Move
-from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, StreamId
+from headrace.model.streams import RERUN_MARK, DataLossPolicy, LaneId, Slice, State, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Store
 from headrace.testing.ledger import Place
@@ -267,6 +267,7 @@ class Decisions:
         if not self.gate.knows(stream, log):
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
         notes = {note.slice.lane: note for note in failures}
+        self._deepened(stream, moves, notes, log)
         for move in moves:
             now = self.generations.now(move.lane)
             assert now is not None, "its position was compared"
@@ -291,6 +292,17 @@ class Decisions:
                 if move.lane.name in there
             },
         )
+
+    def _deepened(
+        self, stream: StreamId, moves: Sequence[Move], notes: Mapping[LaneId, Failure], log: int
+    ) -> None:
+        """What comes after a skip that sent something back, or changed the topic, is newer."""
+        before = [self.generations.now(move.lane) for move in moves]
+        turned = any(now is not None and now.log != log for now in before)
+        back = any(move.to_offset < move.from_offset for move in moves)
+        gone = any(note.error.code == LaneExpired.__name__ for note in notes.values())
+        if (turned or back or gone) and RERUN_MARK not in stream.use_case:
+            self.gate.sent_back(stream)
 
     def _check_expired(self, note: Failure, now: Generation) -> None:
         """Told by exact offsets, where its end can be known, and only of lanes that are gone."""
