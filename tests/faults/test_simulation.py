@@ -857,6 +857,13 @@ def test_a_failing_seed_is_replayed_by_one_command(monkeypatch):
     assert outcome.command in str(outcome)
 
 
+def test_slices_after_a_skip_are_as_deep_as_the_store_has_made_their_lanes():
+    odds = read_odds("splits=0.3,drops=0.15,lists_late=0.4")
+    for seed in (40052, 40604, 40705):
+        outcome = simulate(seed, odds=odds)
+        assert not outcome.wrong, str(outcome)
+
+
 def test_odds_that_were_given_are_part_of_the_command_and_of_what_was_counted(tmp_path):
     odds = "hides=1,reads_less=0.25"
     assert simulate(5, odds=read_odds(odds)).command == (

@@ -77,6 +77,11 @@ def test_a_slice_of_one_record_is_of_one_whatever_cannot_be_read_behind_it(monke
     assert not outcome.wrong, str(outcome)
 
 
+def test_a_skip_of_a_record_that_was_claimed_does_not_pass_over_the_next_one():
+    outcome = simulate(5713)
+    assert not outcome.wrong, str(outcome)
+
+
 def test_a_recorded_slice_of_a_lane_that_is_done_and_not_listed_any_more_is_over():
     outcome = simulate(3230)
     assert not outcome.wrong, str(outcome)

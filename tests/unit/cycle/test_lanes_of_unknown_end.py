@@ -9,7 +9,7 @@ from headrace.cycle.lags import lags, seek_target, stream_log
 from headrace.cycle.reruns import range_of
 from headrace.cycle.topics import NO_END, TOPICS_EVERY_S
 from headrace.deploying.needs import require_known_ends
-from headrace.errors import ConfigError, WorkerKilled
+from headrace.errors import ConfigError, SinkRefused, WorkerKilled
 from headrace.model.places import OPEN, place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, Move
@@ -17,7 +17,8 @@ from headrace.model.statistics import LagIs
 from headrace.model.streams import StreamId, Throttle
 from headrace.operating.quarantine import check_skip
 from headrace.policies.visits import SELDOM_S
-from headrace.ports import WaveResult
+from headrace.ports import WaveResult, Written
+from headrace.sinks import ParquetFiles
 from headrace.spark.slice_errors import error_of
 from headrace.testing.engine_fake import InProcessEngine
 
@@ -204,6 +205,30 @@ def test_a_single_record_that_nobody_came_to_read_can_be_skipped(hidden, monkeyp
     hidden.turns(400, seconds=1.0)
     (failure,) = hidden.store.failures.every()
     assert (failure.error.offset, str(failure.slice)) == (None, "acme.visits[0] 0..1")
+    check_skip(hidden.store, failure, whole_slice=True)
+    hidden.store.failures.skip(failure.id)
+    assert hidden.positions() == {("acme", 0): 1}
+
+
+def test_where_a_single_record_was_claimed_none_is_left_to_skip(hidden):
+    class Full(ParquetFiles):
+        def open(self, _site):
+            return self
+
+        def write(self, effects):
+            return [Written(error=error_of(SinkRefused("full")))] * len(effects)
+
+        def close(self):
+            pass
+
+    hidden.use_cases = [hidden.make(guarantee="at-most-once", sink=Full("out"))]
+    hidden.deploy()
+    hidden.send("acme", 1)
+    hidden.store.registry.set_throttle("acme", Throttle(records_per_s=1.0))
+    hidden.start()
+    hidden.turns(10)
+    (failure,) = hidden.store.failures.every(only_open=True)
+    assert (failure.error.offset, failure.slice.is_open) == (None, False)
     check_skip(hidden.store, failure, whole_slice=True)
     hidden.store.failures.skip(failure.id)
     assert hidden.positions() == {("acme", 0): 1}

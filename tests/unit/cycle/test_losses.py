@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.cycle.topics import WAITING_EVERY_S
+from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
 from headrace.errors import StoreUnavailable
 from headrace.model.lane_names import named, number_of
 from headrace.model.records import FailureState
@@ -41,6 +41,21 @@ def asleep(world, change):
     change()
     world.store.registry.set_tenant_state("acme", State.ACTIVE)
     world.turns(8, seconds=1.0)
+
+
+def test_what_comes_after_a_skip_is_newer_from_its_first_slice_on(begun):
+    world = begun(SKIP)
+
+    def depths():
+        positions = world.store.progress.load_positions([ACME])
+        return {position.lane.name: position.depth for position in positions}
+
+    made_again(world, 3)
+    world.clock.move(TOPICS_EVERY_S + 2)
+    while depths() == {f"{TOPIC}[0]": 0}:
+        world.turns(1)
+    lanes = world.driver.board.streams[ACME].lanes
+    assert {name: lane.depth for name, lane in lanes.items()} == depths() == {f"{TOPIC}[0]": 1}
 
 
 def made_again(world, records=0, partitions=1):
