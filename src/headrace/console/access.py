@@ -124,7 +124,7 @@ async def _enter(request: Request, rule: Roles) -> None:
         patience: ChangeLimit = request.app.state.patience
         patience.count(caller)
     if caller.role not in rule:
-        raise forbidden(caller)
+        raise forbidden(caller, rule)
     tenant = request.path_params.get("tenant")
     if tenant is not None:
         own(caller, str(tenant))

@@ -18,5 +18,6 @@ def not_there(what: str, name: object) -> Problem:
 
 
 def no_tenant(name: str) -> Problem:
-    """404, the same as `own` has for a tenant of somebody else."""
-    return Problem(404, "unknown-name", f"there is no tenant {name}; add it first")
+    """404, for whoever may ask for any; a tenant that asks for another is refused by `own`."""
+    detail = f"there is no tenant {name}; an operator adds it: PUT /v1/tenants/{name}"
+    return Problem(404, "unknown-name", detail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from headrace.console.access import Entered, GuardedRoute
+from headrace.console.access import OWN_SEEING, Entered, GuardedRoute
 from headrace.console.answers import answer
 from headrace.console.problems import refusals
 from headrace.console.requests import SessionRequest
@@ -19,7 +19,7 @@ from headrace.doors.guard import (
     session_cookie,
 )
 from headrace.doors.problems import Problem
-from headrace.model.credentials import Caller, Role
+from headrace.model.credentials import Caller
 
 router = APIRouter(route_class=GuardedRoute, tags=["session"])
 
@@ -35,8 +35,8 @@ async def begin_session(request: Request, asked: SessionRequest) -> Response:
     address = request.client.host if request.client else ""
     caller, cookie = await run_in_threadpool(guard.session, asked.key, address=address)
     request.state.caller = caller
-    if caller.role in (Role.SENDER, Role.SCHEMAS):
-        raise forbidden(caller)
+    if caller.role not in OWN_SEEING:
+        raise forbidden(caller, OWN_SEEING)
     response = _me(caller)
     response.set_cookie(
         session_cookie(request),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Annotated, Protocol
 
@@ -242,15 +242,16 @@ def allowed(*roles: Role) -> Callable[..., Awaitable[Caller]]:
 
     async def check(caller: Annotated[Caller, Depends(calling)]) -> Caller:
         if caller.role not in roles:
-            raise forbidden(caller)
+            raise forbidden(caller, roles)
         return caller
 
     return check
 
 
-def forbidden(caller: Caller) -> Problem:
-    """The refusal of somebody who is known and may not."""
-    return Problem(403, "forbidden", f"role {caller.role} may not do this")
+def forbidden(caller: Caller, roles: Collection[Role]) -> Problem:
+    """The refusal of somebody who is known and may not, with the roles that may."""
+    may = " or ".join(role for role in Role if role in roles)
+    return Problem(403, "forbidden", f"role {caller.role} may not do this; role {may} may")
 
 
 def own(caller: Caller, tenant: str) -> None:
@@ -260,7 +261,8 @@ def own(caller: Caller, tenant: str) -> None:
         Problem: 404, the same as for a tenant that nobody added.
     """
     if caller.role not in FOR_ALL and caller.tenant != tenant:
-        raise Problem(404, "unknown-name", f"there is no tenant {tenant}; add it first")
+        detail = f"this credential knows no tenant {tenant}; role operator or viewer sees all"
+        raise Problem(404, "unknown-name", detail)
 
 
 def _caller(key: Key) -> Caller:

@@ -41,6 +41,8 @@ MOST_LINES_OF_A_CALL = 100
 LINES_PER_S, MOST_LINES_AT_ONCE = 100.0, 1_000.0
 MOST_CHARACTERS_OF_A_LINE = 2_000
 _LEVELS = logging.getLevelNamesMapping()
+#: they say each request that they send, at level INFO
+_TALKATIVE = ("httpx", "httpx2")
 
 
 def about(slices: tuple[Slice, ...]) -> dict[str, str]:
@@ -80,6 +82,7 @@ class HandlerOutput:
             root.addHandler(_Handler(self))
             if root.level == logging.WARNING:
                 root.setLevel(self._least)
+                _hush(self._least)
 
     def during(self, slices: tuple[Slice, ...], call: Callable[[], _T]) -> _T:
         """Run a call; what it writes meanwhile is about these slices."""
@@ -151,6 +154,18 @@ def shape_of(environment: Mapping[str, str]) -> tuple[bool, int]:
     form = form or environment.get("LOG_FORMAT", "")
     level = level or environment.get("LOG_LEVEL", "")
     return form == "pretty", _LEVELS.get(level.upper(), logging.INFO)
+
+
+def _hush(least: int) -> None:
+    """Where Python would not show what clients of servers say at each request, neither do we.
+
+    Who asks for all of it, or sets the level of such a logger, hears it.
+    """
+    if least < logging.INFO:
+        return
+    for logger in map(logging.getLogger, _TALKATIVE):
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)
 
 
 class _Stream(io.TextIOBase):

@@ -19,7 +19,6 @@ from headrace.model.streams import State, Tenant
 def quick(monkeypatch):
     """Seconds pass in milliseconds."""
     monkeypatch.setattr(module, "EVERY_S", 0.001)
-    monkeypatch.setattr(module, "CHECK_S", 0.0)
 
 
 class Clock:
@@ -131,10 +130,26 @@ def test_a_view_ends_when_its_credential_does(store):
     played(store, play)
 
 
-@pytest.mark.parametrize("looks", ["between", "after"])
-def test_a_view_shows_nothing_of_the_next_tenant_of_its_name(store, monkeypatch, looks):
-    monkeypatch.setattr(module, "CHECK_S", 3600.0)
+def test_a_view_shows_nothing_after_its_credential_has_ended(store):
+    async def play(live):
+        revoked = []
 
+        async def check():
+            if revoked:
+                raise Problem(401, "unauthorized", "revoked")
+
+        live.take_place(None)
+        events = live.events(None, check)
+        await next_with(events, b"acme")
+        revoked.append(1)
+        store.registry.set_weight("bolt", 2.5)
+        assert b'"weight":2.5' not in b"".join([event async for event in events])
+
+    played(store, play)
+
+
+@pytest.mark.parametrize("looks", ["between", "after"])
+def test_a_view_shows_nothing_of_the_next_tenant_of_its_name(store, looks):
     async def play(live):
         live.take_place("acme")
         events = live.events("acme", fine)
@@ -148,10 +163,7 @@ def test_a_view_shows_nothing_of_the_next_tenant_of_its_name(store, monkeypatch,
     played(store, play)
 
 
-def test_a_view_that_was_opened_while_the_tenant_was_gone_shows_nothing_of_the_next(
-    store, monkeypatch
-):
-    monkeypatch.setattr(module, "CHECK_S", 3600.0)
+def test_a_view_that_was_opened_while_the_tenant_was_gone_shows_nothing_of_the_next(store):
     store.registry.set_tenant_state("acme", State.REMOVED)
 
     async def play(live):

@@ -187,7 +187,9 @@ def test_nobody_added_is_404_whatever_is_asked(api):
         ("DELETE", "/v1/tenants/nobody"),
         ("POST", "/v1/tenants/nobody/suspend"),
     ):
-        assert api(method, path).status_code == 404
+        answer = api(method, path)
+        assert answer.status_code == 404
+        assert "an operator adds it: PUT /v1/tenants/nobody" in answer.json()["detail"]
 
 
 # --- many at once ------------------------------------------------------------------------------

@@ -321,6 +321,7 @@ def test_a_role_that_may_not_is_told_so(client, give):
     text, _ = give(Role.SENDER, "acme")
     answer = client.get("/all", headers={"Authorization": bearer(text)})
     assert (answer.status_code, answer.json()["type"]) == (403, "urn:headrace:problem:forbidden")
+    assert answer.json()["detail"] == "role sender may not do this; role operator or viewer may"
     assert client.get("/all").status_code == 401
 
 
@@ -332,6 +333,7 @@ def test_a_foreign_tenant_is_as_one_that_is_not_there(client, give):
         unknown = client.get("/nobody", headers=shown)
         assert foreign.status_code == 404
         assert foreign.text.replace("bolt", "nobody") == unknown.text
+        assert foreign.json()["detail"].endswith("role operator or viewer sees all")
     for role in (Role.VIEWER, Role.OPERATOR):
         shown = {"Authorization": bearer(give(role)[0])}
         assert client.get("/bolt", headers=shown).status_code == 200

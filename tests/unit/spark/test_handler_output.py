@@ -52,6 +52,8 @@ def spoken(monkeypatch):
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(root, "level", logging.WARNING)
+    monkeypatch.setattr(logging.getLogger("httpx"), "level", logging.NOTSET)
+    monkeypatch.setattr(logging.getLogger("httpx2"), "level", logging.NOTSET)
     logging.Logger.manager._clear_cache()
     yield Spoken()
     logging.Logger.manager._clear_cache()
@@ -203,6 +205,20 @@ def test_a_module_that_sets_up_logging_makes_no_line_double(spoken):
 
     spoken.call(handler)
     assert [row["event"] for row in spoken.rows()] == ["once"]
+
+
+@pytest.mark.parametrize(
+    ("level", "own", "said"),
+    [("INFO", logging.NOTSET, []), ("INFO", logging.INFO, ["asked"]), ("DEBUG", 0, ["asked"])],
+)
+def test_a_client_that_says_each_request_is_heard_by_who_asks_for_it(
+    spoken, monkeypatch, level, own, said
+):
+    monkeypatch.setenv("LOG_LEVEL", level)
+    monkeypatch.setattr(logging.getLogger("httpx"), "level", own)
+    heard = Spoken()
+    heard.call(lambda: logging.getLogger("httpx").info("asked"))
+    assert [row["event"] for row in heard.rows()] == said
 
 
 def test_where_nothing_is_taken_over_a_call_is_a_call(capsys):
