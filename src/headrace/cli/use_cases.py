@@ -12,6 +12,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.amounts import counted
+from headrace.cli.asking import YesOption, confirm
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -40,6 +42,7 @@ from headrace.errors import UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, StreamId
 from headrace.operating.over import reruns_over
+from headrace.operating.retiring import left_out, retire
 from headrace.operating.rollout import (
     Rollout,
     Standings,
@@ -53,7 +56,7 @@ from headrace.policies.rollout import Stand, Standing
 from headrace.ports import Store
 
 app = typer.Typer(
-    no_args_is_help=True, help="Use cases: list, deploy and update one by one, resume."
+    no_args_is_help=True, help="Use cases: list, deploy and update one by one, resume, remove."
 )
 
 
@@ -148,6 +151,28 @@ def resume(
             say(line)
 
 
+@app.command()
+def remove(
+    name: Annotated[str, typer.Argument(help="The use case.", show_default=False)],
+    yes: YesOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """End a use case for all tenants, such as one that its file has no more and that runs on.
+
+    Its streams are removed, and tenants that are added later get none. What is in flight may end;
+    its topics and results are left alone. Deployed again it is for tenants that never had it;
+    `streams add` gives it back to the others, from startingOffsets on.
+
+    Example: `headrace use-cases remove score`
+    """
+    with store_of(config) as store:
+        if not yes and name in {known.use_case for known in store.registry.deployments()}:
+            say(f"all streams of {name} are removed, and with them where they go on")
+            confirm(config, "use-cases", "remove", name)
+        count = len(retire(store.registry, name))
+        say(f"use case {name} removed, and {counted(count, 'stream')} of it")
+
+
 def _with_open_failures(store: Store) -> dict[StreamId, int]:
     """How many lanes of each stream stopped at a failure."""
     failures = store.failures.every(only_open=True, with_records=False)
@@ -171,7 +196,7 @@ def deploy(
 
     Exits with 1 if a driver refuses one, which then goes on with the version before, does not
     answer in time, or if somebody else deployed after it. What is stopped by failures stays so: a
-    deployment retries nothing.
+    deployment retries nothing. What the file has no more runs on, and is named.
 
     First a process of its own imports the module, packs the use cases and prepares their sinks,
     within `deploy_timeout` (60 s). If anything of that fails, nothing is deployed. A copy of the
@@ -201,6 +226,7 @@ def deploy(
             else waited(Rollout(store, deployments, settings.driver.lease), wait_s)
         )
         newer = overtaken(store.registry, deployments)
+        runs_on = left_out(store.registry, str(offer.path), offer.use_cases)
         deployed = [
             _deployed(store, deployment, changed, found, newer) for deployment in deployments
         ]
@@ -208,6 +234,12 @@ def deploy(
         print_json([use_case.row for use_case in deployed])
     else:
         _show(deployed)
+    for gone in runs_on:
+        say(
+            f"warning: {gone} is not in {offer.path.name} any more, and runs on as it was "
+            f"deployed: 'headrace use-cases remove {gone}' ends it",
+            err,
+        )
     if not no_wait and (newer or not is_done(found)):
         raise typer.Exit(1)
 

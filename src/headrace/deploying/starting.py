@@ -18,6 +18,7 @@ import structlog
 from headrace.deploying.offer import Offer, check, configure, deploy, keep, load, source_of
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 from headrace.model.records import Deployment
+from headrace.operating.retiring import left_out
 from headrace.ports import Registry, Store
 from headrace.settings import Settings
 from headrace.versions import places_of
@@ -71,6 +72,7 @@ def begin(
     old = [deployed[name] for name in sorted(offer.use_cases) if name not in new]
     configure(settings, store.registry, [deployment.use_case for deployment in old])
     _tell_apart(offer, old)
+    _tell_left_out(offer, store.registry)
     if any(deployment.digest == offer.digest for deployment in old):
         _keep_again(settings, offer)
     return frozenset(offer.use_cases)
@@ -113,6 +115,15 @@ def _tell_apart(offer: Offer[Any], deployed: Sequence[Deployment]) -> None:
                 digest=deployment.digest[:12],
                 why=f"'headrace use-cases deploy {name}' deploys {offer.digest[:12]}",
             )
+
+
+def _tell_left_out(offer: Offer[Any], registry: Registry) -> None:
+    for name in left_out(registry, str(offer.path), offer.use_cases):
+        log.warning(
+            "a use case that the file has no more runs on",
+            use_case=name,
+            why=f"it was deployed; 'headrace use-cases remove {name}' ends it",
+        )
 
 
 def _keep_again(settings: Settings, offer: Offer[Any]) -> None:

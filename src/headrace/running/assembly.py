@@ -44,6 +44,7 @@ from headrace.model.plans import Limits
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Server, Store
 from headrace.process.memory import calm_garbage_collection
+from headrace.running.draining import Draining
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.session import (
@@ -94,19 +95,21 @@ class Assembly:
 
     def _turn(self, on_turn: Callable[[Driver], None] | None) -> bool:
         clock = self.driver.parts.clock
-        deadline_s: float | None = None
+        draining: Draining | None = None
         while not self.driver.drained:
             now_s = clock.monotonic_s()
-            if self._is_asked_to_stop and deadline_s is None:
-                log.info("ends once what runs has ended", seconds=self.drain_timeout_s)
+            if self._is_asked_to_stop and draining is None:
+                draining = Draining(self.driver, now_s + self.drain_timeout_s)
+                draining.begin(now_s)
                 self.driver.drain()
-                deadline_s = now_s + self.drain_timeout_s
-            if deadline_s is not None and now_s > deadline_s:
+            if draining is None:
+                self.taking.swap()
+            elif now_s > draining.ends_s:
                 log.warning("drain took too long; what still runs is cancelled")
                 self.driver.cancel_all()
                 return False
-            if deadline_s is None:
-                self.taking.swap()
+            else:
+                draining.poll(now_s)
             self.driver.turn()
             if on_turn is not None:
                 on_turn(self.driver)

@@ -15,7 +15,7 @@ from headrace.deploying.offer import deploy as deploy_into
 from headrace.embedded.folder_lock import holder
 from headrace.errors import ConfigError
 from headrace.model.records import Answer, FailureState
-from headrace.model.streams import BadRecordPolicy, State, StreamId
+from headrace.model.streams import BadRecordPolicy, State, StreamId, Tenant
 from headrace.store import open_store
 
 SOURCE = """\
@@ -62,6 +62,32 @@ def test_what_decorator_and_yaml_say_about_failures_is_deployed(headrace, config
     assert (pages.retries, pages.handler_timeout_s, pages.max_rate_per_lane) == (0, 0.5, 2.5)
     assert pages.data_loss == "skip"
     assert "nothing changed" in headrace("use-cases", "deploy").output
+
+
+def test_what_the_file_has_no_more_is_named_and_removed_by_the_command_that_is_told(
+    headrace, config, store
+):
+    file = config.parent / "use_cases.py"
+    file.write_text(SOURCE)
+    assert headrace("use-cases", "deploy").exit_code == 0
+    file.write_text(SOURCE.replace("def pages", "def visits"))
+    for words in ("deploy",), ("deploy", "visits", "--json"):
+        result = headrace("use-cases", *words)
+        assert result.exit_code == 0, result.output
+        assert "pages is not in use_cases.py any more, and runs on" in result.stderr
+        assert "'headrace use-cases remove pages' ends it" in result.stderr
+    refused = headrace("use-cases", "remove", "pages")
+    assert refused.exit_code == 2
+    assert "headrace use-cases remove pages" in refused.output
+    result = headrace("use-cases", "remove", "pages", "--yes")
+    assert (result.exit_code, "removed, and 2 streams of it" in result.output) == (0, True)
+    assert "any more" not in headrace("use-cases", "deploy").output
+    store.registry.add_tenant(Tenant("corp"))
+    run = {stream.id for stream in store.registry.streams() if stream.state is State.ACTIVE}
+    assert {stream.use_case for stream in run if stream.tenant == "corp"} == {"score", "visits"}
+    assert StreamId("pages", "acme") not in run
+    unknown = headrace("use-cases", "remove", "nobody")
+    assert (unknown.exit_code, "no use case nobody" in unknown.output) == (2, True)
 
 
 def test_a_url_in_place_of_a_folder_is_refused_at_deploy_and_nothing_is_deployed(

@@ -10,6 +10,7 @@ from headrace.deploying import offer as deploying
 from headrace.deploying.offer import check_without_servers, deploy, load
 from headrace.deploying.starting import begin
 from headrace.errors import ConfigError, SinkUnavailable
+from headrace.operating.retiring import retire
 from headrace.versions import load_code
 
 
@@ -41,6 +42,20 @@ def test_the_first_start_deploys_and_the_next_ones_only_say_what_else_lies_there
     assert "headrace use-cases deploy one" in told
     assert begin(settings(), tmp_path, store, anew=True) == {"one", "two"}
     assert answers(store, tmp_path) == 2
+
+
+def test_what_the_file_has_no_more_is_named_with_what_ends_it(tmp_path, store, capsys):
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    assert "runs on" not in capsys.readouterr().out
+    write(tmp_path, names=("one",))
+    begin(settings(), tmp_path, store, anew=True)
+    told = capsys.readouterr().out
+    assert told.count("a use case that the file has no more runs on") == 1
+    assert "'headrace use-cases remove two' ends it" in told
+    retire(store.registry, "two")
+    begin(settings(), tmp_path, store)
+    assert "runs on" not in capsys.readouterr().out
 
 
 def test_only_what_is_deployed_is_checked(tmp_path, store, checks):

@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 from two_use_cases import settings, write
 
 from headrace.connectors.kafka import KafkaLog
@@ -226,6 +227,34 @@ def test_who_has_drained_gives_back_what_it_held(assembly, store):
     assembly.stop()
     assert assembly.run()
     assert holders(store) == {None}
+
+
+def test_who_drains_says_what_is_waited_for_and_for_how_long(assembly, store):
+    driver, clock = assembly.driver, assembly.driver.parts.clock
+    store.registry.add_tenant(Tenant("acme"))
+    driver.parts.log.create_topic("acme.visits")
+    driver.parts.log.append("acme.visits", 0, b"1")
+    driver.parts.engine.paused = True
+    while not driver.board.flights:
+        driver.turn()
+        clock.move(1.0)
+    assembly.drain_timeout_s = 30.0
+    assembly.stop()
+
+    def on_turn(_):
+        clock.move(1.0)
+        driver.parts.engine.paused = clock.steady_s < 12.0
+
+    with capture_logs() as logs:
+        assert assembly.run(on_turn)
+    begun, *waited = [line for line in logs if line["event"].endswith("what runs has ended")] + [
+        line for line in logs if line["event"] == "waits for what runs"
+    ]
+    assert begun["seconds"] == 30.0
+    assert "a second Ctrl-C" in begun["why"]
+    assert [line["seconds"] for line in waited] == [27.0, 24.0, 21.0]
+    assert waited[0]["why"].startswith("2 slices run: acme/one for ")
+    assert "acme/two for " in waited[0]["why"]
 
 
 def test_a_store_that_is_gone_at_the_end_does_not_spoil_a_clean_drain(assembly, monkeypatch):

@@ -1,0 +1,63 @@
+"""Use cases that are to run no more.
+
+What is deployed runs until somebody says otherwise, so one that was taken out of its file, or was
+given another name there, runs on. That has to be said where its file is deployed, and there has to
+be a way to end it.
+
+A use case stays in the store: its positions tell how far it came, and its name means its topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from headrace.errors import ConfigError, no_use_case
+from headrace.model.streams import State, StreamId
+from headrace.ports import Registry
+
+
+def left_out(registry: Registry, module: str, names: Collection[str]) -> list[str]:
+    """Use cases that were deployed from a file, run, and are not in it any more.
+
+    Args:
+        registry: where deployments are.
+        module: path of the file.
+        names: the use cases that it has now.
+    """
+    run = {
+        stream.id.use_case for stream in registry.streams() if stream.state is not State.REMOVED
+    }
+    return [
+        deployment.use_case
+        for deployment in registry.deployments()
+        if deployment.module == module
+        and deployment.until is None
+        and deployment.use_case not in names
+        and (deployment.all_tenants or deployment.use_case in run)
+    ]
+
+
+def retire(registry: Registry, name: str) -> list[StreamId]:
+    """Give a use case to no further tenant, and remove its streams; return those that ran.
+
+    Done again where it was cut off, it does the rest.
+
+    Raises:
+        UnknownName: nobody deployed it.
+        ConfigError: somebody deploys it at the same time.
+    """
+    known = {deployment.use_case: deployment for deployment in registry.deployments()}.get(name)
+    if known is None:
+        raise no_use_case(name)
+    for_nobody = replace(known, all_tenants=False)
+    if known.all_tenants and not registry.deploy(for_nobody, over=known):
+        raise ConfigError(f"somebody has just deployed {name}; nothing is done, do it again")
+    streams = [
+        stream.id
+        for stream in registry.streams()
+        if stream.id.use_case == name and stream.state is not State.REMOVED
+    ]
+    for stream in streams:
+        registry.set_stream_state(stream, State.REMOVED)
+    return streams
