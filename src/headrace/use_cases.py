@@ -164,6 +164,11 @@ class UseCase:
         return self.guarantee is Guarantee.AT_MOST_ONCE
 
     @property
+    def bears_haste(self) -> bool:
+        """Whether a call of it may be ended after a moment, and made again later."""
+        return self.form == "slice" and not self.claims and not self.intends
+
+    @property
     def intends(self) -> bool:
         """Whether its waves are written down before they run (exactly-once by intent)."""
         if self.guarantee is not Guarantee.EXACTLY_ONCE:

@@ -26,5 +26,5 @@ class Flight:
 
     @property
     def shared(self) -> bool:
-        """Whether several streams share one of its bins."""
-        return any(len({piece.lane.stream for piece in bin_.slices}) > 1 for bin_ in self.wave.bins)
+        """Whether others wait for the calls of one of its bins."""
+        return any(bin_.in_company for bin_ in self.wave.bins)

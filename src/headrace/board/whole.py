@@ -84,6 +84,11 @@ class Board:
         streams = (self.streams.get(bin_.slices[0].lane.stream) for bin_ in bins)
         return sum(held is not None and held.hung for held in streams)
 
+    def held_s(self, now_s: float) -> float:
+        """How long all slots that hold long bins have done so; 0 if there is none."""
+        long = (flight for flight in self.flights.values() if flight.long_bins)
+        return min((now_s - flight.since_s for flight in long), default=0.0)
+
     def started(self, wave: Wave, now_s: float, long_bins: int) -> None:
         """A wave was handed to the engine."""
         self.flights[wave.id] = Flight(wave, now_s, long_bins)

@@ -364,7 +364,9 @@ class Driver:
             return
         flights = self.board.flights.values()
         long_running = sum(flight.long_bins for flight in flights)
-        running = RunningBins(self.slots, long_running, self.board.hung_bins, self._was_long)
+        held_s, hasty = self.board.held_s(now_s), self.versions.hasty
+        hung = self.board.hung_bins
+        running = RunningBins(self.slots, long_running, hung, self._was_long, held_s, hasty)
         snapshot, places = self._snapshot(now_s, free), self.parts.log.places
         made = plan_turn(snapshot, running, self.limits.bin_budget_s, places)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.

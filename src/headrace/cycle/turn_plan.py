@@ -9,13 +9,15 @@ Nothing is started here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from headrace.model.places import Places
-from headrace.model.plans import Credit, Snapshot
+from headrace.model.plans import Credit, Snapshot, StreamView
+from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
 from headrace.planning import check, plan, quick_only
-from headrace.policies.express import is_long, with_express
+from headrace.policies.express import are_held_up, hurried, is_long, with_express
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,16 @@ class RunningBins:
         long: bins in flight that may hold their slot for longer than the express allows.
         hung: bins in flight of streams that hung when they were last alone.
         was_long: whether the wave started last had a long bin.
+        held_s: how long all slots with long bins have had theirs.
+        hasty: use cases whose calls may be ended after a moment.
     """
 
     slots: int
     long: int
     hung: int
     was_long: bool
+    held_s: float = 0.0
+    hasty: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,8 @@ def plan_turn(whole: Snapshot, running: RunningBins, budget_s: float, places: Pl
         budget_s: of a bin that is not of the express.
         places: of the log.
     """
-    snapshot = with_express(whole, running.slots, running.long, running.hung)
+    new_of = running.hasty if are_held_up(running.held_s, budget_s) else frozenset[str]()
+    snapshot = with_express(whole, running.slots, running.long, running.hung, new_of)
     express = snapshot.limits.bin_budget_s < budget_s
     if express or (running.slots == 1 and running.was_long):
         # With a single slot, quick streams have the turn after each long bin.
@@ -62,7 +69,12 @@ def plan_turn(whole: Snapshot, running: RunningBins, budget_s: float, places: Pl
     assert not faults, f"the plan of turn {snapshot.turn} breaks its rules: {faults}"
     views = {view.id: view for view in snapshot.streams} if made.waves else {}
     express_s = snapshot.limits.express_s
+    planned = [_hurried(wave, views) for wave in made.waves] if express else made.waves
     waves = tuple(
-        (wave, sum(is_long(bin_, views, express_s) for bin_ in wave.bins)) for wave in made.waves
+        (wave, sum(is_long(bin_, views, express_s) for bin_ in wave.bins)) for wave in planned
     )
     return TurnPlan(waves, made.credits)
+
+
+def _hurried(wave: Wave, views: Mapping[StreamId, StreamView]) -> Wave:
+    return replace(wave, bins=tuple(hurried(bin_, views) for bin_ in wave.bins))

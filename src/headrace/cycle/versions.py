@@ -53,6 +53,13 @@ class Versions:
     #: use cases of which nothing more is to come
     _over: set[str] = field(default_factory=set)
 
+    @property
+    def hasty(self) -> frozenset[str]:
+        """Use cases whose calls may be ended after a moment."""
+        return frozenset(
+            name for name, (use_case, _) in self.newest.items() if use_case.bears_haste
+        )
+
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case that the engine has taken, or a new version of one."""
         name = use_case.name

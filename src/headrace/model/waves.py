@@ -53,6 +53,13 @@ class Bin:
     #: of a recorded wave: a name that no other bin in flight has, kept by whatever runs the bin
     #: again, so that a sink can shut an earlier attempt out; reused when the bin is done with
     fence: str = ""
+    #: others wait for its slot, and what it may do is not known: it has the patience of company
+    hurried: bool = False
+
+    @property
+    def in_company(self) -> bool:
+        """Whether others wait for each of its calls: several streams share it, or its slot."""
+        return self.hurried or len({piece.lane.stream for piece in self.slices}) > 1
 
 
 @dataclass(frozen=True, slots=True)

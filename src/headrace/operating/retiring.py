@@ -25,9 +25,7 @@ def left_out(registry: Registry, module: str, names: Collection[str]) -> list[st
         module: path of the file.
         names: the use cases that it has now.
     """
-    run = {
-        stream.id.use_case for stream in registry.streams() if stream.state is not State.REMOVED
-    }
+    run = {stream.id.use_case for stream in registry.streams() if stream.state is not State.REMOVED}
     return [
         deployment.use_case
         for deployment in registry.deployments()

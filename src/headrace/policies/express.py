@@ -9,6 +9,12 @@ Of three slots or more, one of the others takes no stream that hung when it was 
 holds its slot for a whole `handler_timeout`, and one that is merely slow, which the express does
 not take, would wait for it each time. With two slots they take turns, by what each had of them.
 
+Who is new is known after a few slices, but if one that hangs holds the other slots, nobody would
+learn of it for a whole `handler_timeout`. So where these have been held for longer than bins take,
+the express takes slices of new streams as well, where no quick work waits. Each of their calls has
+the patience of company (`watchdog.py`), though it may be alone: it is others who wait for its slot.
+One that overruns that is tried again apart, and the express is closed to it.
+
 The express is not left idle for it: where no quick work waits, a flood may use it too, by the short
 bin. With one slot there is no express; fairness alone then decides whose turn it is.
 
@@ -22,7 +28,7 @@ experimental time-sharing system", AFIPS 1962).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from headrace.model.plans import Limits, Snapshot, StreamView
@@ -31,6 +37,8 @@ from headrace.model.waves import Bin
 
 #: receipts after which a stream's cost is known well enough
 _KNOWN_SAMPLES = 4
+#: slots that are held for so many budgets of a bin are held up
+_HELD_BUDGETS = 2.0
 #: with a single slot, a slice may take so many times what it costs however small
 ALONE_TIMES = 2.0
 #: seconds of work in the express for each second that a bin costs besides
@@ -57,6 +65,18 @@ def worth_starting(limits: Limits, overhead_s: float) -> Limits:
     return replace(limits, express_s=min(wanted_s, longest_s))
 
 
+def are_held_up(held_s: float, bin_budget_s: float) -> bool:
+    """Whether slots have had their long bins for longer than such bins take."""
+    return held_s > _HELD_BUDGETS * bin_budget_s
+
+
+def hurried(planned: Bin, views: Mapping[StreamId, StreamView]) -> Bin:
+    """A bin of the express, in haste if a stream of it is new."""
+    used = {piece.lane.stream for piece in planned.slices}
+    is_new = any(views[stream].cost.samples < _KNOWN_SAMPLES for stream in used)
+    return replace(planned, hurried=True) if is_new else planned
+
+
 def is_long(planned: Bin, views: Mapping[StreamId, StreamView], express_s: float) -> bool:
     """Whether a planned bin may hold its slot for longer than the express allows."""
     if planned.predicted_s > express_s:
@@ -66,7 +86,11 @@ def is_long(planned: Bin, views: Mapping[StreamId, StreamView], express_s: float
 
 
 def with_express(
-    snapshot: Snapshot, slots: int, long_running: int, hung_running: int = 0
+    snapshot: Snapshot,
+    slots: int,
+    long_running: int,
+    hung_running: int = 0,
+    new_of: Collection[str] = (),
 ) -> Snapshot:
     """The part of a snapshot to plan for now.
 
@@ -75,6 +99,7 @@ def with_express(
         slots: free or not.
         long_running: bins in flight that are long.
         hung_running: bins in flight of streams that hung, or killed their worker, when last alone.
+        new_of: use cases of which new streams may take the express as well.
 
     Returns:
         The same streams with as many slots as may take long bins; if there are none, one slot with
@@ -94,7 +119,9 @@ def with_express(
         return replace(snapshot, free_slots=min(snapshot.free_slots, room))
     short_s = min(limits.bin_budget_s, limits.express_s)
     short = replace(limits, bin_budget_s=short_s, fixed_times=1.0)
-    fit = tuple(stream for stream in snapshot.streams if _is_fit(stream, short.bin_budget_s))
+    fit = tuple(
+        stream for stream in snapshot.streams if _is_fit(stream, short.bin_budget_s, new_of)
+    )
     return replace(snapshot, streams=fit, free_slots=1, limits=short)
 
 
@@ -108,7 +135,8 @@ def _fewer_hung(snapshot: Snapshot, room: int) -> Snapshot:
     return replace(snapshot, streams=tuple(v for v in snapshot.streams if v.id not in over))
 
 
-def _is_fit(view: StreamView, most_s: float) -> bool:
+def _is_fit(view: StreamView, most_s: float, new_of: Collection[str] = ()) -> bool:
     cost = view.cost
     one_s = cost.seconds_per_slice + cost.seconds_per_record
-    return cost.samples >= _KNOWN_SAMPLES and not view.apart and one_s <= most_s
+    may = cost.samples >= _KNOWN_SAMPLES or view.id.use_case in new_of
+    return may and not view.apart and one_s <= most_s

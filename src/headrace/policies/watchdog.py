@@ -8,7 +8,8 @@ never comes back) is left to the driver, which ends the whole wave after its *li
 Patience depends on the company. In a bin that several streams share, the neighbours wait too, so a
 call is ended after twice what the whole bin was predicted to take. That says nothing against
 the handler: its stream is merely tried again, alone. There it has its full ``handler_timeout_s``,
-and to overrun that is to hang.
+and to overrun that is to hang. A new stream that is tried in the express while all other slots are
+held for long (`express.py`) has company, too, though it is alone in its bin.
 
 With a bin predicted at 0.5 s and a timeout of 30 s: 1 s in company, 30 s alone. The driver ends a
 wave of such bins after 20.5 s if they are shared, and after 136.5 s if they are of a single stream.
@@ -32,7 +33,7 @@ def patience_s(predicted_s: float, timeout_s: float, *, shared: bool) -> float:
     Args:
         predicted_s: what the whole bin was predicted to take.
         timeout_s: ``handler_timeout_s`` of the use case.
-        shared: whether other streams wait in the same bin.
+        shared: whether other streams wait in the same bin, or for its slot.
     """
     if not shared:
         return timeout_s

@@ -200,7 +200,7 @@ def run_bin(
         writer = opened_for(use_case.name, sink, site)
     except HeadraceError as error:
         return _nothing_done(planned, started, error)
-    shared = len({piece.lane.stream for piece in planned.slices}) > 1
+    shared = planned.in_company
     run = BinRun(
         use_case=use_case,
         options=dict(work.options),

@@ -224,6 +224,7 @@ def to_json(wave: Wave) -> str:
     terms = kept.pop("terms") or {}
     later = {name: terms.pop(name) for name in ("place", "bad_record") if name in terms}
     for bin_ in kept["bins"]:
+        del bin_["hurried"]  # nothing that is written down is
         for piece in bin_["slices"]:
             piece |= {name: text_of(piece[name]) for name in _PLACES}
         if terms:

@@ -23,6 +23,7 @@ from headrace.model.statistics import LagIs, LaneFigures, Point, Spread, StreamF
 from headrace.model.streams import StreamId
 from headrace.telemetry.history import FRESH_SPAN_S
 from headrace.telemetry.lateness import EndSample, lag_s, remembered
+from headrace.telemetry.long_runs import LongRuns, long_runs
 from headrace.telemetry.meters import WINDOW_S, Meter, MeterWindow, merged_of
 from headrace.telemetry.report import Reporter, Shown, shown, shown_wave
 from headrace.telemetry.sketches import packed, spread_of
@@ -66,6 +67,8 @@ class _Now(NamedTuple):
     task_s: float
     #: how long "lately" is
     span_s: float
+    #: what is said of streams because slots are held for long
+    long: LongRuns
 
 
 @dataclass(slots=True)
@@ -104,7 +107,8 @@ class BoardFigures:
         everyone = self.reporter.all
         everyone.window(now_s)  # from the first look on there is something to count
         task_s = sum(window.task_s for window in everyone.recent(now_s))
-        now = _Now(now_s, steady_s, task_s, everyone.span_s(now_s))
+        long = long_runs(self.board, steady_s)
+        now = _Now(now_s, steady_s, task_s, everyone.span_s(now_s), long)
         tracks, streams = self._tracks, self.board.streams
         for name in [name for name in tracks if name not in streams]:
             del tracks[name]
@@ -139,7 +143,7 @@ class BoardFigures:
         if self.reporter.forget_earlier(held):
             self._tracks.pop(name, None)
         meter = self.reporter.meters.get(name, _NOTHING)
-        urgent = shown(held, meter, now.now_s, now.steady_s)
+        urgent = shown(held, meter, now.now_s, now.steady_s, now.long)
         track = self._tracks.get(name)
         if track is None or track.urgent != urgent:
             if track is None:
@@ -173,7 +177,7 @@ class BoardFigures:
             incoming += window.records_in
             outgoing += window.records_out
             task_s += window.task_s
-        found = shown(held, meter, now.now_s, now.steady_s)
+        found = shown(held, meter, now.now_s, now.steady_s, now.long)
         track.urgent, track.mark = found, (meter.version, *_ends(lanes))
         track.restless = bool(lag or incoming or outgoing or task_s)
         track.seen_s = now.steady_s

@@ -21,6 +21,7 @@ from headrace.model.statistics import LagIs, ShownState
 from headrace.model.streams import State, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, WaveResult
+from headrace.telemetry.long_runs import LongRuns, long_runs
 from headrace.telemetry.meters import Meter
 from headrace.telemetry.timeline import Timeline
 from headrace.telemetry.tracing import Tracing
@@ -116,7 +117,8 @@ class Reporter:
     def rows(self, board: Board, clock: Clock) -> list[StreamRow]:
         """A row for each stream held, by use case and tenant."""
         now_s, steady_s = clock.now_s(), clock.monotonic_s()
-        return [self._row(held, now_s, steady_s) for _, held in sorted(board.streams.items())]
+        long = long_runs(board, steady_s)
+        return [self._row(held, now_s, steady_s, long) for _, held in sorted(board.streams.items())]
 
     def _use_case(self, name: str) -> UseCaseMeter:
         found = self.use_cases.get(name)
@@ -124,11 +126,11 @@ class Reporter:
             found = self.use_cases[name] = UseCaseMeter()
         return found
 
-    def _row(self, held: HeldStream, now_s: float, steady_s: float) -> StreamRow:
+    def _row(self, held: HeldStream, now_s: float, steady_s: float, long: LongRuns) -> StreamRow:
         # A stream that never did anything needs no sketches.
         meter = self.meters.get(held.stream.id) or _NOTHING
         p50_s, p99_s = meter.quantiles_s(now_s, 0.5, 0.99)
-        found = shown(held, meter, now_s, steady_s)
+        found = shown(held, meter, now_s, steady_s, long)
         lag, lag_is = held.told_lag
         return StreamRow(
             stream=held.stream.id,
@@ -163,7 +165,7 @@ class Shown(NamedTuple):
     next_try_s: float | None = None
 
 
-def shown(held: HeldStream, meter: Meter, now_s: float, steady_s: float) -> Shown:
+def shown(held: HeldStream, meter: Meter, now_s: float, steady_s: float, long: LongRuns) -> Shown:
     """What passes by itself is told apart from what does not.
 
     A trouble is told for as long as it lasts: what was retried, skipped or came through is not.
@@ -177,7 +179,10 @@ def shown(held: HeldStream, meter: Meter, now_s: float, steady_s: float) -> Show
         elif lane.tries or lane.attempts or waits:
             troubled.append(lane)
     state, waits_for = held.state, held.waits or held.blind
-    note = held.stream.reason or waits_for or _first(stopped or troubled) or meter.noted(now_s)
+    slot = long.of(held.stream.id)
+    trouble = _first(stopped or troubled)
+    trouble = f"{trouble}; {slot}" if trouble and slot and not stopped else trouble
+    note = held.stream.reason or waits_for or trouble or slot or meter.noted(now_s)
     note = note or waits_told(held.closed)
     if state is not State.ACTIVE:
         return Shown(state.value, note)

@@ -1,5 +1,7 @@
 """One that is slow for each call, beside one that hangs: who hangs pays for its time in a slot."""
 
+import itertools
+
 import pytest
 from timed import HANGS, TIMEOUT_S, Timed
 
@@ -17,6 +19,33 @@ def test_a_slow_tenant_is_done_beside_one_that_hangs(slots):
     timed.run(210.0)
     assert timed.done("slow") == LAG_RECORDS
     assert timed.done("quick") > 1_000
+
+
+def test_a_new_tenant_does_not_wait_for_one_that_hangs():
+    """With two slots it once waited for up to twice the time after which a call counts as that."""
+    timed = Timed({"hang": (HANGS, 0.0), **QUICK}, steady=("quick",))
+    timed.run(5.0)
+    timed.add("new", (0.01, 0.0001), lag=1_000)
+    timed.add("slow", (SLOW_S, 0.0), lag=10)
+    timed.run(10.0)
+    assert timed.clock.steady_s < TIMEOUT_S
+    assert timed.done("new") == 1_000
+    assert timed.held("slow").apart, "its call was ended after a moment"
+    assert timed.done("quick", since_s=5.0) > 40
+    timed.run(210.0)
+    assert timed.done("slow") == 10
+
+
+def test_new_tenants_that_all_hang_leave_the_express_to_the_quick():
+    names = [f"new{number}" for number in range(20)]
+    timed = Timed({"hang": (HANGS, 0.0), **QUICK}, steady=("quick",))
+    timed.run(5.0)
+    for name in names:
+        timed.add(name, (HANGS, 0.0), lag=10)
+    timed.run(60.0)
+    ends_s = [at_s for name, _, at_s in timed.engine.ran if name == "quick" and at_s > 5.0]
+    assert max(after - before for before, after in itertools.pairwise(ends_s)) < 2.0
+    assert all(timed.held(name).apart for name in names)
 
 
 def test_with_three_slots_it_waits_for_nobody_that_hung():

@@ -87,7 +87,7 @@ class TimedEngine:
         """Nothing runs."""
 
     def _run(self, planned, budget_s):
-        shared = len({piece.lane.stream for piece in planned.slices}) > 1
+        shared = planned.in_company
         most_s = patience_s(planned.predicted_s, TIMEOUT_S, shared=shared)
         used_s = 0.0
         if self.merges:
@@ -150,19 +150,24 @@ class Timed:
                 handler_timeout_s=TIMEOUT_S,
             )
         )
-        for name in costs:
-            self.log.create_topic(f"{name}.visits", lanes)
-            self.store.registry.add_tenant(Tenant(name))
-            for lane in range(name in steady, lanes):
-                self.log.append(f"{name}.visits", lane, [Row(b"x", timestamp_ms=0)] * lag)
+        self.engine = TimedEngine(self.clock, {}, slots, merges=order == "stream")
+        for name, cost in costs.items():
+            self.add(name, cost, lag=lag, lanes=range(name in steady, lanes))
         self.steady = steady
-        self.engine = TimedEngine(self.clock, costs, slots, merges=order == "stream")
         parts = DriverParts(self.store, self.log, self.engine, self.letters, self.clock)
         self.driver = Driver(parts, "run", Limits())
         self.driver.failing.chance = lambda: 0.5
         (deployment,) = self.store.registry.deployments()
         self.driver.take(made, deployment)
         self._sent_s = 0.0
+
+    def add(self, name, cost, *, lag, lanes=range(1)):
+        """A tenant, with so much in each of these lanes."""
+        self.engine.costs[name] = cost
+        self.log.create_topic(f"{name}.visits", lanes.stop)
+        self.store.registry.add_tenant(Tenant(name))
+        for lane in lanes:
+            self.log.append(f"{name}.visits", lane, [Row(b"x", timestamp_ms=0)] * lag)
 
     def run(self, seconds):
         """Turn for so long; who is steady gets a record each fifth of a second."""

@@ -10,7 +10,7 @@ from headrace.connectors.kafka import OFFSETS
 from headrace.model.plans import Contrast, Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import StreamId
 from headrace.planning import check, plan
-from headrace.policies.express import is_long, with_express
+from headrace.policies.express import are_held_up, hurried, is_long, with_express
 
 LIMITS = Limits()
 
@@ -70,6 +70,29 @@ def test_short_bins_in_flight_leave_room_for_a_long_one():
 def test_slow_unknown_and_suspected_streams_never_take_the_express(unfit):
     made = with_express(snapshot(unfit, stream("quick", 9), free=1), 2, 1)
     assert [stream_seen.id.tenant for stream_seen in made.streams] == ["quick"]
+
+
+@pytest.mark.parametrize(
+    ("new", "taken"),
+    [
+        (stream("new", 9, samples=0), True),
+        (stream("slow", 9, record_s=0.2, samples=1), False),
+        (stream("suspect", 9, samples=0, apart="suspect/keep"), False),
+    ],
+)
+def test_a_new_stream_of_a_use_case_that_bears_it_may_take_the_express_in_haste(new, taken):
+    made = with_express(snapshot(new, free=1), 2, 1, new_of={"keep"})
+    assert len(made.streams) == taken
+    for wave in plan(made, OFFSETS).waves:
+        (planned,) = wave.bins
+        assert is_long(planned, {new.id: new}, LIMITS.express_s)
+        assert hurried(planned, {new.id: new}).in_company
+        assert not hurried(planned, {new.id: stream("new", 9)}).in_company
+
+
+def test_slots_are_held_up_by_what_has_them_for_longer_than_bins_take():
+    assert not are_held_up(2 * LIMITS.bin_budget_s, LIMITS.bin_budget_s)
+    assert are_held_up(2.1 * LIMITS.bin_budget_s, LIMITS.bin_budget_s)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from headrace.connectors.kafka import OFFSETS
 from headrace.model.receipts import Receipt, Writer, WrittenBy
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, State, Stream, StreamId, Tenant
+from headrace.model.waves import Bin, Wave
 from headrace.telemetry.figures import AT_ONCE, BoardFigures
 from headrace.telemetry.report import Reporter
 
@@ -72,6 +73,28 @@ def test_a_state_or_an_error_does_not_wait_its_turn(figures, board):
     found = look(figures, 2.0)
     assert found[last.stream.id].state == "suspended"
     assert found[second.stream.id].state == "suspended"
+
+
+def test_who_holds_a_slot_for_long_and_who_waits_for_one_is_told_without_names(figures, board):
+    first, second, third, *_ = board.streams.values()
+    for held in (first, second, third):
+        lane_of(held).end = 7
+        board.ready[held.stream.id] = None
+    lane_of(third).tries, lane_of(third).trouble = 1, "no answer"
+    piece = Slice(LaneId("score", first.stream.id.tenant, "t[0]"), "t", 5, 7, 1, records=2)
+    board.started(Wave("w", "score", (Bin((piece,), 0.1),), 1.0), 0.0, 1)
+    waits = "waits for a slot: other streams hold theirs for more than"
+    for at_s, told in ((9.0, None), (11.0, "10 s"), (29.0, "10 s"), (125.0, "2 min")):
+        found = look(figures, at_s)
+        notes = [found[held.stream.id].note for held in (first, second, third)]
+        if told is None:
+            assert notes == ["", "", "no answer"]
+        else:
+            run = f"what runs of it has run for more than {told}"
+            assert notes == [run, f"{waits} {told}", f"no answer; {waits} {told}"]
+    assert found[second.stream.id].state == "active"
+    board.ended(Wave("w", "score", (Bin((piece,), 0.1),), 1.0))
+    assert look(figures, 130.0)[second.stream.id].note == ""
 
 
 def test_a_stream_that_is_not_held_any_more_is_not_told(figures, board):
