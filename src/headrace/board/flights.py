@@ -16,6 +16,8 @@ class Flight:
     since_s: float
     #: bins of it that may hold their slots for long
     long_bins: int = 0
+    #: it may be the first that its worker has of this version
+    cold: bool = False
     #: it ran for too long, and the engine was told to end it
     cancelled: bool = False
 

@@ -89,9 +89,9 @@ class Board:
         long = (flight for flight in self.flights.values() if flight.long_bins)
         return min((now_s - flight.since_s for flight in long), default=0.0)
 
-    def started(self, wave: Wave, now_s: float, long_bins: int) -> None:
+    def started(self, wave: Wave, now_s: float, long_bins: int, *, cold: bool = False) -> None:
         """A wave was handed to the engine."""
-        self.flights[wave.id] = Flight(wave, now_s, long_bins)
+        self.flights[wave.id] = Flight(wave, now_s, long_bins, cold)
         for piece in wave.slices:
             lane = self.lane(piece.lane)
             if lane is not None:

@@ -18,6 +18,7 @@ from headrace.cycle.pacing import Pacing
 from headrace.cycle.scaling import Scaling
 from headrace.cycle.versions import Versions
 from headrace.model.plans import Limits
+from headrace.model.waves import Wave
 from headrace.planning.demand import PROBES
 from headrace.policies.elasticity import SlotLimits
 from headrace.policies.express import learned_overhead_s, worth_starting
@@ -40,6 +41,8 @@ class Capacity:
     pacing: Pacing = field(default_factory=Pacing)
     scaling: Scaling | None = field(init=False)
     _overhead_s: float = 0.0
+    #: by use case: the version that came back last, and how many waves of it did
+    _came: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin with the fewest slots."""
@@ -82,10 +85,18 @@ class Capacity:
         if self.scaling.poll(busy, self.engine.slots, self._overhead_s, now_s):
             self.engine.resize(self.scaling.slots)
 
+    def is_cold(self, wave: Wave) -> bool:
+        """Whether a worker may have no wave of its version behind it."""
+        digest, came = self._came.get(wave.use_case, ("", 0))
+        return digest != self.versions.of(wave).deployment.digest or came < self.slots
+
     def returned(self, result: WaveResult) -> None:
         """Count a wave that came back."""
         if result.error is not None:
             return
+        digest, came = self._came.get(result.wave.use_case, ("", 0))
+        now = self.versions.of(result.wave).deployment.digest
+        self._came[result.wave.use_case] = (now, came + 1 if now == digest else 1)
         streams = {piece.lane.stream for piece in result.wave.slices}
         held_here = [
             self.board.streams[stream] for stream in streams if stream in self.board.streams

@@ -394,7 +394,7 @@ class Driver:
             wave = recorded
             reached("intent-recorded", wave.use_case)
         now_s = self.parts.clock.monotonic_s()
-        self.board.started(wave, now_s, long_bins)
+        self.board.started(wave, now_s, long_bins, cold=self.capacity.is_cold(wave))
         self.accounts.started(wave, now_s)
         self.reporter.started(wave, self.parts.clock.now_s())
         self.parts.engine.start(wave)

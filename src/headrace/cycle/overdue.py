@@ -32,7 +32,8 @@ def end_overdue(
         wave = flight.wave
         use_case, deployment = version_of(wave)
         shared = flight.shared and use_case.form == "slice"
-        most_s = limit_s(flight.predicted_s, deployment.handler_timeout_s, shared=shared)
+        timeout_s, cold = deployment.handler_timeout_s, flight.cold
+        most_s = limit_s(flight.predicted_s, timeout_s, shared=shared, cold=cold)
         if flight.cancelled or now_s - flight.since_s <= most_s:
             continue
         began = engine.began(name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Annotated, Protocol
 
@@ -94,11 +94,12 @@ class Guard:
         """Who sends this request; ``request.state.caller`` from then on.
 
         Raises:
-            Problem: 401 nobody that is known; 403 a page of another site made the browser send it;
-                429 too many wrong credentials came from there; 503 too many credentials that were
-                not shown before are looked up, or the tenant has its part of the places.
+            Problem: 400 two headers say who it is; 401 nobody that is known; 403 a page of another
+                site made the browser send it; 429 too many wrong credentials came from there; 503
+                too many credentials that were not shown before are looked up, or the tenant has its
+                part of the places.
         """
-        authorization = request.headers.get("authorization")
+        authorization = _only(request.headers.getlist("authorization"))
         cookie = request.cookies.get(session_cookie(request)) if authorization is None else None
         if authorization is None and cookie is None:
             certified: Caller | None = request.scope.get(CERTIFIED)
@@ -267,6 +268,13 @@ def own(caller: Caller, tenant: str) -> None:
 
 def _caller(key: Key) -> Caller:
     return Caller(f"key:{key.prefix}", key.role, key.tenant, key.subjects)
+
+
+def _only(shown: Sequence[str]) -> str | None:
+    """The header that is there once; what stands before us may have looked at another one."""
+    if len(shown) > 1:
+        raise Problem(400, "bad-request", "there is more than one Authorization header")
+    return shown[0] if shown else None
 
 
 def _bearer(authorization: str | None) -> str | None:

@@ -325,6 +325,16 @@ def test_a_role_that_may_not_is_told_so(client, give):
     assert client.get("/all").status_code == 401
 
 
+def test_a_request_with_two_credentials_is_refused_whichever_is_right(client, give):
+    right = ("Authorization", bearer(give(Role.VIEWER)[0]))
+    for other in (right, ("authorization", "Bearer wrong"), ("Authorization", "Basic eDp5")):
+        for shown in ([right, other], [other, right]):
+            answer = client.get("/all", headers=shown)
+            assert answer.status_code == 400
+            assert "more than one Authorization header" in answer.json()["detail"]
+    assert client.get("/all", headers=[right]).status_code == 200
+
+
 def test_a_foreign_tenant_is_as_one_that_is_not_there(client, give):
     for role in (Role.TENANT, Role.SENDER):
         shown = {"Authorization": bearer(give(role, "acme")[0])}
