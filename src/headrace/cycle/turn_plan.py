@@ -9,7 +9,7 @@ Nothing is started here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from headrace.model.places import Places
@@ -17,7 +17,7 @@ from headrace.model.plans import Credit, Snapshot, StreamView
 from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
 from headrace.planning import check, plan, quick_only
-from headrace.policies.express import are_held_up, hurried, is_long, with_express
+from headrace.policies.express import are_held_up, hurried, is_long, new_only, with_express
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ def plan_turn(whole: Snapshot, running: RunningBins, budget_s: float, places: Pl
         places: of the log.
     """
     new_of = running.hasty if are_held_up(running.held_s, budget_s) else frozenset[str]()
-    snapshot = with_express(whole, running.slots, running.long, running.hung, new_of)
-    express = snapshot.limits.bin_budget_s < budget_s
-    if express or (running.slots == 1 and running.was_long):
-        # With a single slot, quick streams have the turn after each long bin.
-        snapshot = quick_only(snapshot)
-    made = plan(snapshot, places)
+    allowed = with_express(whole, running.slots, running.long, running.hung, new_of)
+    express = allowed.limits.bin_budget_s < budget_s
+    for snapshot in _parts(allowed, running, express=express, tries_new=bool(new_of)):
+        made = plan(snapshot, places)
+        if made.waves:
+            break
     faults = check(snapshot, made, places)
     assert not faults, f"the plan of turn {snapshot.turn} breaks its rules: {faults}"
     views = {view.id: view for view in snapshot.streams} if made.waves else {}
@@ -74,6 +74,18 @@ def plan_turn(whole: Snapshot, running: RunningBins, budget_s: float, places: Pl
         (wave, sum(is_long(bin_, views, express_s) for bin_ in wave.bins)) for wave in planned
     )
     return TurnPlan(waves, made.credits)
+
+
+def _parts(
+    snapshot: Snapshot, running: RunningBins, *, express: bool, tries_new: bool
+) -> Iterator[Snapshot]:
+    """Whose turn it is, and then whose it is if nothing of these can be planned."""
+    if express and tries_new and not running.was_long:
+        # What is new counts as long, so quick streams have the next turn.
+        yield new_only(snapshot)
+    # With a single slot, quick streams have the turn after each long bin.
+    is_quicks = express or (running.slots == 1 and running.was_long)
+    yield quick_only(snapshot) if is_quicks else snapshot
 
 
 def _hurried(wave: Wave, views: Mapping[StreamId, StreamView]) -> Wave:

@@ -11,7 +11,7 @@ not take, would wait for it each time. With two slots they take turns, by what e
 
 Who is new is known after a few slices, but if one that hangs holds the other slots, nobody would
 learn of it for a whole `handler_timeout`. So where these have been held for longer than bins take,
-the express takes slices of new streams as well, where no quick work waits. Each of their calls has
+the express takes slices of new streams as well, by turns with quick work. Each of their calls has
 the patience of company (`watchdog.py`), though it may be alone: it is others who wait for its slot.
 One that overruns that is tried again apart, and the express is closed to it.
 
@@ -68,6 +68,12 @@ def worth_starting(limits: Limits, overhead_s: float) -> Limits:
 def are_held_up(held_s: float, bin_budget_s: float) -> bool:
     """Whether slots have had their long bins for longer than such bins take."""
     return held_s > _HELD_BUDGETS * bin_budget_s
+
+
+def new_only(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with its new streams alone."""
+    new = (view for view in snapshot.streams if view.cost.samples < _KNOWN_SAMPLES)
+    return replace(snapshot, streams=tuple(new))
 
 
 def hurried(planned: Bin, views: Mapping[StreamId, StreamView]) -> Bin:

@@ -1,0 +1,40 @@
+"""Whose turn the express is, while the other slots are held up."""
+
+from headrace.connectors.kafka import OFFSETS
+from headrace.cycle.turn_plan import RunningBins, plan_turn
+from headrace.model.plans import Cost, LaneView, Limits, Snapshot, StreamView
+from headrace.model.streams import StreamId
+
+LIMITS = Limits()
+
+
+def stream(tenant, *, samples=9):
+    cost = Cost(seconds_per_record=0.001, spread=0.1, samples=samples)
+    lanes = (LaneView(f"{tenant}.visits[0]", 0, 9, 9),)
+    return StreamView(StreamId("keep", tenant), f"{tenant}.visits", lanes, cost=cost)
+
+
+def planned(*streams, held_s, was_long, hasty=frozenset({"keep"})):
+    """Tenants of the waves, whether each is in haste, and how many of its bins count as long."""
+    whole = Snapshot("t1", streams, 1, LIMITS)
+    running = RunningBins(2, 1, 1, was_long, held_s, hasty)
+    made = plan_turn(whole, running, LIMITS.bin_budget_s, OFFSETS)
+    return [
+        ({piece.lane.tenant for piece in wave.slices}, wave.bins[0].hurried, long)
+        for wave, long in made.waves
+    ]
+
+
+NEW, QUICK = stream("new", samples=0), stream("quick")
+
+
+def test_new_and_quick_streams_take_turns_where_slots_are_held_up():
+    assert planned(NEW, QUICK, held_s=9.0, was_long=False) == [({"new"}, True, 1)]
+    assert planned(NEW, QUICK, held_s=9.0, was_long=True) == [({"quick"}, False, 0)]
+    assert planned(NEW, held_s=9.0, was_long=True) == [({"new"}, True, 1)]
+    assert planned(QUICK, held_s=9.0, was_long=False) == [({"quick"}, False, 0)]
+
+
+def test_new_streams_wait_for_what_takes_no_longer_than_bins_do_and_where_no_call_may_be_ended():
+    assert planned(NEW, held_s=1.0, was_long=False) == []
+    assert planned(NEW, held_s=9.0, was_long=False, hasty=frozenset()) == []
