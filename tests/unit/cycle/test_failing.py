@@ -374,6 +374,29 @@ def test_a_wave_that_does_not_come_back_is_ended(world):
     assert world.positions() == {("acme", 0): 5, ("bolt", 0): 5}
 
 
+def test_the_first_waves_of_a_version_have_time_to_start_workers(world):
+    """It once took 17 s on a busy machine, and innocent streams ran apart for it."""
+    begin(world, None)
+
+    def is_ended_after_half_a_minute():
+        world.engine.paused = True
+        world.turns(2)
+        world.turns(2, seconds=30.0)
+        flights = list(world.driver.board.flights.values())
+        assert flights
+        world.engine.paused = False
+        return any(flight.cancelled for flight in flights)
+
+    assert not is_ended_after_half_a_minute()
+    for _ in range(world.engine.slots):
+        for tenant in ("acme", "bolt"):
+            world.send(tenant, 5)
+        world.turns(4)
+    for tenant in ("acme", "bolt"):
+        world.send(tenant, 5)
+    assert is_ended_after_half_a_minute()
+
+
 def test_a_wave_that_queues_for_an_executor_is_not_ended(world):
     begin(world, None)
     world.engine.paused = True

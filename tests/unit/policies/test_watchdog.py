@@ -14,6 +14,10 @@ def test_in_company_a_call_has_twice_the_bins_time_and_alone_its_whole_timeout()
     assert (limit_s(0.5, 30.0, shared=True), limit_s(0.5, 30.0, shared=False)) == (20.5, 136.5)
 
 
+def test_a_worker_has_time_to_start():
+    assert limit_s(0.5, 30.0, shared=True, cold=True) == 65.5
+
+
 def test_no_bin_is_so_short_that_a_hiccup_is_a_hang():
     assert patience_s(0.01, 30.0, shared=True) == 0.5
 

@@ -22,7 +22,7 @@ from headrace.store.sql_store import SqlStore
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_fake import InProcessEngine
-from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory
+from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory, Row
 
 
 def test_sqlite_with_a_cluster_is_refused_before_anything_starts(tmp_path):
@@ -233,17 +233,17 @@ def test_who_drains_says_what_is_waited_for_and_for_how_long(assembly, store):
     driver, clock = assembly.driver, assembly.driver.parts.clock
     store.registry.add_tenant(Tenant("acme"))
     driver.parts.log.create_topic("acme.visits")
-    driver.parts.log.append("acme.visits", 0, b"1")
+    driver.parts.log.append("acme.visits", 0, [Row(b"1")])
     driver.parts.engine.paused = True
-    while not driver.board.flights:
+    while len(driver.board.flights) < 2:
         driver.turn()
         clock.move(1.0)
-    assembly.drain_timeout_s = 30.0
+    assembly.drain_timeout_s, ends_s = 30.0, clock.steady_s + 10.0
     assembly.stop()
 
     def on_turn(_):
         clock.move(1.0)
-        driver.parts.engine.paused = clock.steady_s < 12.0
+        driver.parts.engine.paused = clock.steady_s < ends_s
 
     with capture_logs() as logs:
         assert assembly.run(on_turn)
