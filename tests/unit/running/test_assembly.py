@@ -235,9 +235,10 @@ def test_who_drains_says_what_is_waited_for_and_for_how_long(assembly, store):
     driver.parts.log.create_topic("acme.visits")
     driver.parts.log.append("acme.visits", 0, [Row(b"1")])
     driver.parts.engine.paused = True
-    while len(driver.board.flights) < 2:
+    for _ in range(6):
         driver.turn()
         clock.move(1.0)
+    assert len(driver.board.flights) == 2
     assembly.drain_timeout_s, ends_s = 30.0, clock.steady_s + 10.0
     assembly.stop()
 
