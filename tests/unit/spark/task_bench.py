@@ -102,6 +102,7 @@ class Bench:
         slices=None,
         handler=None,
         markers=None,
+        hurried=False,
         **options,
     ):
         keep = use_case(topic="{tenant}.visits", sink=sink, name="keep", **options)(
@@ -120,7 +121,8 @@ class Bench:
         )
         # Same process: the sink must be the one the test looks at, so nothing is pickled.
         object.__setattr__(work, "load", lambda: keep)
-        return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s, markers=markers)
+        planned = Bin(slices or self.slices(), 1.0, hurried=hurried)
+        return run_bin(work, planned, budget_s, markers=markers)
 
     def position(self, tenant, partition=0):
         positions = {

@@ -43,6 +43,13 @@ def test_in_company_a_call_that_takes_too_long_is_ended_and_the_neighbours_go_on
     assert receipts["bolt"].reached == 10
 
 
+def test_alone_in_haste_a_call_has_no_more_patience_than_in_company(bench):
+    bench.limits = {"timeout_s": 0.1}
+    alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")
+    (receipt,) = bench.run(ListSink(), handler=hangs_at(b"3"), slices=alone, hurried=True)
+    assert (receipt.error.code, receipt.error.temporary) == ("HandlerSlow", True)
+
+
 def test_alone_a_call_that_hangs_is_ended_and_its_record_found(bench):
     bench.limits = {"timeout_s": 0.4}
     alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")
