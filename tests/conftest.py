@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import settings
 
+import mariadb_server
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from java_starts import start_sooner
 from registry_server import RegistryServer, fetched
@@ -63,6 +64,21 @@ def postgres(open_folder):
     """A real PostgreSQL; ``postgres.url`` is its database."""
     with EmbeddedPostgres(open_folder / "postgres", durable=False) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory):
+    """A real MariaDB; ``mariadb.empty()`` makes a database of one's own in it."""
+    mariadb_server.needed()
+    with mariadb_server.MariaDbServer(tmp_path_factory.mktemp("mariadb")) as server:
+        yield server
+
+
+@pytest.fixture
+def empty_mariadb(mariadb):
+    """The URL of a database of one's own."""
+    with mariadb.empty() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The laws of a sink, on a table in a database that is not the store's: SQLite and PostgreSQL."""
+"""The laws of a sink, on a table that is not in the store: SQLite, PostgreSQL and MariaDB."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 from newest_rows import NewestRows
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import NullPool, create_engine, make_url, text
 
 from headrace.connectors.sql.servers import target_of
 from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.ports import Connections, Server, Sink, Site
 from headrace.sinks import SqlTable
 from headrace.testing.sink_contract import Seen, SinkContract
+
+#: in the order in which rows came
+PLACES = {"sqlite": "rowid", "postgresql": "ctid", "mysql": "came"}
+KEY = "VARCHAR(255) COLLATE utf8mb4_nopad_bin NOT NULL PRIMARY KEY"
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def empty_url(request, tmp_path):
+    """The URL of an empty database, of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/history.db"
+    name = "postgres_url" if request.param == "postgresql" else "empty_mariadb"
+    return request.getfixturevalue(name)
 
 
 class Everywhere:
@@ -32,11 +45,18 @@ class TestSqlTableElsewhere(SinkContract):
     fence = "run-0"
     key: tuple[str, ...] = ()
     where = ""
+    #: as they are in MariaDB, which keeps rows in the order of their keys
+    columns = "value LONGTEXT, size BIGINT"
 
     @pytest.fixture(autouse=True)
-    def _server(self, store_url, tmp_path):
-        url = make_url(store_url)
-        self.url, self.name = store_url, f"history-{uuid.uuid4().hex}"
+    def _server(self, empty_url, tmp_path):
+        url = make_url(empty_url)
+        self.url, self.name = url, f"history-{uuid.uuid4().hex}"
+        if url.drivername == "mariadb":
+            self.url = url.set(drivername="mysql+pymysql")
+            came = "came BIGINT NOT NULL AUTO_INCREMENT, KEY (came)"
+            with create_engine(self.url, poolclass=NullPool).begin() as connection:
+                connection.execute(text(f"CREATE TABLE things ({self.columns}, {came})"))
         # Credentials stand apart from the address, and those in it are not used.
         apart = url.set(username="nobody") if url.username else url
         server = Server(apart.render_as_string(hide_password=False), url.username, url.password)
@@ -102,7 +122,7 @@ class TestSqlTableElsewhere(SinkContract):
         engine = create_engine(self.url)
         with engine.connect() as connection:
             # Where the row lies: rows that were never changed lie in the order they came.
-            place = "rowid" if connection.dialect.name == "sqlite" else "ctid"
+            place = PLACES[connection.dialect.name]
             query = f"SELECT value FROM things {self.where} ORDER BY {place}"
             rows = connection.execute(text(query)).all()
         engine.dispose()
@@ -114,6 +134,7 @@ class TestKeyedSqlTableElsewhere(TestSqlTableElsewhere):
 
     fence = ""
     key = ("value",)
+    columns = f"value {KEY}, size BIGINT"
     writes_once = False
     cannot_have: ClassVar[Mapping[str, str]] = {
         "replay after the target forgot": "nothing is noted without recorded waves"
@@ -125,6 +146,8 @@ class TestKeyedSqlTableElsewhere(TestSqlTableElsewhere):
 
 class TestNewestOfSqlTableElsewhere(NewestRows, TestKeyedSqlTableElsewhere):
     """A table that keeps the newest row of a key, by a column of the data."""
+
+    columns = f"`key` {KEY}, value LONGTEXT, gone BOOLEAN, changed BIGINT NOT NULL"
 
     def make_sink(self) -> Sink:
         return SqlTable(

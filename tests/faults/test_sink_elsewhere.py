@@ -5,11 +5,13 @@ The others go on meanwhile; afterwards each record has its row there, once.
 
 import threading
 
+import pytest
 from matrix import FULL, SERVICE, note
 from rig import NAMES, Rig, until
-from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy import NullPool, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
+import mariadb_server
 from headrace.testing.ledger import Found, Place
 
 pytestmark = SERVICE
@@ -24,24 +26,40 @@ def elsewhere(table, context):
 """
 
 
+#: the order in which rows came; a table of MariaDB without a key lies in it
+DRIVERS = {"postgresql": "postgresql+psycopg", "mariadb": "mysql+pymysql"}
+ORDERS = {"postgresql": "xmin::text::bigint, cmin::text::bigint, ctid", "mariadb": "NULL"}
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def elsewhere(request, tmp_path):
+    """A server of the test's own."""
+    if request.param == "postgres":
+        yield request.getfixturevalue("database")
+        return
+    mariadb_server.needed()
+    with mariadb_server.MariaDbServer(tmp_path / "mariadb") as server:
+        yield server
+
+
 def rows_in(server):
     """What is in the table, in the order it was made."""
-    url = server.url.replace("postgresql://", "postgresql+psycopg://")
+    kind = make_url(server.url).drivername
+    url = make_url(server.url).set(drivername=DRIVERS[kind])
     wanted = "SELECT tenant, topic, part, record FROM elsewhere"
     engine = create_engine(url, poolclass=NullPool)
     try:
         with engine.connect() as connection:
-            order = "xmin::text::bigint, cmin::text::bigint, ctid"
-            rows = connection.execute(text(f"{wanted} ORDER BY {order}")).all()
+            rows = connection.execute(text(f"{wanted} ORDER BY {ORDERS[kind]}")).all()
     except (OperationalError, ProgrammingError):
         return []  # it is not there yet
     return [Found(tenant, Place(topic, part, at)) for tenant, topic, part, at in rows]
 
 
 def test_in_another_database_each_row_is_there_once_whatever_is_killed_or_away(
-    kafka, database, tmp_path
+    kafka, elsewhere, tmp_path
 ):
-    settings = {"connections": {"history": {"url": database.url}}}
+    settings = {"connections": {"history": {"url": elsewhere.url}}}
     rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=HISTORY)
     with rig.sending(PER_S):
         for step in ("mid-write", "sink-written", "mid-commit"):
@@ -49,23 +67,24 @@ def test_in_another_database_each_row_is_there_once_whatever_is_killed_or_away(
                 driver.until_stopped()
                 driver.kill()
         with rig.start() as driver:
-            before = len(rows_in(database))
-            until(lambda: len(rows_in(database)) > before + 50, driver.tail)
-            database.stop()
+            before = len(rows_in(elsewhere))
+            until(lambda: len(rows_in(elsewhere)) > before + 50, driver.tail)
+            elsewhere.stop()
             rig.kills += 1
             threading.Event().wait(DOWN_S)
             rig.progressing(driver)
-            database.start()
-            back = len(rows_in(database))
-            until(lambda: len(rows_in(database)) > back + 50, driver.tail)
+            elsewhere.start()
+            back = len(rows_in(elsewhere))
+            until(lambda: len(rows_in(elsewhere)) > back + 50, driver.tail)
             driver.drain()
     names = (*NAMES, "elsewhere")
     with rig.start() as driver:
         until(lambda: not rig.behind(names), lambda: (rig.behind(names), driver.tail()), 300.0)
         driver.drain()
-    row = f"killed in writes to another database, which is then down for {DOWN_S:.0f} s"
+    kind = make_url(elsewhere.url).drivername
+    row = f"killed in writes to another database ({kind}), which is then down for {DOWN_S:.0f} s"
     rig.judge(row)
-    verdict = rig.ledger.judge(rows_in(database))
+    verdict = rig.ledger.judge(rows_in(elsewhere))
     note(f"{row}: its rows", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
     found = (verdict.lost, verdict.twice, verdict.foreign, verdict.out_of_order)
     assert not any(found), str(verdict)

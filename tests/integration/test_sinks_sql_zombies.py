@@ -37,18 +37,18 @@ def attempted(url, seed, *, fenced):
 
 
 def rows(url):
-    engine = create_engine(url)
+    engine = create_engine(url.replace("mariadb://", "mysql+pymysql://"))
     with engine.connect() as connection:
         found = Counter(map(tuple, connection.execute(text("SELECT tenant, place FROM seen"))))
     engine.dispose()
     return found
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
 def url(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/history.db"
-    return request.getfixturevalue("empty_postgres")
+    return request.getfixturevalue(f"empty_{request.param}")
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -18,7 +18,9 @@ from headrace.errors import ConfigError
 
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 _SQLITE = ("sqlite", "sqlite+pysqlite")
+_MYSQL = ("mariadb", "mysql", "mariadb+pymysql", "mysql+pymysql")
 _EXAMPLES = "sqlite:////var/lib/headrace/store.db or postgresql://user:password@host/database"
+_MORE_EXAMPLES = f"{_EXAMPLES} or mariadb://user:password@host/database"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ class Address:
         """Whether it is a file on this machine."""
         return self.url.drivername.startswith("sqlite")
 
+    @property
+    def is_mysql(self) -> bool:
+        """Whether it is a MariaDB or a MySQL."""
+        return self.url.drivername.startswith("mysql")
+
     def without_password(self, text: str) -> str:
         """The text with the password blotted out, should a driver have quoted it."""
         secrets = [self.url.password, self.url.query.get("password")]
@@ -44,7 +51,7 @@ class Address:
 
 
 def parse(url: str, whose: str = "the store") -> Address:
-    """Read a SQLAlchemy URL of a SQLite file or a PostgreSQL database.
+    """Read a SQLAlchemy URL of a SQLite file or a PostgreSQL database, where a store can be.
 
     Args:
         url: the text.
@@ -53,17 +60,37 @@ def parse(url: str, whose: str = "the store") -> Address:
     Raises:
         ConfigError: it is neither; the message does not repeat the URL.
     """
+    return _read(url, whose, with_mysql=False)
+
+
+def parse_elsewhere(url: str, whose: str) -> Address:
+    """Read the same, or the URL of a MariaDB or MySQL database, where a sink can write.
+
+    Raises:
+        ConfigError: it is none of them; the message does not repeat the URL.
+    """
+    return _read(url, whose, with_mysql=True)
+
+
+def _read(url: str, whose: str, *, with_mysql: bool) -> Address:
+    examples = _MORE_EXAMPLES if with_mysql else _EXAMPLES
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         # The cause would quote the URL, password and all.
-        raise ConfigError(f"{whose}'s URL cannot be read; write it as {_EXAMPLES}") from None
+        raise ConfigError(f"{whose}'s URL cannot be read; write it as {examples}") from None
     if parsed.drivername in _SQLITE:
         return _sqlite(parsed, whose)
     if parsed.drivername in _POSTGRESQL:
-        return _postgresql(parsed, whose)
+        return _on_a_server(parsed, whose, "postgresql", "postgresql+psycopg")
+    if parsed.drivername in _MYSQL and with_mysql:
+        if not parsed.database:
+            raise ConfigError(f"{whose}'s URL names no database; write it as {examples}")
+        kind = parsed.drivername.partition("+")[0]
+        # One name for both: which of them it is tells the server itself.
+        return _on_a_server(parsed, whose, kind, "mysql+pymysql")
     raise ConfigError(
-        f"{whose} is of kind {parsed.drivername}, which is not known; write its URL as {_EXAMPLES}"
+        f"{whose} is of kind {parsed.drivername}, which is not known; write its URL as {examples}"
     )
 
 
@@ -76,7 +103,7 @@ def _sqlite(url: URL, whose: str) -> Address:
     return Address(url.set(drivername="sqlite+pysqlite"), f"sqlite:///{url.database}")
 
 
-def _postgresql(url: URL, whose: str) -> Address:
+def _on_a_server(url: URL, whose: str, kind: str, driver: str) -> Address:
     # An unescaped "@" in a password ends up in what looks like the host, and would be shown.
     if "@" in (url.host or ""):
         raise ConfigError(
@@ -85,5 +112,5 @@ def _postgresql(url: URL, whose: str) -> Address:
         )
     host = url.host or "localhost"
     port = f":{url.port}" if url.port else ""
-    shown = f"postgresql://{host}{port}/{url.database or ''}"
-    return Address(url.set(drivername="postgresql+psycopg"), shown)
+    shown = f"{kind}://{host}{port}/{url.database or ''}"
+    return Address(url.set(drivername=driver), shown)

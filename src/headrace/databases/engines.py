@@ -5,7 +5,8 @@ may fail half-way when it wants to write, forgets foreign keys, and leaves out a
 write begins with ``BEGIN IMMEDIATE``, waits its turn, and is on the disk when it returns.
 PostgreSQL waits for a lock for ever, lets a statement run for ever, and waits as long for a client
 that vanished inside a transaction; and a client waits for ever for a machine that is gone, or for a
-server that says nothing (``patience``). So all these waits end.
+server that says nothing (``patience``). So all these waits end. MariaDB and MySQL have more habits,
+and a module of their own (``mysql``).
 
 What an error means is not said here.
 """
@@ -25,9 +26,9 @@ from sqlalchemy import Connection, Engine, create_engine, event
 
 from headrace.databases.addresses import Address
 from headrace.databases.patience import PatientConnection
-from headrace.errors import ConfigError
+from headrace.errors import CodeNotLoaded, ConfigError
 
-#: how long a client may sleep inside a transaction before PostgreSQL ends it
+#: how long a client may sleep inside a transaction before its server ends it
 _IDLE_WAIT_S = 60.0
 _CONNECT_WAIT_S = 10
 #: how a machine that is gone is found out: asked after so long without a word, so often in all
@@ -60,10 +61,13 @@ def engine_of(address: Address, waits: Waits, whose: str = "store") -> Engine:
 
     Raises:
         ConfigError: the folder of a SQLite file cannot be made.
+        CodeNotLoaded: the client of MariaDB and MySQL is not installed.
     """
     if address.is_sqlite:
         _make_file(address, whose)
         return _sqlite_engine(address, waits)
+    if address.is_mysql:
+        return _mysql_engine(address, waits)
     return _postgresql_engine(address, waits)
 
 
@@ -171,6 +175,25 @@ def _postgresql_engine(address: Address, waits: Waits) -> Engine:
         connection.exec_driver_sql(writes if is_writer else reads)
 
     return engine
+
+
+def _mysql_engine(address: Address, waits: Waits) -> Engine:
+    try:
+        from headrace.databases import mysql  # noqa: PLC0415 - only who writes to one needs it
+    except ImportError as error:
+        raise CodeNotLoaded(
+            "MariaDB and MySQL need PyMySQL, which is not here: pip install 'headrace[mysql]'"
+        ) from error
+    return mysql.engine_of(
+        address,
+        mysql.Limits(
+            connect_s=_CONNECT_WAIT_S,
+            lock_s=waits.lock_s,
+            statement_s=waits.statement_s,
+            silence_s=waits.statement_s + _SILENCE_BEYOND_S,
+            idle_s=_IDLE_WAIT_S,
+        ),
+    )
 
 
 def _be_patient(engine: Engine, patience_s: float) -> None:

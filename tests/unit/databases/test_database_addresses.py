@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.databases.addresses import parse
+from headrace.databases.addresses import parse, parse_elsewhere
 from headrace.errors import ConfigError
 
 SECRET = "s3cret"
@@ -53,3 +53,34 @@ def test_a_wrong_address_is_refused_without_being_repeated(url):
     assert SECRET not in str(refused.value)
     assert "sqlite:////" in str(refused.value) or "%40" in str(refused.value)
     assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql", "mariadb+pymysql", "mysql+pymysql"])
+def test_a_sink_may_write_to_a_mariadb_or_mysql_and_no_store_is_in_one(scheme):
+    url = f"{scheme}://me:{SECRET}@db:3307/history"
+    address = parse_elsewhere(url, "connection history")
+    assert address.is_mysql
+    assert not address.is_sqlite
+    assert address.url.drivername == "mysql+pymysql"
+    assert address.shown == f"{scheme.partition('+')[0]}://db:3307/history"
+    with pytest.raises(ConfigError, match="the store is of kind"):
+        parse(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (f"mariadb://me:{SECRET}@db", "names no database"),
+        (f"mariadb://me:x@{SECRET}@db/history", "more than one @"),
+        (f"oracle://me:{SECRET}@db/history", "kind oracle, which is not known"),
+    ],
+)
+def test_a_wrong_address_of_a_sink_is_refused_without_being_repeated(url, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        parse_elsewhere(url, "connection history")
+    assert SECRET not in str(refused.value)
+
+
+def test_a_sink_is_given_the_same_databases_as_a_store():
+    for url in (f"postgresql://me:{SECRET}@db/history", "sqlite:////var/lib/history.db"):
+        assert parse_elsewhere(url, "connection history") == parse(url)

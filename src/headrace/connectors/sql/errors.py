@@ -13,6 +13,7 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
+from headrace.connectors.sql import mysql_errors
 from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
 
 #: primary result codes of SQLite for a file that is locked, full or not to be reached right now
@@ -45,6 +46,8 @@ _SQLSTATE_MISSING = {"28", "3D", "3F", "42"}
 
 def translated(error: DBAPIError, where: str) -> HeadraceError:
     """Say it in the words of ``headrace.errors``; never the values of a row."""
+    if mysql_errors.is_mysqls(error):
+        return mysql_errors.translated(error, where)
     # Later lines of PostgreSQL quote the row, which belongs to a tenant.
     message = f"{where}: {(str(error.orig).splitlines() or [type(error).__name__])[0]}"
     if _is_missing(error):

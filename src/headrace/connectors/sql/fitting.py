@@ -15,17 +15,35 @@ from sqlalchemy import Connection, Table, inspect
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.types import Integer, TypeEngine
 
+from headrace.connectors.sql import mysql_statement, mysql_tables
+from headrace.connectors.sql.kinds import narrower_than, table_of
+from headrace.connectors.sql.marks import MARKS
 from headrace.connectors.sql.newest import VERSION
 from headrace.connectors.sql.rows import Rows
-from headrace.connectors.sql.statement import narrower_than, table_of
 from headrace.errors import ConfigError
 from headrace.payload.exact import digits_of
 
 
 def make(connection: Connection, table: Table) -> None:
     """Make a table if it is not there."""
-    if not inspect(connection).has_table(table.name):
+    if inspect(connection).has_table(table.name):
+        return
+    if connection.dialect.name == "mysql":
+        mysql_tables.make(connection, table)
+    else:
         connection.execute(CreateTable(table, if_not_exists=True))
+
+
+def fit_marks(connection: Connection, where: str) -> None:
+    """Make the table of notes, or see that the one there tells lanes apart.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    make(connection, MARKS)
+    if connection.dialect.name == "mysql":
+        key = [column.name for column in MARKS.primary_key]
+        mysql_tables.check(connection, MARKS.name, key, f"{where}: {MARKS.name}")
 
 
 def fit(connection: Connection, rows: Rows) -> None:
@@ -36,6 +54,8 @@ def fit(connection: Connection, rows: Rows) -> None:
     """
     dialect = connection.dialect.name
     _check_amounts(rows, dialect)
+    if dialect == "mysql":
+        mysql_statement.check_order(rows.update or {}, rows.where)
     make(connection, table_of(rows.name, rows.columns, rows.key, rows.newest_by))
     found = inspect(connection)
     there = found.get_columns(rows.name)
@@ -59,6 +79,8 @@ def fit(connection: Connection, rows: Rows) -> None:
             f"{rows.where} is there without a unique key ({', '.join(rows.key)}): add it, "
             "or name another table"
         )
+    if dialect == "mysql":
+        mysql_tables.check(connection, rows.name, rows.key, rows.where)
 
 
 def _check_newest(rows: Rows, types: Mapping[str, TypeEngine[Any]], never_null: set[str]) -> None:

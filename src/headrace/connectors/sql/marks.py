@@ -4,7 +4,9 @@ It is locked before anything is written for the lane, and written with it. Postg
 of a group in one statement, in the order of their keys, so that two groups wait for each other and
 never lock each other out; SQLite has one writer a file, and a statement costs nothing.
 
-Places are as wide as their log needs: of any number of digits in PostgreSQL, text in SQLite. Tables
+MariaDB and MySQL have statements of their own (`mysql_marks.py`).
+
+Places are as wide as their log needs: of any number of digits in PostgreSQL, text elsewhere. Tables
 that an earlier version made hold 64 bits; they are not altered here, since they may be somebody
 else's, and hold whatever fits. What does not is refused with what to do.
 
@@ -17,22 +19,33 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Column, Connection, MetaData, Numeric, Table, Text
+from sqlalchemy.dialects import mysql
+from sqlalchemy.types import TypeEngine
 
+from headrace.connectors.sql import mysql_marks
 from headrace.errors import TargetMissing
 from headrace.model.places import NARROW, Place, read_place, text_of
 
-_PLACE = Numeric().with_variant(Text(), "sqlite")
+#: characters of a lane's name in MariaDB and MySQL
+_LANE = 500
+_PLACE = Numeric().with_variant(Text(), "sqlite").with_variant(mysql.VARCHAR(255), "mysql")
+
+
+def _name(length: int) -> TypeEngine[str]:
+    """MariaDB and MySQL have keys of 768 characters."""
+    return Text().with_variant(mysql.VARCHAR(length), "mysql")
+
 
 MARKS = Table(
     "headrace_written",
     MetaData(),
     #: whose lanes: of which store
-    Column("installation", Text, primary_key=True),
-    Column("use_case", Text, primary_key=True),
-    Column("tenant", Text, primary_key=True),
-    Column("lane", Text, primary_key=True),
+    Column("installation", _name(32), primary_key=True),
+    Column("use_case", _name(96), primary_key=True),
+    Column("tenant", _name(96), primary_key=True),
+    Column("lane", _name(_LANE), primary_key=True),
     Column("epoch", BigInteger, nullable=False),
-    Column("wave", Text, nullable=False),
+    Column("wave", _name(255), nullable=False),
     Column("from_offset", _PLACE, nullable=False),
     Column("reached", _PLACE, nullable=False),
 )
@@ -80,6 +93,11 @@ WHERE m.installation = l.installation AND m.use_case = l.use_case
 
 _KIND_IN_SQLITE = "SELECT type FROM pragma_table_info('headrace_written') WHERE name = 'reached'"
 _KIND_IN_POSTGRESQL = "SELECT CAST(pg_typeof(reached) AS text) FROM headrace_written LIMIT 1"
+_KINDS = {
+    "sqlite": _KIND_IN_SQLITE,
+    "postgresql": _KIND_IN_POSTGRESQL,
+    "mysql": mysql_marks.KIND,
+}
 _TO_WIDEN = (
     "ALTER TABLE headrace_written ALTER COLUMN from_offset TYPE numeric, "
     "ALTER COLUMN reached TYPE numeric"
@@ -105,13 +123,20 @@ class Mark(NamedTuple):
 
 
 def take(connection: Connection, lanes: Collection[LaneKey]) -> dict[LaneKey, Mark]:
-    """Lock the rows of lanes until the transaction ends, and read them."""
+    """Lock the rows of lanes until the transaction ends, and read them.
+
+    Raises:
+        TargetMissing: the table cannot keep the name of one.
+    """
     if not lanes:
         return {}
     if connection.dialect.name == "sqlite":
         # The transaction began as a writer, so the whole file is locked.
         found = {lane: connection.exec_driver_sql(_TAKE_ONE, lane).first() for lane in lanes}
         return {lane: _mark(*row) for lane, row in found.items() if row is not None}
+    if connection.dialect.name == "mysql":
+        taken = mysql_marks.take(connection, sorted(lanes), _LANE)
+        return {LaneKey(*row[:4]): _mark(*row[4:]) for row in taken}
     columns = _columns(lanes)
     rows = connection.exec_driver_sql(_TAKE_ALL, columns).all()
     if len(rows) < len(lanes):
@@ -133,6 +158,8 @@ def leave(connection: Connection, marks: Mapping[LaneKey, Mark]) -> None:
     rows = [(*lane, *_row(connection, mark)) for lane, mark in marks.items()]
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(_LEAVE_ONE, rows)
+    elif connection.dialect.name == "mysql":
+        mysql_marks.leave(connection, sorted(rows))
     else:
         connection.exec_driver_sql(_LEAVE_ALL, _columns(rows))
 
@@ -143,18 +170,19 @@ def _mark(epoch: int, wave_id: str, from_offset: object, reached: object) -> Mar
 
 
 def _row(connection: Connection, mark: Mark) -> tuple[object, ...]:
-    if connection.dialect.name != "sqlite":
+    if connection.dialect.name == "postgresql":
         return mark
-    # SQLite has no room for a number of more digits, and keeps text as one where it fits.
+    # The others have no room for a number of more digits; SQLite keeps text as one where it fits.
     return mark.epoch, mark.wave_id, text_of(mark.from_offset), text_of(mark.reached)
 
 
 def _demand_width(connection: Connection) -> None:
-    sqlite = connection.dialect.name == "sqlite"
-    kind = connection.exec_driver_sql(_KIND_IN_SQLITE if sqlite else _KIND_IN_POSTGRESQL).scalar()
-    if str(kind).casefold() in ("text", "numeric"):
+    kind = connection.exec_driver_sql(_KINDS[connection.dialect.name]).scalar()
+    if str(kind).casefold() in ("text", "numeric", "varchar"):
         return
-    widen = "rename it, and the next deploy makes another" if sqlite else f"run '{_TO_WIDEN}'"
+    widen = "rename it, and the next deploy makes another"
+    if connection.dialect.name == "postgresql":
+        widen = f"run '{_TO_WIDEN}'"
     raise TargetMissing(
         "headrace_written is of an earlier version and holds places of 64 bits, and this log has "
         f"wider ones: {widen}"

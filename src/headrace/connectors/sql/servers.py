@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from headrace.databases.addresses import Address, parse
+from headrace.databases.addresses import Address, parse, parse_elsewhere
 from headrace.databases.engines import Waits, engine_of, writer_of
 from headrace.errors import ConfigError, OutcomeUnknown, SinkUnavailable
 from headrace.ports import Connections, Server
@@ -81,6 +81,7 @@ def target_of(connections: Connections, name: str) -> Target:
     Raises:
         ConfigError: there is no such connection, its URL is none of a database that is known, or
             it is the store's own file.
+        CodeNotLoaded: the client of such databases is not installed.
     """
     server = connections.server(name)
     key = (os.getpid(), name, server)
@@ -93,7 +94,7 @@ def target_of(connections: Connections, name: str) -> Target:
 
 
 def _address(server: Server, name: str) -> Address:
-    found = parse(server.url, f"connection {name}")
+    found = parse_elsewhere(server.url, f"connection {name}")
     url = found.url
     url = url.set(username=server.user) if server.user is not None else url
     url = url.set(password=server.password) if server.password is not None else url

@@ -18,133 +18,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as at
-from sqlalchemy import (
-    CHAR,
-    REAL,
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    Column,
-    Date,
-    DateTime,
-    Double,
-    Float,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Numeric,
-    String,
-    Table,
-    Text,
-    Time,
-    literal_column,
-)
+from sqlalchemy import Table, literal_column
 from sqlalchemy.dialects import postgresql, registry, sqlite
-from sqlalchemy.schema import SchemaItem
-from sqlalchemy.types import NullType, TypeEngine
 
-from headrace.connectors.sql.newest import VERSION, is_not_newer
+from headrace.connectors.sql import mysql_statement
+from headrace.connectors.sql.kinds import table_of
+from headrace.connectors.sql.newest import is_not_newer
 from headrace.errors import ConfigError
 from headrace.model.years import FIRST_US, LAST_US
 from headrace.payload.exact import dates, decimals, digits_of, named
-
-#: digits after the second that the databases keep
-_MICROSECONDS = 6
-#: kind of a column -> type in the database
-TYPES: Mapping[str, TypeEngine[Any]] = {
-    "text": Text(),
-    "bigint": BigInteger(),
-    "double": Double(),
-    "boolean": Boolean(),
-    "bytes": LargeBinary(),
-    "timestamp": DateTime(timezone=True),
-    "date": Date(),
-    VERSION: BigInteger(),
-}
-
-
-def type_of(kind: str) -> TypeEngine[Any]:
-    """The type in the database of a kind of column.
-
-    SQLite has no decimals: its numbers with a point are floats. There an amount is text, which
-    keeps every digit.
-
-    Raises:
-        ValueError: there is no such kind.
-    """
-    digits = digits_of(kind)
-    if digits is not None:
-        return Numeric(digits.precision, digits.scale).with_variant(Text(), "sqlite")
-    if kind not in TYPES:
-        raise ValueError(f"kind {kind!r} is none of {', '.join(TYPES)}, decimal(p, s)")
-    return TYPES[kind]
-
-
-def narrower_than(kind: str, there: TypeEngine[Any], dialect: str) -> str | None:
-    """A type of the database that changes values of a kind in silence, as people call it.
-
-    None if it keeps them all, or refuses those that it does not keep. SQLite makes a float of
-    whatever looks like a number, but in a column of text.
-    """
-    digits = digits_of(kind)
-    if digits is None:
-        return str(there) if _changes(kind, there, dialect) else None
-    if isinstance(there, String):
-        return None
-    if dialect == "sqlite" or not isinstance(there, Numeric) or isinstance(there, Float):
-        return str(there)
-    if there.precision is None:
-        return None
-    scale = there.scale or 0
-    whole = there.precision - scale
-    keeps = scale >= digits.scale and whole >= digits.precision - digits.scale
-    return None if keeps else str(there)
-
-
-def _changes(kind: str, there: TypeEngine[Any], dialect: str) -> bool:
-    if kind == "text":
-        # PostgreSQL fills a CHAR up with blanks; what is too long for a VARCHAR it refuses.
-        kept = String | LargeBinary | NullType
-        return isinstance(there, CHAR) if dialect == "postgresql" else not isinstance(there, kept)
-    if kind in ("bigint", VERSION):
-        return isinstance(there, Float)
-    # SQLite keeps the rest as it is in a column of any type.
-    return dialect == "postgresql" and _rounds(kind, there)
-
-
-def _rounds(kind: str, there: TypeEngine[Any]) -> bool:
-    if kind == "double":
-        whole = isinstance(there, Integer | Numeric) and not isinstance(there, Float)
-        return whole or isinstance(there, REAL)
-    if kind == "timestamp" and isinstance(there, DateTime) and there.timezone:
-        precision = getattr(there, "precision", None)
-        return precision is not None and precision < _MICROSECONDS
-    return kind == "timestamp" and isinstance(there, Date | Time | DateTime)
-
-
-def table_of(
-    name: str, columns: Mapping[str, str], key: Sequence[str], newest_by: str | None = None
-) -> Table:
-    """Describe the table; ``key`` becomes its primary key."""
-    made: list[SchemaItem] = [
-        Column(
-            column,
-            type_of(kind),
-            primary_key=column in key,
-            nullable=column not in key and column != newest_by,
-            autoincrement=False,
-        )
-        for column, kind in columns.items()
-    ]
-    # SQLite makes a float of what is too large for a whole number, and keeps it in any column.
-    made += [
-        CheckConstraint(
-            f"typeof({column}) IN ('integer', 'null')", name=f"{column}_is_a_bigint"
-        ).ddl_if(dialect="sqlite")
-        for column, kind in columns.items()
-        if kind == "bigint"
-    ]
-    return Table(name, MetaData(), *made)
 
 
 def upsert_sql(
@@ -160,11 +42,11 @@ def upsert_sql(
         table: the table.
         key: columns that decide whether a row is there already; none means always a new row.
         update: column to SQL expression for a row that is there; None overwrites all but the key.
-        dialect: ``sqlite`` or ``postgresql``.
+        dialect: ``sqlite``, ``postgresql`` or ``mysql``.
         newest_by: a row that is there and newer by this column stays as it is; None: none does.
 
     Raises:
-        ConfigError: the database is neither.
+        ConfigError: the database is none of them.
     """
     if dialect == "sqlite":
         statement = _upsert(sqlite.insert(table), key, update, newest_by)
@@ -173,7 +55,11 @@ def upsert_sql(
         positional = registry.load("postgresql.psycopg")(paramstyle="format")
         statement = _upsert(postgresql.insert(table), key, update, newest_by)
         return str(statement.compile(dialect=positional))
-    raise ConfigError(f"table {table.name}: database {dialect!r} is none of sqlite, postgresql")
+    if dialect == "mysql":
+        return mysql_statement.upsert_sql(table, key, update, newest_by)
+    raise ConfigError(
+        f"table {table.name}: database {dialect!r} is none of sqlite, postgresql, mysql"
+    )
 
 
 def kept_upsert_sql(
@@ -244,20 +130,21 @@ def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
     digits = digits_of(kind)
     if digits is not None:
         amounts = decimals(column, digits).to_pylist()
-        return amounts if dialect == "postgresql" else list(map(_written, amounts))
+        return list(map(_written, amounts)) if dialect == "sqlite" else amounts
     if kind == "date" and not at.is_null(column.type):
         days = dates(column)
-        return days.to_pylist() if dialect == "postgresql" else days.cast(pa.string()).to_pylist()
+        return days.cast(pa.string()).to_pylist() if dialect == "sqlite" else days.to_pylist()
     if kind == "timestamp" and not at.is_null(column.type):
-        # Neither database keeps nanoseconds.
+        # No database keeps nanoseconds.
         column = column.cast(pa.timestamp("us", "UTC"), safe=column.type.unit != "ns")
         _check_years(column)
         if dialect == "postgresql":
             return column.to_pylist()
-        # SQLite has no type for it; this text sorts by time, and SQLAlchemy reads it.
+        # SQLite has no type for it; this text sorts by time, and SQLAlchemy reads it. MariaDB and
+        # MySQL have one without a zone, and read it there.
         return column.cast(pa.timestamp("us")).cast(pa.string()).to_pylist()
-    if kind == "double" and dialect == "sqlite" and not at.is_null(column.type):
-        _check_numbers(column)
+    if kind == "double" and dialect != "postgresql" and not at.is_null(column.type):
+        _check_numbers(column, dialect)
     if column.null_count and kind not in ("text", "bytes"):
         # NumPy has no null for these; its floats would turn one into NaN.
         return column.to_pylist()
@@ -270,11 +157,14 @@ def _written(amount: Decimal | None) -> str | None:
     return None if amount is None else f"{amount:f}"
 
 
-def _check_numbers(column: pa.ChunkedArray[Any]) -> None:
-    """See that each float is a number: SQLite would keep a null."""
-    row = pc.index(pc.is_nan(column), pa.scalar(value=True)).as_py()
+def _check_numbers(column: pa.ChunkedArray[Any], dialect: str) -> None:
+    """See that each float is one there: SQLite would keep a null for NaN."""
+    wrong = pc.is_nan(column) if dialect == "sqlite" else pc.invert(pc.is_finite(column))
+    row = pc.index(wrong, pa.scalar(value=True)).as_py()
     if row >= 0:
-        raise ValueError(f"row {row}: it is NaN, which SQLite has none of; PostgreSQL keeps it")
+        number, name = column[row].as_py(), "SQLite" if dialect == "sqlite" else "MySQL"
+        said = "NaN" if number != number else number  # noqa: PLR0124 - no other equals not itself
+        raise ValueError(f"row {row}: it is {said}, which {name} has none of; PostgreSQL keeps it")
 
 
 def _check_years(column: pa.ChunkedArray[Any]) -> None:

@@ -6,8 +6,8 @@ noted beside the rows (`elsewhere.py`): exactly-once by intent.
 
 Used at-least-once, rows may be written again; with a ``key`` and no ``update`` that changes
 nothing. Used at-most-once, a commit whose answer is lost is not made again: its rows are there or
-lost. The database is SQLite or PostgreSQL; this sink does not alter a table that is there, and
-makes no index but the key's.
+lost. The database is SQLite or PostgreSQL, another one MariaDB or MySQL as well; this sink does not
+alter a table that is there, and makes no index but the key's.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from sqlalchemy import Connection
 
 from headrace.connectors.sql.beside_positions import BesidePositions
 from headrace.connectors.sql.elsewhere import Elsewhere, ElsewhereOnce
-from headrace.connectors.sql.fitting import fit, make
+from headrace.connectors.sql.fitting import fit, fit_marks
 from headrace.connectors.sql.guests import in_sql
-from headrace.connectors.sql.marks import MARKS
+from headrace.connectors.sql.kinds import type_of
 from headrace.connectors.sql.newest import VERSION, problem_of
 from headrace.connectors.sql.rows import Rows
 from headrace.connectors.sql.servers import target_of
-from headrace.connectors.sql.statement import type_of
 from headrace.connectors.sql.writer import Place, SqlTableWriter, told_as_sinks
 from headrace.errors import ConfigError, SinkRefused, TargetMissing
 from headrace.ports import Site
@@ -113,7 +112,7 @@ class SqlTable:
         try:
             with told_as_sinks(self._where), self._begin(site) as connection:
                 if self.at is not None:
-                    make(connection, MARKS)
+                    fit_marks(connection, self._where)
                 fit(connection, self._rows)
         except (SinkRefused, TargetMissing) as error:
             raise ConfigError(str(error)) from error

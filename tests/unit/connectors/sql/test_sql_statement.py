@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
+from headrace.connectors.sql.kinds import table_of
 from headrace.connectors.sql.statement import (
     _compiled,
     kept_upsert_sql,
     rows_of,
-    table_of,
     upsert_sql,
 )
 from headrace.errors import ConfigError
@@ -54,8 +54,8 @@ def test_postgresql_is_given_types_and_doubled_percent_signs():
 
 
 def test_another_database_is_refused_by_name():
-    with pytest.raises(ConfigError, match="mysql"):
-        upsert_sql(_TABLE, (), None, "mysql")
+    with pytest.raises(ConfigError, match="oracle"):
+        upsert_sql(_TABLE, (), None, "oracle")
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
