@@ -6,13 +6,14 @@ import uuid
 from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import ClassVar
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from newest_rows import NewestRows
 from sqlalchemy import NullPool, create_engine, make_url, text
 
-from headrace.connectors.sql.servers import target_of
+from headrace.connectors.sql.servers import Target, target_of
 from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.ports import Connections, Server, Sink, Site
 from headrace.sinks import SqlTable
@@ -170,3 +171,65 @@ class TestNewestOfSqlTableElsewhereOnce(TestNewestOfSqlTableElsewhere):
     fence = "run-0"
     writes_once = True
     cannot_have: ClassVar[Mapping[str, str]] = {}
+
+
+class TestSqlTableOfTenants(SinkContract):
+    """Each tenant's rows in a database of its own."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path):
+        self.folder = tmp_path / "of"
+        server = Server(f"sqlite:///{self.folder}/{{tenant}}/history.db")
+        store = f"sqlite:///{tmp_path}/the-store.db"
+        self.connections = Connections({}, store, servers={"history": server})
+
+    def make_sink(self) -> Sink:
+        return SqlTable("things", {"value": "text", "size": "bigint"}, at="history")
+
+    def site(self) -> Site:
+        return Site(self.connections, Everywhere(), wave_id="w-1", fence="run-0")
+
+    table = TestSqlTableElsewhere.table
+    refused_table = TestSqlTableElsewhere.refused_table
+    wrong_table = TestSqlTableElsewhere.wrong_table
+
+    @contextmanager
+    def losing_an_answer(self):
+        begin, loses = Target.begin, [True]
+
+        @contextmanager
+        def unheard(target):
+            with begin(target) as connection:
+                yield connection
+            # Of what it writes, not of what it makes.
+            if loses and target.fitted:
+                loses.clear()
+                raise OutcomeUnknown("the answer to a commit was lost")
+
+        with mock.patch.object(Target, "begin", unheard):
+            yield
+        assert not loses, "nothing was committed"
+
+    @contextmanager
+    def refusing_for_now(self):
+        with mock.patch.object(Target, "begin", side_effect=StoreUnavailable("it is away")):
+            yield
+
+    def forgetting(self):
+        found = 0
+        for database in self._databases():
+            with database.begin() as connection:
+                found += connection.execute(text("DELETE FROM headrace_written")).rowcount
+        return found > 0
+
+    def read_back(self):
+        query = text("SELECT value FROM things ORDER BY rowid")
+        rows = []
+        for database in self._databases():
+            with database.connect() as connection:
+                rows += connection.execute(query).scalars().all()
+        return [Seen(value, value) for value in rows]
+
+    def _databases(self):
+        for path in sorted(self.folder.glob("*/history.db")):
+            yield create_engine(f"sqlite:///{path}", poolclass=NullPool)

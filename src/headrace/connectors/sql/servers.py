@@ -1,6 +1,8 @@
 """Databases that ``connections`` names: a pool for each, in each process.
 
-A name is one server with one user, so two names never share a pool, whatever they stand for. A
+A name is one server with one user, so two names never share a pool, whatever they stand for. With
+``{tenant}`` in the name, or in the URL or user that it stands for, it is one for each tenant; of
+these the pools that were not asked for the longest are given up where there are many. A
 commit whose answer is lost is told as ``OutcomeUnknown``, as the store does; what else a statement
 meets is the caller's to translate.
 """
@@ -9,9 +11,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -22,12 +26,18 @@ from headrace.databases.engines import Waits, engine_of, writer_of
 from headrace.errors import ConfigError, OutcomeUnknown, SinkUnavailable
 from headrace.ports import Connections, Server
 
+TENANT: Final = "{tenant}"
+#: tenants whose own databases a process keeps connections to
+_MOST_OF_TENANTS = 50
+
 
 class Target:
     """A database that is not the store. Safe in several threads; not to be taken over a fork."""
 
     def __init__(self, name: str, address: Address) -> None:
         self.address = address
+        #: tables that were found to be what their sinks describe
+        self.fitted: set[Hashable] = set()
         self._where = f"connection {name} ({address.shown})"
         self._writer = writer_of(engine_of(address, Waits(), f"connection {name}"))
 
@@ -58,6 +68,10 @@ class Target:
             # Rolls back what was not committed.
             connection.close()
 
+    def close(self) -> None:
+        """Give up the connections that nobody uses."""
+        self._writer.dispose()
+
     def _connected(self) -> Connection:
         try:
             return self._writer.connect()
@@ -71,26 +85,73 @@ class Target:
             raise SinkUnavailable(f"{self._where}: it is not reached: {said}") from None
 
 
-_targets: dict[tuple[int, str, Server], Target] = {}
+_targets: dict[tuple[int, str, str, Server], Target] = {}
 _making = threading.Lock()
 
 
-def target_of(connections: Connections, name: str) -> Target:
+def is_one_for_each_tenant(connections: Connections, at: str) -> bool:
+    """Whether this is the name of a database for each tenant.
+
+    Raises:
+        ConfigError: there is no such connection.
+    """
+    if TENANT in at:
+        return True
+    server = connections.server(at)
+    return TENANT in server.url or TENANT in (server.user or "")
+
+
+def target_of(connections: Connections, at: str, tenant: str = "") -> Target:
     """The database of this name; made at the first call in this process, which contacts nobody.
+
+    Args:
+        connections: all of them.
+        at: as the sink says it.
+        tenant: whose, where each has its own.
 
     Raises:
         ConfigError: there is no such connection, its URL is none of a database that is known, or
             it is the store's own file.
         CodeNotLoaded: the client of such databases is not installed.
     """
-    server = connections.server(name)
-    key = (os.getpid(), name, server)
+    name = at.replace(TENANT, tenant)
+    server = _filled(connections.server(name), tenant)
+    key = (os.getpid(), name, tenant, server)
     with _making:
-        if key not in _targets:
+        target = _targets.pop(key, None)
+        if target is None:
             address = _address(server, name)
             _refuse_own_file(address, connections.database_url, name)
-            _targets[key] = Target(name, address)
-        return _targets[key]
+            target = Target(name, address)
+        # Put last, as the one that was asked for now.
+        _targets[key] = target
+        _give_up_of_tenants()
+        return target
+
+
+def check_address(connections: Connections, at: str) -> None:
+    """See that the databases of tenants can be spoken to, as far as that shows without one.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    if TENANT not in at:
+        _address(_filled(connections.server(at), "tenant"), at)
+
+
+def _give_up_of_tenants() -> None:
+    of_tenants = [key for key in _targets if key[2]]
+    for key in of_tenants[: max(0, len(of_tenants) - _MOST_OF_TENANTS)]:
+        _targets.pop(key).close()
+
+
+def _filled(server: Server, tenant: str) -> Server:
+    user = server.user
+    return replace(
+        server,
+        url=server.url.replace(TENANT, tenant),
+        user=user.replace(TENANT, tenant) if user is not None else None,
+    )
 
 
 def _address(server: Server, name: str) -> Address:

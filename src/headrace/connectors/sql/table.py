@@ -2,7 +2,8 @@
 
 In the store's, rows and positions go in one transaction (`beside_positions.py`): exactly-once, also
 for an update that must not run twice. In another one (``at``), what was written for each lane is
-noted beside the rows (`elsewhere.py`): exactly-once by intent.
+noted beside the rows (`elsewhere.py`): exactly-once by intent. That may be another database for
+each tenant (`tenants.py`).
 
 Used at-least-once, rows may be written again; with a ``key`` and no ``update`` that changes
 nothing. Used at-most-once, a commit whose answer is lost is not made again: its rows are there or
@@ -16,6 +17,7 @@ import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
@@ -28,8 +30,15 @@ from headrace.connectors.sql.guests import in_sql
 from headrace.connectors.sql.kinds import type_of
 from headrace.connectors.sql.newest import VERSION, problem_of
 from headrace.connectors.sql.rows import Rows
-from headrace.connectors.sql.servers import target_of
-from headrace.connectors.sql.writer import Place, SqlTableWriter, told_as_sinks
+from headrace.connectors.sql.servers import (
+    TENANT,
+    Target,
+    check_address,
+    is_one_for_each_tenant,
+    target_of,
+)
+from headrace.connectors.sql.tenants import TenantsWriter
+from headrace.connectors.sql.writer import SqlTableWriter, told_as_sinks
 from headrace.errors import ConfigError, SinkRefused, TargetMissing
 from headrace.ports import Site
 
@@ -62,7 +71,8 @@ class SqlTable:
             in the table, without its data, so that an older one does not come back.
         key_in_one_lane: all records of a key are in one partition of its topic. Versions compare
             along one lane alone, so a column of that kind needs this said.
-        at: name of the database under ``connections`` in the YAML file; None: the store's.
+        at: name of the database under ``connections`` in the YAML file; None: the store's. With
+            ``{tenant}`` in it, or in the URL that it stands for, each tenant has its own.
 
     Raises:
         ConfigError: a name is no plain lower-case identifier, a kind is unknown, or ``key``,
@@ -104,18 +114,19 @@ class SqlTable:
     def prepare(self, site: Site) -> None:
         """Make the table, or see that the one there has the columns and the key.
 
+        Where each tenant has its own, that is done by who first writes to it.
+
         Raises:
             ConfigError: the table is there and lacks a column or the key, may not be made, or the
                 YAML file names no such connection.
             SinkUnavailable: the database does not answer.
         """
-        try:
-            with told_as_sinks(self._where), self._begin(site) as connection:
-                if self.at is not None:
-                    fit_marks(connection, self._where)
-                fit(connection, self._rows)
-        except (SinkRefused, TargetMissing) as error:
-            raise ConfigError(str(error)) from error
+        if self.at is None:
+            self._fit(in_sql(site.positions).begin())
+        elif is_one_for_each_tenant(site.connections, self.at):
+            check_address(site.connections, self.at)
+        else:
+            self._fit(target_of(site.connections, self.at).begin())
 
     def check(self, output: pa.Table) -> None:
         """See that a handler's table has the columns, and values that fit them.
@@ -126,25 +137,43 @@ class SqlTable:
         """
         self._rows.check(output)
 
-    def open(self, site: Site) -> SqlTableWriter:
+    def open(self, site: Site) -> SqlTableWriter | TenantsWriter:
         """Open the writer of a bin; contacts nobody yet.
 
         Raises:
             ConfigError: the YAML file names no such connection.
         """
-        return SqlTableWriter(self._rows, self._place(site))
-
-    def _begin(self, site: Site) -> AbstractContextManager[Connection]:
         if self.at is None:
-            return in_sql(site.positions).begin()
-        return target_of(site.connections, self.at).begin()
+            return SqlTableWriter(self._rows, BesidePositions(in_sql(site.positions)))
+        if is_one_for_each_tenant(site.connections, self.at):
+            return TenantsWriter(partial(self._opened_for, site, self.at))
+        return self._opened_at(site, target_of(site.connections, self.at))
 
-    def _place(self, site: Site) -> Place:
-        if self.at is None:
-            return BesidePositions(in_sql(site.positions))
-        target = target_of(site.connections, self.at)
+    def _opened_for(self, site: Site, at: str, tenant: str) -> SqlTableWriter:
+        target = target_of(site.connections, at, tenant)
+        described = (self.name, tuple(self.columns.items()), self.key, self.newest_by)
+        if described not in target.fitted:
+            try:
+                self._fit(target.begin())
+            except ConfigError:
+                # Of two that make it at once one may be refused, and finds it there then.
+                self._fit(target.begin())
+            target.fitted.add(described)
+        return self._opened_at(site, target)
+
+    def _opened_at(self, site: Site, target: Target) -> SqlTableWriter:
         # Only what was written down before it runs has a fence.
-        return ElsewhereOnce(target, site, self._where) if site.fence else Elsewhere(target)
+        once = ElsewhereOnce(target, site, self._where) if site.fence else Elsewhere(target)
+        return SqlTableWriter(self._rows, once)
+
+    def _fit(self, begun: AbstractContextManager[Connection]) -> None:
+        try:
+            with told_as_sinks(self._where), begun as connection:
+                if self.at is not None:
+                    fit_marks(connection, self._where)
+                fit(connection, self._rows)
+        except (SinkRefused, TargetMissing) as error:
+            raise ConfigError(str(error)) from error
 
     @property
     def _rows(self) -> Rows:
@@ -199,4 +228,8 @@ def _naming_problem(sink: SqlTable) -> str | None:
             type_of(kind)
         except ValueError as error:
             return f"column {name!r}: {error}"
+    if sink.at is not None and (
+        sink.at == TENANT or re.search("[{}]", sink.at.replace(TENANT, ""))
+    ):
+        return f"at={sink.at!r}: only {{tenant}} may stand in braces, and not alone"
     return None if sink.columns else "it needs columns"

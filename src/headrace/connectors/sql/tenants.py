@@ -1,0 +1,67 @@
+"""Tables of which each tenant has one, in a database of its own.
+
+Whose they are is not known at a deploy. So a table is made, or looked at, by the task that first
+writes to it, once in a process for each tenant. What one of these databases does costs the effects
+of its own tenant: a table that does not fit, or a connection that is not there, stops that tenant's
+lanes and no others.
+
+They are written to one after the other. One that does not answer holds up who shares the bin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headrace.connectors.outcomes import failed
+from headrace.connectors.sql.writer import SqlTableWriter
+from headrace.errors import ConfigError, HeadraceError, TargetMissing
+from headrace.ports import Effect, Written
+
+
+@dataclass(frozen=True, slots=True)
+class TenantsWriter:
+    """Writes the effects of each tenant with a writer of its own."""
+
+    #: of a tenant; raises what makes that impossible
+    opened: Callable[[str], SqlTableWriter]
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all effects that can be written; see ``SinkWriter.write``."""
+        places: dict[str, list[int]] = {}
+        for place, effect in enumerate(effects):
+            places.setdefault(_tenant(effect), []).append(place)
+        outcomes: dict[int, Written] = {}
+        for tenant, mine in places.items():
+            told = self._write_of(tenant, [effects[place] for place in mine])
+            outcomes.update(zip(mine, told, strict=True))
+        return [outcomes[place] for place in range(len(effects))]
+
+    def check_effect(self, effect: Effect) -> None:
+        """See that the tenant's database takes the rows of an effect, and keep none of them.
+
+        Raises:
+            HeadraceError: it does not, or cannot be asked now.
+        """
+        self._opened(_tenant(effect)).check_effect(effect)
+
+    def close(self) -> None:
+        """Nothing to give up: connections are kept for the next bin."""
+
+    def _write_of(self, tenant: str, effects: Sequence[Effect]) -> Sequence[Written]:
+        try:
+            writer = self._opened(tenant)
+        except HeadraceError as error:
+            return [failed(error)] * len(effects)
+        return writer.write(effects)
+
+    def _opened(self, tenant: str) -> SqlTableWriter:
+        try:
+            return self.opened(tenant)
+        except ConfigError as error:
+            # No record is to blame, and no other tenant.
+            raise TargetMissing(f"tenant {tenant}: {error}") from error
+
+
+def _tenant(effect: Effect) -> str:
+    return effect.slices[0].lane.tenant

@@ -1,0 +1,123 @@
+"""Each tenant's rows in a database of its own: who is in whose way, and who is not."""
+
+import sqlite3
+from contextlib import closing
+
+import pyarrow as pa
+import pytest
+
+from headrace.connectors.sql import servers
+from headrace.databases.engines import Waits
+from headrace.errors import ConfigError
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Server, Site
+from headrace.sinks import SqlTable
+
+COLUMNS = {"lead": "text", "size": "bigint"}
+
+
+class Store:
+    """Every lane stands where a slice of it begins."""
+
+    def advance(self, moves):
+        return [True] * len(moves)
+
+
+class World:
+    def __init__(self, folder, at="history", **connections):
+        self.folder = folder
+        named = connections or {"history": f"sqlite:///{folder}/{{tenant}}/history.db"}
+        servers_ = {name.replace("_", "-"): Server(url) for name, url in named.items()}
+        self.connections = Connections({}, f"sqlite:///{folder}/store.db", servers=servers_)
+        self.sink = SqlTable("leads", COLUMNS, key=("lead",), at=at)
+
+    def site(self):
+        return Site(self.connections, Store(), "w-1", "run-0")
+
+    def write(self, *effects):
+        return self.sink.open(self.site()).write(effects)
+
+    def rows(self, tenant):
+        with closing(sqlite3.connect(self.folder / tenant / "history.db")) as database:
+            return database.execute("SELECT lead, size FROM leads ORDER BY lead").fetchall()
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def effect(tenant, lead="a", first=0):
+    table = pa.table({"lead": [lead], "size": pa.array([1], pa.int64())})
+    piece = Slice(LaneId("keep", tenant, 0), f"{tenant}.visits", first, first + 9, epoch=1)
+    return Effect((piece,), (first + 9,), table)
+
+
+def test_each_tenant_has_its_own_rows_and_notes_and_outcomes_are_in_their_order(world):
+    world.sink.prepare(world.site())
+    told = world.write(effect("acme"), effect("bolt", "b"), effect("acme", "c", 9))
+    assert [one.error for one in told] == [None] * 3
+    assert world.rows("acme") == [("a", 1), ("c", 1)]
+    assert world.rows("bolt") == [("b", 1)]
+    again = world.write(effect("bolt", "b"), effect("acme", "c", 9))
+    assert [one.reached for one in again] == [(9,), (18,)]
+
+
+def test_a_deploy_makes_nothing_for_tenants_and_looks_at_the_address(world, tmp_path):
+    world.sink.prepare(world.site())
+    assert list(tmp_path.iterdir()) == []
+    wrong = World(tmp_path, history="oracle://db/{tenant}")
+    with pytest.raises(ConfigError, match="kind oracle, which is not known"):
+        wrong.sink.prepare(wrong.site())
+
+
+def test_a_connection_of_each_tenant_is_named_by_it_and_who_has_none_stops_alone(tmp_path):
+    urls = {
+        f"history_{name}": f"sqlite:///{tmp_path}/{name}/history.db" for name in ("acme", "cove")
+    }
+    world = World(tmp_path, "history-{tenant}", **urls)
+    world.sink.prepare(world.site())
+    told = world.write(effect("acme"), effect("bolt"), effect("cove"))
+    assert [one.error and one.error.code for one in told] == [None, "TargetMissing", None]
+    assert "tenant bolt: there is no connection 'history-bolt'" in told[1].error.message
+    assert world.rows("cove") == [("a", 1)]
+
+
+def test_a_table_of_one_tenant_that_does_not_fit_stops_it_alone_until_it_is_mended(world):
+    world.write(effect("acme"), effect("bolt"))
+    for tenant in ("acme", "bolt"):
+        servers.target_of(world.connections, "history", tenant).fitted.clear()
+    with closing(sqlite3.connect(world.folder / "acme" / "history.db")) as database:
+        database.execute("ALTER TABLE leads RENAME COLUMN size TO amount")
+    told = world.write(effect("acme", first=9), effect("bolt", first=9))
+    assert [one.error and one.error.code for one in told] == ["TargetMissing", None]
+    assert "is there without column 'size'" in told[0].error.message
+    with closing(sqlite3.connect(world.folder / "acme" / "history.db")) as database:
+        database.execute("ALTER TABLE leads RENAME COLUMN amount TO size")
+    assert world.write(effect("acme", first=9))[0].error is None
+
+
+def test_a_database_of_one_tenant_that_is_away_is_waited_for_alone(world, monkeypatch):
+    world.write(effect("acme"), effect("bolt"))
+    away = world.folder / "acme" / "history.db"
+    with closing(sqlite3.connect(away)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(servers, "Waits", lambda: Waits(lock_s=0.1))
+        servers._targets.clear()
+        told = world.write(effect("acme", first=9), effect("bolt", first=9))
+    assert [one.error and one.error.temporary for one in told] == [True, None]
+
+
+def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypatch):
+    monkeypatch.setattr(servers, "_MOST_OF_TENANTS", 2)
+    for number in range(4):
+        world.write(effect(f"t{number}"))
+    kept = {key[2] for key in servers._targets if key[2]}
+    assert kept == {"t2", "t3"}
+    assert world.write(effect("t0", first=9))[0].error is None
+
+
+@pytest.mark.parametrize("at", ["{tenant}", "history-{topic}", "history-{tenant"])
+def test_other_braces_than_a_tenants_are_refused(at):
+    with pytest.raises(ConfigError, match="may stand in braces, and not alone"):
+        SqlTable("leads", COLUMNS, at=at)
