@@ -23,7 +23,7 @@ from headrace.errors import Fenced
 from headrace.model.records import Peer
 from headrace.model.streams import State, StreamId
 from headrace.store import answers, revision
-from headrace.store.intents import from_json
+from headrace.store.intents import from_json, settled
 from headrace.store.pairs import matching
 from headrace.store.schema import drivers, intents, streams
 
@@ -102,6 +102,8 @@ def adopt(connection: Connection, heir: str, number: int, dead: Peer) -> bool:
     if (rows[dead.name].number, rows[dead.name].beats) != (dead.number, dead.beats):
         return False
     connection.execute(update(streams).where(streams.c.holder == dead.name).values(holder=heir))
+    # It may still be dividing one: an update would wait for that, and not see the parts.
+    settled(connection, dead.name)
     connection.execute(update(intents).where(intents.c.driver == dead.name).values(driver=heir))
     _forget(connection, dead.name)
     return True

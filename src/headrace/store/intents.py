@@ -209,6 +209,20 @@ def pending(connection: Connection, driver: str | None) -> list[Wave]:
     return _pending(connection, _of(driver))
 
 
+def settled(connection: Connection, driver: str) -> list[Wave]:
+    """Waves in a driver's name, each locked, oldest first; looked for until there are no others.
+
+    Who divides one meanwhile has written its parts down when its lock is free.
+    """
+    ours = intents.c.driver == driver
+    asked = select(intents.c.id, intents.c.wave).where(ours).order_by(intents.c.id)
+    there = select(intents.c.id).where(ours)
+    while True:
+        locked = {row.id: row.wave for row in connection.execute(asked.with_for_update())}
+        if locked.keys() >= set(connection.scalars(there)):
+            return [from_json(wave) for wave in locked.values()]
+
+
 def _pending(connection: Connection, *wanted: ColumnElement[bool]) -> list[Wave]:
     waves = connection.scalars(select(intents.c.wave).where(*wanted).order_by(intents.c.id))
     return [from_json(wave) for wave in waves]

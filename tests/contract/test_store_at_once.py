@@ -1,0 +1,95 @@
+"""What PostgreSQL shows to a transaction that waited for another one.
+
+Under READ COMMITTED a statement that waits for a row sees that row as it is then, but no row that
+was added meanwhile. So each test holds one transaction open, lets another one run into it, and asks
+whether that one has acted on all there is.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from headrace.model.records import Deployment, LaneStart
+from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.model.waves import Bin, Wave
+from headrace.store import intents, open_store
+
+STREAMS = [StreamId("score", name) for name in "ab"]
+
+
+@pytest.fixture
+def store(postgres_url):
+    store = open_store(postgres_url)
+    store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
+    for stream in STREAMS:
+        store.registry.add_tenant(Tenant(stream.tenant))
+        store.progress.start_lanes([LaneStart(stream, "id", {f"{stream.tenant}.visits[0]": 0})])
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def number(store):
+    """That of the driver ``d1``."""
+    return store.membership.join("d1", ["score"])
+
+
+@pytest.fixture
+def whole(store, number):
+    """A wave of both streams, which ``d1`` holds; not yet written down."""
+    return wave("w", store.membership.hold(STREAMS, "d1", number))
+
+
+def wave(name, epochs):
+    slices = (
+        Slice(LaneId(*stream, f"{stream.tenant}.visits[0]"), "v", 0, 5, epoch)
+        for stream, epoch in epochs.items()
+    )
+    return Wave(name, "score", (Bin(tuple(slices), 1.0),), 1.0)
+
+
+def parts_of(whole):
+    slices = list(whole.slices)
+    return [
+        replace(whole, id=f"{whole.id}.{piece.lane.tenant}", bins=(Bin((piece,), 1.0),))
+        for piece in slices
+    ]
+
+
+@contextmanager
+def meanwhile(store, act, *given):
+    """The block is one transaction; ``act`` runs into it and goes on when it is over."""
+    done = []
+    with ThreadPoolExecutor(1) as pool:
+        with store._database.write() as connection:
+            yield connection, done
+            waiting = pool.submit(act, *given)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.5)
+        done.append(waiting.result(30))
+
+
+def names_of(waves):
+    return [wave.id for wave in waves]
+
+
+def test_an_heir_has_the_parts_of_what_is_divided_at_that_moment(store, whole):
+    store.progress.record_intent(whole, "d1")
+    heir = store.membership.join("d2", ["score"])
+    (dead,) = [driver for driver in store.membership.drivers() if driver.name == "d1"]
+    with meanwhile(store, store.membership.adopt, "d2", heir, dead) as (connection, adopted):
+        intents.finish(connection, "w", [], "d1", parts=parts_of(whole))
+    assert adopted == [True]
+    assert store.progress.pending_intents("d1") == []
+    assert names_of(store.progress.pending_intents("d2")) == ["w.a", "w.b"]
+
+
+def test_an_heir_has_what_is_written_down_at_that_moment(store, whole):
+    heir = store.membership.join("d2", ["score"])
+    (dead,) = [driver for driver in store.membership.drivers() if driver.name == "d1"]
+    with meanwhile(store, store.membership.adopt, "d2", heir, dead) as (connection, adopted):
+        intents.record(connection, whole, "d1")
+    assert adopted == [True]
+    assert names_of(store.progress.pending_intents("d2")) == ["w"]
