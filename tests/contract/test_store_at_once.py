@@ -93,3 +93,12 @@ def test_an_heir_has_what_is_written_down_at_that_moment(store, whole):
         intents.record(connection, whole, "d1")
     assert adopted == [True]
     assert names_of(store.progress.pending_intents("d2")) == ["w"]
+
+
+def test_whoever_comes_under_a_name_finds_the_parts_of_what_is_divided_at_that_moment(store, whole):
+    store.progress.record_intent(whole, "d1")
+    with meanwhile(store, store.progress.pending_intents, "d1") as (connection, found):
+        intents.finish(connection, "w", [], "d1", parts=parts_of(whole))
+        number = store.membership.join("d1", ["score"])
+        store.membership.hold(STREAMS, "d1", number)
+    assert [names_of(waves) for waves in found] == [["w.a", "w.b"]]

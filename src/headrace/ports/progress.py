@@ -136,5 +136,7 @@ class Progress(Protocol):
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
         """Waves written down and not finished, oldest first.
 
-        Of all drivers, or what one wrote down or inherited.
+        Of all drivers, or what one wrote down or inherited. The latter waits for whoever divides
+        one of these at that moment: a driver of the same name that was killed may have its last
+        word under way. Once it holds the streams anew nobody else does.
         """

@@ -204,15 +204,16 @@ def _holds(connection: Connection, driver: str, wave: Wave) -> bool:
     return wanted <= held
 
 
-def pending(connection: Connection, driver: str | None) -> list[Wave]:
-    """Waves written down and not finished, of one driver or of all, oldest first."""
-    return _pending(connection, _of(driver))
+def pending(connection: Connection) -> list[Wave]:
+    """Waves written down and not finished, oldest first."""
+    return _pending(connection)
 
 
 def settled(connection: Connection, driver: str) -> list[Wave]:
     """Waves in a driver's name, each locked, oldest first; looked for until there are no others.
 
-    Who divides one meanwhile has written its parts down when its lock is free.
+    Who divides one meanwhile has written its parts down when its lock is free. That may be the one
+    that had the name before: killed, and its last transaction not over yet.
     """
     ours = intents.c.driver == driver
     asked = select(intents.c.id, intents.c.wave).where(ours).order_by(intents.c.id)

@@ -93,5 +93,8 @@ class SqlProgress:
 
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
         """Waves written down and not finished, of one driver or of all; oldest first."""
-        with self._database.read() as connection:
-            return intents.pending(connection, driver)
+        if driver is None:
+            with self._database.read() as connection:
+                return intents.pending(connection)
+        with self._database.write() as connection:
+            return intents.settled(connection, driver)
