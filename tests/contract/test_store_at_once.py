@@ -71,6 +71,10 @@ def meanwhile(store, act, *given):
         done.append(waiting.result(30))
 
 
+def holders(store):
+    return [stream.holder for stream in store.registry.streams()]
+
+
 def names_of(waves):
     return [wave.id for wave in waves]
 
@@ -102,3 +106,17 @@ def test_whoever_comes_under_a_name_finds_the_parts_of_what_is_divided_at_that_m
         number = store.membership.join("d1", ["score"])
         store.membership.hold(STREAMS, "d1", number)
     assert [names_of(waves) for waves in found] == [["w.a", "w.b"]]
+
+
+def test_nobody_leaves_while_a_wave_is_written_down_in_his_name(store, number, whole):
+    with meanwhile(store, store.membership.leave, "d1", number) as (connection, _):
+        intents.record(connection, whole, "d1")
+    assert holders(store) == ["d1", "d1"]
+    assert [driver.name for driver in store.membership.drivers()] == ["d1"]
+
+
+def test_no_stream_is_given_back_while_a_wave_of_it_is_written_down(store, number, whole):
+    one = whole.only(lambda piece: piece.lane.stream == STREAMS[0])
+    with meanwhile(store, store.membership.release, "d1", number, STREAMS) as (connection, _):
+        intents.record(connection, one, "d1")
+    assert holders(store) == ["d1", None]

@@ -42,6 +42,7 @@ class Membership(Protocol):
     def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
         """Make streams free that this driver holds; others are left alone. Raises the revision.
 
+        One of which a wave is written down in its name stays: who takes it would not know of that.
         Nothing is done for one that has another number by now: they are its successor's.
         """
 

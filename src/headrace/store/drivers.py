@@ -17,13 +17,13 @@ import json
 from collections import defaultdict
 from collections.abc import Collection
 
-from sqlalchemy import Connection, Select, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
 
 from headrace.errors import Fenced
 from headrace.model.records import Peer
 from headrace.model.streams import State, StreamId
 from headrace.store import answers, revision
-from headrace.store.intents import from_json, settled
+from headrace.store.intents import from_json, pending, settled
 from headrace.store.pairs import matching
 from headrace.store.schema import drivers, intents, streams
 
@@ -113,17 +113,25 @@ def leave(connection: Connection, name: str, number: int) -> None:
     """Give everything back; waves that it wrote down and did not finish wait for an heir."""
     if not is_still(connection, name, number):
         return
-    if connection.scalar(select(intents.c.id).where(intents.c.driver == name).limit(1)) is not None:
+    ours = streams.c.holder == name
+    _lock(connection, ours)
+    if pending(connection, name):
         return
-    connection.execute(update(streams).where(streams.c.holder == name).values(holder=None))
+    connection.execute(update(streams).where(ours).values(holder=None))
     _forget(connection, name)
 
 
 def release(connection: Connection, name: str, number: int, given: Collection[StreamId]) -> None:
-    """Make streams of this driver free, unless they are its successor's by now."""
+    """Make streams of this driver free, unless they are its successor's by now.
+
+    What is written down in its name has to be run by who has the stream, so such a one stays.
+    """
     if not is_still(connection, name, number):
         return
     for some in matching(streams, given):
+        _lock(connection, some)
+    owed = {piece.lane.stream for wave in pending(connection, name) for piece in wave.slices}
+    for some in matching(streams, set(given) - owed):
         ours = update(streams).where(some, streams.c.holder == name)
         connection.execute(ours.values(holder=None))
 
@@ -131,6 +139,13 @@ def release(connection: Connection, name: str, number: int, given: Collection[St
 def is_still(connection: Connection, name: str, number: int) -> bool:
     """Whether a driver is the one of its name, which stays so until the transaction ends."""
     return bool(connection.scalar(_locked(name)) == number)
+
+
+def _lock(connection: Connection, wanted: ColumnElement[bool]) -> None:
+    """Let nobody write down waves of these streams: one of the same name may be about to."""
+    asked = select(streams.c.tenant).where(wanted)
+    in_order = asked.order_by(streams.c.use_case, streams.c.tenant)
+    connection.execute(in_order.with_for_update())
 
 
 def _forget(connection: Connection, name: str) -> None:

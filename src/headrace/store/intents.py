@@ -204,9 +204,9 @@ def _holds(connection: Connection, driver: str, wave: Wave) -> bool:
     return wanted <= held
 
 
-def pending(connection: Connection) -> list[Wave]:
-    """Waves written down and not finished, oldest first."""
-    return _pending(connection)
+def pending(connection: Connection, driver: str | None = None) -> list[Wave]:
+    """Waves written down and not finished, of one driver or of all, oldest first."""
+    return _pending(connection, _of(driver))
 
 
 def settled(connection: Connection, driver: str) -> list[Wave]:

@@ -74,8 +74,10 @@ class MemoryMembership:
     def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
         """Make streams of a driver free for others."""
         self.data.changed()
+        waves = (wave for wave, of in self.data.intents.values() if of == driver)
+        owed = {piece.lane.stream for wave in waves for piece in wave.slices}
         if self.data.is_still(driver, number):
-            self._give(driver, None, streams)
+            self._give(driver, None, set(streams) - owed)
 
     @alone
     def leave(self, driver: str, number: int) -> None:

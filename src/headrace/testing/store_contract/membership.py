@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from headrace.model.places import place_at
 from headrace.model.records import Answer, Peer
-from headrace.model.streams import StreamId
-from headrace.model.waves import Wave
+from headrace.model.streams import Slice, StreamId
+from headrace.model.waves import Bin, Wave
 from headrace.ports import Store
-from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, started
+from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, lane, started
 
 RUNS = Answer("d1", "score", 7, "ab12", 12.5)
 #: text of others is kept to the last character
@@ -50,6 +51,18 @@ class TestMembership:
         assert held == {ACME: store.registry.streams()[0].epoch}
         store.membership.release("d1", new, [ACME])
         assert store.registry.streams()[0].holder is None
+
+    def test_a_stream_of_which_a_wave_is_written_down_is_not_given_back(self, store: Store) -> None:
+        started(store, 0)
+        number = store.membership.join("d1", ["score"])
+        epoch = store.membership.hold([ACME, BOLT], "d1", number)[ACME]
+        piece = Slice(lane(0), "acme.visits", place_at(0), place_at(5), epoch)
+        assert store.progress.record_intent(Wave("w1", "score", (Bin((piece,), 1.0),), 1.0), "d1")
+        store.membership.release("d1", number, [ACME, BOLT])
+        assert _holders(store) == {ACME: "d1", BOLT: None}
+        store.progress.finish_intent("w1", [], "d1", over=[piece])
+        store.membership.release("d1", number, [ACME, BOLT])
+        assert _holders(store) == {ACME: None, BOLT: None}
 
     def test_a_driver_that_comes_back_is_another_one(self, store: Store) -> None:
         first = store.membership.join("d1", ["score"])
