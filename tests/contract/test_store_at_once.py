@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.model.records import Deployment, LaneStart
+from headrace.model.records import Answer, Deployment, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
-from headrace.store import intents, open_store
+from headrace.store import answers, drivers, intents, open_store
 
 STREAMS = [StreamId("score", name) for name in "ab"]
 
@@ -120,3 +120,11 @@ def test_no_stream_is_given_back_while_a_wave_of_it_is_written_down(store, numbe
     with meanwhile(store, store.membership.release, "d1", number, STREAMS) as (connection, _):
         intents.record(connection, one, "d1")
     assert holders(store) == ["d1", None]
+
+
+def test_what_a_predecessor_says_at_that_moment_is_not_its_successors_word(store, number):
+    said = Answer("d1", "score", 1, "00", 1.0)
+    with meanwhile(store, store.membership.join, "d1", ["score"]) as (connection, _):
+        assert drivers.is_still(connection, "d1", number)
+        answers.replace(connection, "d1", [said])
+    assert store.membership.answers() == []

@@ -45,9 +45,10 @@ def join(connection: Connection, name: str, use_cases: Collection[str]) -> int:
     # drivers could be the same one.
     number = revision.current(connection)
     row = {"number": number, "use_cases": json.dumps(sorted(use_cases))}
-    answers.forget(connection, name)
     if not connection.execute(update(drivers).where(drivers.c.name == name).values(row)).rowcount:
         connection.execute(insert(drivers).values(name=name, beats=0, **row))
+    # Once the row is locked: whoever had it may have been about to say something.
+    answers.forget(connection, name)
     connection.execute(update(intents).where(intents.c.driver.is_(None)).values(driver=name))
     for lost, use_cases_held in _of_nobody(connection).items():
         row = {"number": number, "use_cases": json.dumps(sorted(use_cases_held))}
