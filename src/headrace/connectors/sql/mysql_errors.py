@@ -12,20 +12,22 @@ from sqlalchemy.exc import DBAPIError, InterfaceError
 from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
 
 #: no more disk, memory, connections or files now, a lock that is not to be had, a deadlock, a
-#: statement or a session that was ended, a node of a cluster that is not ready or was beaten
+#: statement or a session that was ended, a node of a cluster that is not ready or was beaten, a
+#: server that may only be read (as one that another takes over from)
 _TEMPORARY = frozenset(
     {1020, 1021, 1026, 1030, 1037, 1038, 1040, 1041, 1042, 1043, 1047, 1053, 1079, 1080}
     | {1099, 1114, 1129, 1135, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1192, 1203, 1205, 1206}
-    | {1213, 1223, 1226, 1317, 1412, 1613, 1614, 1689, 1927, 1969, 3024, 3101, 3572, 4031}
+    | {1213, 1223, 1226, 1290, 1317, 1412, 1613, 1614, 1689, 1836, 1927, 1969, 3024, 3101}
+    | {3572, 4031}
 )
 #: what of those the client says itself: it was not reached, or the answer did not come
 _OF_CLIENT = range(2000, 3000)
-#: no such table, column, database, function or engine, no right to it, a server or a table that
-#: may only be read, a table that is damaged, and what is wrong with a statement whatever its values
+#: no such table, column, database, function or engine, no right to it, a table that may only be
+#: read or is damaged, and what is wrong with a statement whatever its values
 _MISSING = frozenset(
     {1016, 1017, 1033, 1034, 1035, 1036, 1044, 1045, 1046, 1049, 1051, 1054, 1064, 1109, 1136, 1142}
-    | {1143, 1144, 1145, 1146, 1148, 1194, 1195, 1227, 1286, 1290, 1305, 1347, 1356, 1364, 1370}
-    | {1449, 1459, 1471, 1665, 1712, 1792, 1812, 1813, 1814, 1836, 1877, 1932}
+    | {1143, 1144, 1145, 1146, 1148, 1194, 1195, 1227, 1286, 1305, 1347, 1356, 1364, 1370}
+    | {1449, 1459, 1471, 1665, 1712, 1792, 1812, 1813, 1814, 1877, 1932}
 )
 #: a savepoint that is not there: its transaction was ended by a deadlock before
 _NO_SUCH_THING = 1305

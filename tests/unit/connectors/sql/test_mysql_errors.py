@@ -14,13 +14,30 @@ def said(code, text="x", kind=DBAPIError, **more):
 
 @pytest.mark.parametrize(
     "code",
-    [1021, 1040, 1047, 1114, 1180, 1205, 1213, 1317, 1927, 1969, 2002, 2006, 2013, 4031],
+    [
+        1021,
+        1040,
+        1047,
+        1114,
+        1180,
+        1205,
+        1213,
+        1290,
+        1317,
+        1836,
+        1927,
+        1969,
+        2002,
+        2006,
+        2013,
+        4031,
+    ],
 )
 def test_what_is_full_locked_away_or_beaten_is_temporary(code):
     assert isinstance(said(code), SinkUnavailable)
 
 
-@pytest.mark.parametrize("code", [1036, 1054, 1064, 1142, 1146, 1290, 1364, 1665, 1792, 1836])
+@pytest.mark.parametrize("code", [1036, 1054, 1064, 1142, 1146, 1364, 1665, 1792])
 def test_for_what_is_gone_or_may_not_be_written_to_no_record_is_to_blame(code):
     assert isinstance(said(code), TargetMissing)
 
