@@ -12,27 +12,11 @@ def said(code, text="x", kind=DBAPIError, **more):
     return translated(kind("INSERT", (), err.DatabaseError(code, text), **more), "table a")
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        1021,
-        1040,
-        1047,
-        1114,
-        1180,
-        1205,
-        1213,
-        1290,
-        1317,
-        1836,
-        1927,
-        1969,
-        2002,
-        2006,
-        2013,
-        4031,
-    ],
-)
+TEMPORARY = [1021, 1040, 1047, 1114, 1180, 1205, 1213, 1290, 1317, 1836, 1927, 1969]
+OF_CLIENT = [2002, 2006, 2013]
+
+
+@pytest.mark.parametrize("code", [*TEMPORARY, *OF_CLIENT, 4031])
 def test_what_is_full_locked_away_or_beaten_is_temporary(code):
     assert isinstance(said(code), SinkUnavailable)
 
