@@ -17,6 +17,7 @@ from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
 from headrace.model.statistics import LagIs, worst_known
 from headrace.model.streams import Position, State, Stream, Tenant
+from headrace.policies.data_loss import Short
 
 
 class Allowance(NamedTuple):
@@ -61,6 +62,8 @@ class HeldStream:
     looked_at: str | None = None
     #: lanes that were lost before they were read, and told, each with the id of its topic
     given_up: frozenset[tuple[str, str]] = frozenset()
+    #: lanes that its log does not list, as far as was told, if some of them follow others
+    unlisted: dict[str, Short] = field(default_factory=dict)
     #: how often its topic was doubted: answers from before are not to be believed
     doubts: int = 0
     #: why its lanes cannot be put in order for longer than a moment

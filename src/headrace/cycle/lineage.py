@@ -3,6 +3,8 @@
 A log tells of a new lane and of its parents at once, and the store is told so at once too: whatever
 happens next, the lane is never there without what it waits for. A parent's row stays as long as it
 can matter: until its log does not list it any more, and each of its children was committed once.
+That one answer is without a lane tells little. It may be in the next one, and would then be read
+again from its beginning, so it has to be missing from every answer for a while.
 What a log lost of parents is `losses.py`'s matter, and is decided about before anything here.
 """
 
@@ -13,6 +15,7 @@ from collections.abc import Collection, Mapping
 from headrace.board import HeldStream
 from headrace.model.lineage import Lineage, Parent, begun, closed, ends_in
 from headrace.model.places import FIRST, Place
+from headrace.policies.data_loss import LIST_PATIENCE_S, NOWHERE, Short, seen_short
 from headrace.ports import TopicInfo
 
 
@@ -59,6 +62,32 @@ def left_over(held: HeldStream, info: TopicInfo) -> list[str]:
         return []
     known = {name: held.lanes[name] for name in info.parents if name in held.lanes}
     return [name for name, lane in known.items() if not lane.parents and lane.position == FIRST]
+
+
+def unlisted(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> dict[str, Short]:
+    """Lanes that a log does not list, each with how long it has been so; of most logs none.
+
+    Args:
+        held: has those that were missing before.
+        info: what its log says.
+        asked_s: monotonic second at which it was asked.
+        now_s: monotonic.
+    """
+    if not (info.parents or held.heirs):
+        return {}
+    missing = {parent.lane for parents in info.parents.values() for parent in parents}
+    missing = (missing | held.lanes.keys()) - set(info.lanes)
+    found = {}
+    for name in missing:
+        position = held.lanes[name].position if name in held.lanes else NOWHERE
+        before = held.unlisted.get(name)
+        found[name] = seen_short(before, position, asked_s, now_s, LIST_PATIENCE_S)
+    return found
+
+
+def doubtful(held: HeldStream) -> set[str]:
+    """Lanes that are not listed, and have not been so for long enough to be gone."""
+    return {name for name, seen in held.unlisted.items() if not seen.lasts(LIST_PATIENCE_S)}
 
 
 def is_over(

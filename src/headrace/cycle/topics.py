@@ -7,7 +7,7 @@ describes, for ever. So each topic is described every 30 s as long as 40 a secon
 that (1,000 topics); with more of them the round takes longer. Described at once are topics of
 streams that were taken up, those whose log's end went back, and, as far as the 40 allow, those with
 the first record after a quiet time; nothing of them runs before that. A topic that is not there is
-looked for every 2 s.
+looked for every 2 s, and so is one whose log leaves out a lane that it had.
 
 Brokers may answer turns later (`talks.py`). Until they have, nothing runs of a stream that has to
 be looked at first, not even what was recorded in another life, and what was learned of one that
@@ -25,7 +25,14 @@ from typing import NamedTuple
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
-from headrace.cycle.lineage import has_begun, is_over, left_over, startable
+from headrace.cycle.lineage import (
+    doubtful,
+    has_begun,
+    is_over,
+    left_over,
+    startable,
+    unlisted,
+)
 from headrace.cycle.losses import FirstAndLast, Losses
 from headrace.cycle.missing_topics import MissingTopics
 from headrace.cycle.sweep import Sweep
@@ -84,6 +91,8 @@ class TopicKeeper:
     _waiting: dict[StreamId, HeldStream] = field(default_factory=dict)
     _waiting_at_s: float = float("-inf")
     _missing: MissingTopics = field(default_factory=MissingTopics)
+    #: topics of lanes that would be forgotten if it were sure that they are gone
+    _seem_over: dict[str, None] = field(default_factory=dict)
     #: topics of streams that woke up, for the next look
     _woken: dict[str, None] = field(default_factory=dict)
     #: topics that are asked about, and not answered yet
@@ -142,11 +151,13 @@ class TopicKeeper:
         if now_s - self._waiting_at_s >= WAITING_EVERY_S:
             self._waiting_at_s = now_s
             names |= dict.fromkeys(held.stream.topic for held in self._waiting.values())
+            names |= self._seem_over
+            self._seem_over = {}
         if not names:
             return
         self._asked = frozenset(names)
         try:
-            yield from self._look_at(list(names))
+            yield from self._look_at(list(names), now_s)
             self._missing.tell(now_s)
         except (BrokerUnavailable, StoreUnavailable):
             for name in names:
@@ -155,7 +166,7 @@ class TopicKeeper:
         finally:
             self._asked = frozenset()
 
-    def _look_at(self, names: Sequence[str]) -> Talk[None]:
+    def _look_at(self, names: Sequence[str], asked_s: float) -> Talk[None]:
         wanted = [held for name in names for held in self._streams.get(name, {}).values()]
         marked = [(held, _mark(held)) for held in wanted]
         known: dict[str, TopicInfo] = yield partial(_topics, names)
@@ -165,6 +176,9 @@ class TopicKeeper:
             for held, info, mark in infos
             if self._is_same(held, mark) and self._is_there(held, info) and info is not None
         ]
+        now_s = self.losses.clock.monotonic_s()
+        for held, info, _ in seen:
+            held.unlisted = unlisted(held, info, asked_s, now_s)
         edges = yield from self.losses.ask([seen_topic[:2] for seen_topic in seen])
         seen = self._same(seen)
         stuck = self.losses.find([seen_topic[:2] for seen_topic in seen], edges)
@@ -296,10 +310,17 @@ class TopicKeeper:
 
     def _forget_lanes(self, seen: SeenTopic, edges: FirstAndLast) -> None:
         """Let parents go that nobody needs any more."""
-        held = seen.held
+        held, starts = seen.held, edges.starts
         if not held.heirs:
             return
-        self._forget(held, is_over(seen.info.lanes, held.lineage, held.places, edges.starts))
+        over = is_over(seen.info.lanes, held.lineage, held.places, starts)
+        if over and (doubted := doubtful(held)):
+            listed = doubted.union(seen.info.lanes)
+            sure = is_over(listed, held.lineage, held.places, starts)
+            if len(sure) < len(over):
+                self._seem_over[held.stream.topic] = None
+            over = sure
+        self._forget(held, over)
 
     def _forget(self, held: HeldStream, names: Sequence[str]) -> None:
         if names and self.progress.forget_lanes(held.stream.id, names, held.epoch):

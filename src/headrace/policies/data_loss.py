@@ -23,8 +23,9 @@ done                    from its children
 A log that ends too early is not believed at once. A leader that is cut off from its cluster does
 not know that it is none any more, and tells the end it had: to go back by that would make effects
 again, and to suspend would call a person for nothing. Only the session of such a broker ends it, so
-a log counts as cut when every answer for longer than a session was too short. A beginning is
-believed: a broker that is cut off removes what its cluster removes as well, by the same rules.
+a log counts as cut when every answer for longer than a session was too short. Nor is a list without
+a lane believed at once: it may be in the next one. A beginning is believed: a broker that is cut
+off removes what its cluster removes as well, by the same rules.
 
 Whether it does go on is the use case's ``data_loss``; `cycle/losses.py` acts. A log that was cut
 and has grown past the position since looks like one that was not, and cannot be told from it here.
@@ -48,6 +49,8 @@ NOT_READ = frozenset({"BrokerUnavailable", "LeaderUnknown", "Temporary"})
 #: is over, which is 9 s (``broker.session.timeout.ms``) or, with ZooKeeper, 18 s; and an election
 #: takes a moment.
 CUT_PATIENCE_S = 20.0
+#: how long every answer has to be without a lane
+LIST_PATIENCE_S = 20.0
 #: of a lane that no position is known of
 NOWHERE = FIRST
 
@@ -94,7 +97,10 @@ def lost_range(position: Place, start: Place | None, end: Place | None) -> Lost 
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A log that ended before a position at every look from one monotonic second to another."""
+    """A log too short for a position at every look from one monotonic second to another.
+
+    It ended before that, or did not list the lane at all.
+    """
 
     position: Place
     #: when the first answer was there
@@ -103,7 +109,7 @@ class Short:
     last_s: float
 
     def lasts(self, patience_s: float) -> bool:
-        """Whether it did so for long enough to count as cut."""
+        """Whether it did so for long enough to be believed."""
         return self.last_s - self.first_s >= patience_s
 
 

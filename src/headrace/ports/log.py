@@ -26,7 +26,8 @@ class TopicInfo:
 
     #: new when the topic is made again under the same name
     topic_id: str
-    #: names of its lanes, in order
+    #: names of its lanes, in order. One that was missing from every list for longer than
+    #: `LIST_PATIENCE_S` (`policies/data_loss.py`) never comes back: it would be read again
     lanes: tuple[str, ...]
     #: of lanes that follow others: these, with their ends; a lane that is not listed any more is
     #: still its children's parent, and its end is None where nobody knows it by now. None goes from

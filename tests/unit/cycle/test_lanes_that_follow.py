@@ -27,6 +27,7 @@ from headrace.model.streams import (
 )
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.operating.seeking import planned, seek
+from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.log_fake import MemoryLog
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
@@ -173,6 +174,7 @@ def test_a_parent_that_is_done_and_not_listed_any_more_is_forgotten(begun):
     world.send("acme", 1, second)
     look(world)
     look(world)
+    world.turns(int(LIST_PATIENCE_S) + 4, seconds=1.0)
     assert at(world) == {"1": 1, "2": 1}
     assert world.row("acme").state == "active"
 

@@ -1,0 +1,75 @@
+"""What one answer of a log does not list may be there in the next: no lane is gone at once."""
+
+import pytest
+
+from headrace.cycle.topics import TOPICS_EVERY_S
+from headrace.model.streams import DataLossPolicy, StreamId
+from headrace.policies.data_loss import LIST_PATIENCE_S
+
+ACME = StreamId("keep", "acme")
+TOPIC = "acme.visits"
+
+
+@pytest.fixture
+def begun(world):
+    """Acme with a lane that is done, at 5, and its two halves, at 2 each."""
+
+    def begin(policy):
+        world.use_cases = [world.make()]
+        world.deploy(data_loss=policy)
+        world.tenant("acme", 5)
+        world.start()
+        world.turns()
+        for half in world.log.split(TOPIC, 0):
+            world.send("acme", 2, half)
+        look(world)
+        assert at(world) == {"0": 5, "1": 2, "2": 2}
+        return world
+
+    return begin
+
+
+def look(world, turns=8):
+    """Half a minute passes, so that topics are looked at, and then some seconds."""
+    world.clock.move(TOPICS_EVERY_S + 2)
+    world.turns(turns)
+
+
+def patiently(world):
+    """As long as a lane has to be missing from each answer, and some turns."""
+    world.turns(int(LIST_PATIENCE_S) + 8, seconds=1.0)
+
+
+def at(world):
+    positions = world.store.progress.load_positions([ACME])
+    return {position.lane.name[len(TOPIC) + 1 : -1]: position.next_offset for position in positions}
+
+
+def test_a_parent_that_is_done_and_missing_from_one_answer_is_not_read_again(begun):
+    world = begun(DataLossPolicy.FAIL)
+    world.log.set_listed(TOPIC, 0, False)
+    look(world, 2)
+    world.log.set_listed(TOPIC, 0, True)
+    look(world)
+    assert at(world) == {"0": 5, "1": 2, "2": 2}
+    assert len(world.seen) == 9
+
+
+def test_it_is_forgotten_when_every_answer_for_a_while_was_without_it(begun):
+    world = begun(DataLossPolicy.FAIL)
+    world.log.drop_lane(TOPIC, 0)
+    look(world, 2)
+    assert "0" in at(world)
+    world.send("acme", 1, 1)
+    patiently(world)
+    assert at(world) == {"1": 3, "2": 2}, "what is there is read meanwhile"
+
+
+def test_answers_far_apart_do_not_tell_that_it_is_gone(begun):
+    world = begun(DataLossPolicy.FAIL)
+    for _ in range(3):
+        world.log.set_listed(TOPIC, 0, False)
+        look(world, 1)
+        world.log.set_listed(TOPIC, 0, True)
+        look(world, 1)
+    assert at(world)["0"] == 5
