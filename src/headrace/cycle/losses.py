@@ -8,7 +8,8 @@ decides for this stream alone: ``fail`` suspends it until a person has sought it
 on where its topic does, and the offsets stay in the store as a failure that is over.
 
 A log that ends before a position is first doubted: the cluster is asked who leads it, and for as
-long as a leader that is cut off could still answer, its stream waits.
+long as a leader that is cut off could still answer, its stream waits. So it does while a lane may
+only be missing from an answer that was not whole.
 
 A skip waits until nothing of the stream runs, and raises its epoch: a slice of the old log that
 still runs somewhere could otherwise commit under offsets that mean other records by now. It does
@@ -26,7 +27,7 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.lineage import has_begun
+from headrace.cycle.lineage import doubtful, has_begun
 from headrace.cycle.talks import Talk
 from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
 from headrace.model.lane_names import spoken
@@ -37,6 +38,7 @@ from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, Stopper, StreamId
 from headrace.policies.data_loss import (
     CUT_PATIENCE_S,
+    LIST_PATIENCE_S,
     Loss,
     Lost,
     lost_lanes,
@@ -183,9 +185,16 @@ class Losses:
     def _unsettled(self, held: HeldStream, found: Mapping[str, Lost]) -> str | None:
         """Why nothing can be decided yet about lanes that are not listed any more."""
         waits = held.deployment.data_loss is DataLossPolicy.SKIP
-        for name, lost in found.items():
+        expired = [name for name, lost in found.items() if lost.loss is Loss.EXPIRED]
+        early = doubtful(held).intersection(expired)
+        if early:
+            return (
+                f"{min(early)} is not listed by its log; a list that is not whole is without it as "
+                f"well, so it is asked for {LIST_PATIENCE_S:g} s before it counts as gone"
+            )
+        for name in expired:
             lane = held.lanes.get(name)
-            if lost.loss is not Loss.EXPIRED or lane is None:
+            if lane is None:
                 continue
             if lane.wave in self.board.flights:
                 return _ENDS_FIRST
@@ -249,7 +258,8 @@ class Losses:
         if held.stream.topic_id != info.topic_id:
             held.topic_since = epoch
         held.stream = replace(held.stream, topic_id=info.topic_id, epoch=epoch)
-        held.given_up |= {(info.topic_id, name) for name in found.keys() - held.lanes.keys()}
+        expired = (name for name, loss in found.items() if loss.loss is Loss.EXPIRED)
+        held.given_up |= {(info.topic_id, name) for name in expired}
         for name in found.keys() & held.lanes.keys():
             held.lanes[name].restart(found[name].go_on_at)
         if parents is not None:
