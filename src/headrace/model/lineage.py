@@ -144,12 +144,13 @@ def bounded(lineage: Lineage, ends: Mapping[str, Place]) -> dict[str, tuple[Pare
     """
     found = {}
     for name in ends:
-        parents, left = dict[str, Parent](), [*lineage.get(name, ())]
+        parents, passed, left = dict[str, Parent](), set[str](), [*lineage.get(name, ())]
         while left:
             lane, until = left.pop()
             if lane in ends and until is not None:
                 parents[lane] = Parent(lane, min(until, ends[lane]))
-            elif lane not in parents:
+            elif lane not in parents and lane not in passed:
+                passed.add(lane)
                 left += lineage.get(lane, ())
         if parents:
             found[name] = tuple(parents[lane] for lane in sorted(parents))
@@ -168,13 +169,17 @@ def depths(
         base: that of lanes that follow nothing.
     """
     found, wanted, deepest = dict(known), set(names), max([base, *known.values()])
-
-    def depth_of(name: str) -> int:
-        if name not in found and name not in wanted:
-            return deepest
-        if name not in found:
-            parents = lineage.get(name, ())
-            found[name] = 1 + max(depth_of(lane) for lane, _ in parents) if parents else base
-        return found[name]
-
-    return {name: depth_of(name) for name in wanted}
+    # Generations can be more than calls may be within each other.
+    left, begun_with = [*wanted], set[str]()
+    while left:
+        name = left.pop()
+        if name in found:
+            continue
+        parents = [lane for lane, _ in lineage.get(name, ())]
+        first = [lane for lane in parents if lane in wanted and lane not in found]
+        if first and name not in begun_with:
+            begun_with.add(name)
+            left += [name, *first]
+        else:
+            found[name] = 1 + max(found.get(lane, deepest) for lane in parents) if parents else base
+    return {name: found[name] for name in wanted}

@@ -9,6 +9,7 @@ from headrace.model.lineage import (
     begun,
     bounded,
     closed,
+    depths,
     ends_in,
     waits_told,
     without,
@@ -85,3 +86,36 @@ def test_ends_of_parents_are_known_from_their_children():
         "left": 4,
         "right": 0,
     }
+
+
+def test_lanes_of_very_many_generations_are_each_deeper_than_the_one_before():
+    lineage = {f"lane {n}": (Parent(f"lane {n - 1}", 1),) for n in range(1, 5000)}
+    names = ["lane 0", *lineage]
+    for order in (names, reversed(names)):
+        assert depths(order, lineage, {}, 3) == {f"lane {n}": 3 + n for n in range(5000)}
+
+
+def test_a_lane_is_deeper_than_the_deepest_that_it_follows_and_than_any_where_nobody_knows_one():
+    lineage = {**LINEAGE, "last": (Parent("merged", 1), Parent("old", 9)), "odd": (Parent("x", 1),)}
+    assert depths(["last", *LINEAGE, "old", "odd"], lineage, {"else": 7}, 0) == {
+        "old": 0,
+        "left": 1,
+        "right": 1,
+        "merged": 2,
+        "last": 3,
+        "odd": 8,
+    }
+
+
+def test_lanes_that_a_log_says_follow_each_other_have_depths_all_the_same():
+    lineage = {"one": (Parent("other", 1),), "other": (Parent("one", 1),)}
+    assert depths(lineage, lineage, {}, 0).keys() == lineage.keys()
+
+
+def test_a_range_behind_very_many_splits_and_merges_is_found_at_once():
+    lineage: dict[str, tuple[Parent, ...]] = {"end": (Parent("merged 0", 1),)}
+    for n in range(200):
+        lineage[f"merged {n}"] = (Parent(f"left {n}", 1), Parent(f"right {n}", 1))
+        for half in ("left", "right"):
+            lineage[f"{half} {n}"] = (Parent(f"merged {n + 1}", 1),)
+    assert bounded(lineage, {"end": 1, "merged 200": 1}) == {"end": (Parent("merged 200", 1),)}
