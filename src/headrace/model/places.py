@@ -53,6 +53,8 @@ UNKNOWN: Final = place_at(-1)
 NARROW: Final = place_at(2**63 - 1)
 #: no place at all: as far as there is anything; behind all places
 OPEN: Final = place_at(10**76)
+#: digits of the widest text that is read; of longer ones Python makes no number at all
+_WIDEST: Final = 77
 
 
 def text_of(place: Place) -> str:
@@ -66,8 +68,10 @@ def read_place(text: str) -> Place:
     Raises:
         ValueError: it is the text of no place.
     """
-    if not (text.isascii() and text.isdigit()) or (text[0] == "0" and text != "0"):
-        raise ValueError(f"{text!r} is no place in a lane: digits alone, as they are shown")
+    digits = text.isascii() and text.isdigit() and len(text) <= _WIDEST
+    if not digits or (text[0] == "0" and text != "0"):
+        shown = f"{text[:_WIDEST]}..." if len(text) > _WIDEST else text
+        raise ValueError(f"{shown!r} is no place in a lane: digits alone, as they are shown")
     return place_at(int(text))
 
 

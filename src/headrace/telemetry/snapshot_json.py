@@ -6,7 +6,8 @@ left out, whatever is not known is refused rather than passed over, and every co
 key it is about.
 
 The forms are the dataclasses of ``headrace.model``, read through pydantic; nothing is said twice.
-A stream or a lane is an object such as ``{"use_case": "score", "tenant": "acme"}``. The schemas in
+A stream or a lane is an object such as ``{"use_case": "score", "tenant": "acme"}``. A place is a
+string of its digits: as a number, many who read JSON would keep 53 bits of it. The schemas in
 `docs/schemas` are made from the same classes: `python -m headrace.telemetry.snapshot_json` writes
 them anew, and a test holds them equal.
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NewType
@@ -30,6 +31,7 @@ from pydantic_core import core_schema
 
 from headrace.errors import ConfigError
 from headrace.model.lane_names import place_of
+from headrace.model.places import UNKNOWN, Place, read_place, text_of
 from headrace.model.plans import LaneView, Plan, Snapshot, StreamView
 
 # Under a name of their own the classes take this configuration, without knowing of pydantic.
@@ -43,6 +45,12 @@ _CONFIG = ConfigDict(
 )
 _SNAPSHOTS: TypeAdapter[_SnapshotForm] = TypeAdapter(_SnapshotForm, config=_CONFIG)
 _PLANS: TypeAdapter[_PlanForm] = TypeAdapter(_PlanForm, config=_CONFIG)
+
+#: keys of places; no other key has one of these names
+_LANES, _PARENTS, _SLICES = ("position", "end"), ("at", "until"), ("from_offset", "until_offset")
+PLACES = {*_LANES, *_PARENTS, *_SLICES}
+#: as `UNKNOWN` and every place are written
+_PLACE_FORM = {"type": "string", "pattern": "^(-1|0|[1-9][0-9]{0,76})$"}
 
 #: problems named in one message; the rest is counted
 _SHOWN = 8
@@ -65,13 +73,51 @@ def snapshot_from_json(text: str) -> Snapshot:
             makes no sense. The message names each key, such as ``streams[0].lanes[2].end``.
     """
     try:
-        snapshot = _SNAPSHOTS.validate_json(text)
+        snapshot = _SNAPSHOTS.validate_json(_with_numbers(text))
     except ValidationError as exc:
         found = exc.errors(include_url=False, include_input=False)
         raise _refused([(_path(fault["loc"]), _what(fault)) for fault in found]) from exc
     if nonsense := list(_nonsense(snapshot)):
         raise _refused(nonsense)
     return replace(snapshot, streams=tuple(map(_in_order, snapshot.streams)))
+
+
+def _with_numbers(text: str) -> str:
+    """The same JSON with places as they are at run time."""
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # and is refused as what it is
+    lanes = list(_within("lanes", _within("streams", [("", whole)])))
+    wrong = []
+    for holders, keys in ((lanes, _LANES), (_within("parents", lanes), _PARENTS)):
+        for path, holder in holders:
+            for key in holder.keys() & set(keys):
+                try:
+                    holder[key] = _read_place(holder[key])
+                except ValueError:
+                    wrong.append((f"{path}{key}", "is no place: its digits, as a string"))
+    if wrong:
+        raise _refused(sorted(wrong))
+    return json.dumps(whole)
+
+
+def _within(key: str, holders: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects in a list that each of these has under a key, with their paths."""
+    for path, holder in holders:
+        found = holder.get(key) if isinstance(holder, dict) else None
+        for number, item in enumerate(found if isinstance(found, list) else ()):
+            if isinstance(item, dict):
+                yield f"{path}{key}[{number}].", item
+
+
+def _read_place(said: Any) -> Place:
+    """A place as a file says it.
+
+    Raises:
+        ValueError: it is none, or a number.
+    """
+    return UNKNOWN if said == text_of(UNKNOWN) else read_place(said if type(said) is str else "")
 
 
 def _in_order(stream: StreamView) -> StreamView:
@@ -102,7 +148,12 @@ class _Forms(GenerateJsonSchema):
     """JSON Schemas with named tuples as objects, and without titles that repeat the key."""
 
     def named_tuple_schema(self, schema: core_schema.NamedTupleSchema) -> JsonSchemaValue:
-        fields = {field["name"]: self.generate_inner(field["schema"]) for field in schema["fields"]}
+        fields = {
+            field["name"]: _PLACE_FORM
+            if field["name"] in PLACES
+            else self.generate_inner(field["schema"])
+            for field in schema["fields"]
+        }
         return {
             "type": "object",
             "description": schema["cls"].__doc__,
@@ -111,15 +162,18 @@ class _Forms(GenerateJsonSchema):
             "additionalProperties": False,
         }
 
+    def dataclass_field_schema(self, schema: core_schema.DataclassField) -> JsonSchemaValue:
+        place = schema["name"] in PLACES
+        return dict(_PLACE_FORM) if place else super().dataclass_field_schema(schema)
+
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        return {
-            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
+        found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: text_of(of) if name in PLACES else _plain(of) for name, of in found.items()}
     if isinstance(value, tuple):
         if hasattr(value, "_asdict"):
             return value._asdict()

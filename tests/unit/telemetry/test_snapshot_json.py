@@ -11,11 +11,13 @@ import pytest
 
 from headrace.connectors.kafka import OFFSETS
 from headrace.errors import ConfigError
-from headrace.model.plans import Credit, Plan, Snapshot, StreamView
+from headrace.model.lineage import Ahead
+from headrace.model.plans import Credit, LaneView, Plan, Snapshot, StreamView
 from headrace.model.streams import LaneId, Order, Slice, StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.planning import check, plan
 from headrace.telemetry.snapshot_json import (
+    PLACES,
     main,
     plan_to_json,
     schema_text,
@@ -35,7 +37,7 @@ def smallest() -> dict[str, Any]:
             {
                 "id": {"use_case": "score", "tenant": "acme"},
                 "topic": "acme.visits",
-                "lanes": [{"name": "acme.visits[0]", "position": 3, "end": 9, "waits": 6}],
+                "lanes": [{"name": "acme.visits[0]", "position": "3", "end": "9", "waits": 6}],
             }
         ],
     }
@@ -52,7 +54,7 @@ def changed(path: tuple[str | int, ...], value: object) -> str:
 
 def test_lanes_are_taken_in_the_order_of_their_names():
     lanes = [
-        {"name": f"acme.visits[{at}]", "position": 3, "end": 9, "waits": 6} for at in (10, 2, 0)
+        {"name": f"acme.visits[{at}]", "position": "3", "end": "9", "waits": 6} for at in (10, 2, 0)
     ]
     (view,) = snapshot_from_json(changed((*STREAM, "lanes"), lanes)).streams
     assert [lane.name for lane in view.lanes] == [
@@ -74,7 +76,7 @@ def is_as_said(read: Any, said: Any) -> bool:
         return all(is_as_said(getattr(read, key), value) for key, value in said.items())
     if isinstance(said, list):
         return len(read) == len(said) and all(map(is_as_said, read, said))
-    return bool(read == said)
+    return bool(read == said or str(read) == said)
 
 
 def test_every_key_of_a_file_is_read_as_it_stands_there():
@@ -96,10 +98,14 @@ LANE = ("streams", 0, "lanes", 0)
         ((*STREAM, "id"), {"tenant": "a"}, "streams[0].id.use_case: missing"),
         ((*STREAM, "lanes"), [{"name": "t[0]"}], "streams[0].lanes[0].end: missing"),
         ((*STREAM, "order"), "any", "streams[0].order: input should be 'lane', 'stream' or"),
-        ((*LANE, "end"), "9", "streams[0].lanes[0].end: input should be a valid integer"),
+        ((*LANE, "waits"), "9", "streams[0].lanes[0].waits: input should be a valid integer"),
+        ((*LANE, "end"), 9, "streams[0].lanes[0].end: is no place: its digits, as a string"),
+        ((*LANE, "end"), "9.0", "streams[0].lanes[0].end: is no place: its digits, as a string"),
+        ((*LANE, "end"), "9" * 5000, "streams[0].lanes[0].end: is no place: its digits, as a"),
+        ((*LANE, "parents"), [{"at": 1}], "streams[0].lanes[0].parents[0].at: is no place"),
         ((*STREAM, "weight"), float("nan"), "streams[0].weight: input should be a finite"),
-        ((*LANE, "end"), 2, "streams[0].lanes[0].end: 2 is before the position 3"),
-        ((*LANE, "position"), -1, "streams[0].lanes[0].position: -1 is below 0"),
+        ((*LANE, "end"), "2", "streams[0].lanes[0].end: 2 is before the position 3"),
+        ((*LANE, "position"), "-1", "streams[0].lanes[0].position: -1 is below 0"),
         ((*LANE, "name"), "", "streams[0].lanes[0].name: is empty"),
         ((*STREAM, "allowance_records"), -1, "streams[0].allowance_records: -1 is below 0"),
         ((*STREAM, "weight"), 0, "streams[0].weight: 0.0 is not above 0"),
@@ -165,6 +171,32 @@ def test_the_schema_takes_what_the_code_takes_and_refuses_unknown_keys():
     assert not judge.is_valid(smallest() | {"speed": 1})
 
 
+def test_places_are_as_wide_as_a_log_needs_and_written_as_they_were_read():
+    """A number of JSON keeps 53 bits for many who read it."""
+    at, end = "9" * 56, "9" * 56 + "5"
+    asked: Any = smallest()
+    parents = [{"lane": "old", "at": at, "until": end}, {"lane": "older", "at": "-1", "until": "7"}]
+    lane = {"name": "shard-1", "position": at, "end": end, "waits": 5, "parents": parents}
+    asked["streams"][0]["lanes"] = [lane]
+    (view,) = snapshot_from_json(json.dumps(asked)).streams
+    (read,) = view.lanes
+    assert (read.position, read.end) == (int(at), int(end))
+    assert read.parents == (Ahead("old", int(at), int(end)), Ahead("older", -1, 7))
+    piece = Slice(LaneId("score", "acme", "shard-1"), "acme.visits", int(at), int(end), epoch=1)
+    text = plan_to_json(Plan((Wave("t-1-0", "score", (Bin((piece,), 0.25),), 1.0),), ()))
+    assert f'"from_offset": "{at}"' in text
+    assert f'"until_offset": "{end}"' in text
+
+
+def test_what_is_a_place_in_the_classes_is_a_string_in_the_forms():
+    assert {
+        name
+        for of in (LaneView, StreamView, Snapshot, Slice, Bin, Wave, Credit, Plan, Ahead)
+        for name, kind in of.__annotations__.items()
+        if "Place" in str(kind)
+    } == PLACES
+
+
 def test_a_plan_is_written_in_the_form_of_its_schema():
     piece = Slice(
         LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, epoch=1, more=True
@@ -176,8 +208,8 @@ def test_a_plan_is_written_in_the_form_of_its_schema():
     assert written["waves"][0]["bins"][0]["slices"][0] == {
         "lane": {"use_case": "score", "tenant": "acme", "name": "acme.visits[0]"},
         "topic": "acme.visits",
-        "from_offset": 3,
-        "until_offset": 9,
+        "from_offset": "3",
+        "until_offset": "9",
         "epoch": 1,
         "more": True,
         "depth": 0,
