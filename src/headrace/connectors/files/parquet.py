@@ -15,7 +15,8 @@ with places of 20 digits or more, so that names sort as the log does, and the nu
 that topic, or else its name; an effect of several lanes (order
 ``stream``) has the name of its first lane, followed by ``-and-`` and 16 digits of the SHA-256 of
 its whole identity. Characters outside ``A-Z a-z 0-9 . _ -`` are percent-encoded, as Hive and Spark
-do it, so that no name can leave its folder.
+do it, so that no name can leave its folder. A file system takes 255 bytes: of a longer name, what
+stands before the places is cut, and followed by ``--`` and 16 digits of the SHA-256 of all of it.
 
 Exactly-once holds when a slice that is run again reaches the same offsets, as the driver's recorded
 slices do. At-least-once may leave two files whose ranges overlap; readers can tell by their names.
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 import uuid
 from collections.abc import Sequence
@@ -64,6 +66,10 @@ from headrace.process.crash_points import reached
 _UNFINISHED = "_unfinished"
 #: an unfinished file older than this belongs to nobody: no write takes so long
 _ABANDONED_AFTER_S = 24 * 3600.0
+#: bytes of a name that file systems take
+_MOST = 255
+#: what is left of a percent-encoding that was cut
+_CUT_WITHIN = re.compile("%[0-9A-F]?$")
 
 
 @dataclass(frozen=True)
@@ -200,11 +206,25 @@ def file_name(effect: Effect) -> PurePosixPath:
     name = (
         f"{_encoded(original(lane.use_case))}@{_encoded(first.topic)}"
         f"-{_encoded(written_name(lane.name, first.topic))}"
-        f"-{first.from_offset:020d}-{reached:020d}"
     )
+    places = f"-{first.from_offset:020d}-{reached:020d}"
     if len(effect.slices) > 1:
-        name += f"-and-{hashlib.sha256(identity(effect).encode()).hexdigest()[:16]}"
-    return PurePosixPath(f"tenant={_encoded(lane.tenant)}") / f"{name}.parquet"
+        places += f"-and-{_digest(identity(effect))}"
+    tenant = _fitting("tenant=" + _encoded(lane.tenant), "")
+    return PurePosixPath(tenant) / _fitting(name, f"{places}.parquet")
+
+
+def _fitting(name: str, end: str) -> str:
+    """A name with its end, cut and with a digest of it all if it is longer than names may be."""
+    if len(name) + len(end) <= _MOST:
+        return name + end
+    mark = f"--{_digest(name)}"
+    kept = name[: _MOST - len(mark) - len(end)]
+    return _CUT_WITHIN.sub("", kept) + mark + end
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _encoded(name: str) -> str:

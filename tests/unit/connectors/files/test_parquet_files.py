@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -20,7 +21,7 @@ from headrace.connectors.files import parquet
 from headrace.connectors.files.parquet import file_name
 from headrace.errors import ConfigError, SinkRefused
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Site
+from headrace.ports import Connections, Effect, Site, Written
 from headrace.sinks import ParquetFiles
 from headrace.testing.odd_tables import no_text
 
@@ -66,6 +67,52 @@ def test_no_name_leaves_its_folder_or_hides(bad):
     assert len(path.parts) == 2
     assert ".." not in path.parts
     assert not path.name.startswith((".", "_"))
+
+
+#: the widest place that a store keeps
+_WIDE = 10**76 - 1
+
+
+@pytest.mark.parametrize(
+    ("topic", "lane", "start", "lanes"),
+    [
+        ("acme." + "v" * 244, None, 7, 1),
+        ("acme." + "v" * 244, None, 7, 2),
+        ("x" * 128, "shardId-000000000000", _WIDE - 9, 1),
+        ("x" * 249, "é" * 40, _WIDE - 9, 2),
+    ],
+)
+def test_a_name_that_no_file_system_takes_is_cut_and_stays_one_of_its_own(
+    writer, tmp_path, topic, lane, start, lanes
+):
+    def effect(topic):
+        made = _effect(["a"], topic=topic, start=start, lanes=lanes)
+        if lane is None:
+            return made
+        named = [
+            replace(piece, lane=piece.lane._replace(name=f"{lane}{n}"))
+            for n, piece in enumerate(made.slices)
+        ]
+        return replace(made, slices=tuple(named))
+
+    first, other = effect(topic), effect(f"{topic[:-1]}z")
+    names = [file_name(one).name for one in (first, other)]
+    assert writer.write([first, other]) == [Written(), Written()]
+    assert len(_files(tmp_path / "visits")) == len(set(names)) == 2
+    assert all(name.startswith("copy@") and len(name) == 255 for name in names)
+    assert all(f"-{start:020d}-{start + 9:020d}" in name for name in names)
+
+
+def test_a_name_is_not_cut_within_an_encoded_character():
+    names = [file_name(_effect(["a"], topic="x" * n + "é" * 60)).name for n in range(6)]
+    assert all(240 < len(name) <= 255 for name in names)
+    assert all(re.fullmatch("(?:[^%]|%[0-9A-F]{2})*", name) for name in names)
+
+
+def test_the_folder_of_a_tenant_can_be_made_whatever_its_name():
+    found = {file_name(_effect(["a"], tenant="t" * 250 + end)).parts[0] for end in "ab"}
+    assert len(found) == 2
+    assert all(name.startswith("tenant=ttt") and len(name) == 255 for name in found)
 
 
 def test_names_that_differ_stay_different():
