@@ -6,9 +6,11 @@ The driver does not need these, so they are asked only when a person asks.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from headrace.errors import ConfigError, LeaderUnknown, UnknownName
 from headrace.model.lane_names import in_order, meant, spoken, taken_apart
@@ -19,6 +21,10 @@ from headrace.ports import Log, Registry, Store, TopicInfo
 
 #: offsets by lane
 _Offsets = Mapping[str, Place]
+#: an offset as a person types it
+_NUMBER = re.compile("-?[0-9]+")
+#: of what cannot be understood, so many characters are shown
+_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +232,7 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, Place]:
         return _known_ends(of)
     if to.lstrip().startswith("{"):
         return seek_offsets(of, _from_json(to, of))
-    if to.lstrip("-").isdigit():
+    if _NUMBER.fullmatch(to):
         return seek_offsets(of, dict.fromkeys(of.starts, _place(to)))
     asked = list(of.starts)
     return _of_all(log.offsets_at(asked, _timestamp_s(to)), asked)
@@ -253,7 +259,7 @@ def seek_offsets(of: StreamLog, wanted: Mapping[str, Place]) -> dict[str, Place]
     """
     found: dict[str, Place] = {}
     for text, offset in wanted.items():
-        lane = meant(text, of.stream.topic)
+        lane = meant(text, of.stream.topic, of.starts)
         if lane not in of.starts:
             raise ConfigError(f"{of.stream.topic} has no {_spoken(lane, of.stream.topic)}")
         if lane in found:
@@ -279,19 +285,45 @@ def _spoken(lane: str, topic: str) -> str:
 def _from_json(text: str, of: StreamLog) -> dict[str, Place]:
     topic, special = of.stream.topic, {"-2": of.starts, "-1": of.ends}
     try:
-        said = {meant(lane, topic): str(at) for lane, at in json.loads(text)[topic].items()}
+        said = json.loads(text, object_pairs_hook=_each_once)[topic].items()
+        named = [(meant(lane, topic, of.starts), str(at)) for lane, at in said]
         return {
             lane: special[at].get(lane, UNKNOWN) if at in special else read_place(at)
-            for lane, at in said.items()
+            for lane, at in _each_once(named).items()
         }
-    except (ValueError, KeyError, AttributeError, TypeError) as exc:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as exc:
         form = json.dumps({topic: {"0": 23}})
-        raise ConfigError(f"offsets look like {form}; this is {text}") from exc
+        raise ConfigError(f"offsets look like {form}; this is {_shown(text)}") from exc
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a key that is there twice nobody knows which was meant.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ConfigError(f"{_shown(key)} is named twice")
+        found[key] = value
+    return found
 
 
 def _place(text: str) -> Place:
-    """A place as a person typed it, who may have written it in another way, as ``007``."""
-    return UNKNOWN if text.startswith("-") else read_place(text.lstrip("0") or "0")
+    """A place as a person typed it, who may have written it in another way, as ``007``.
+
+    Raises:
+        ConfigError: it is wider than that of any log.
+    """
+    try:
+        return UNKNOWN if text.startswith("-") else read_place(text.lstrip("0") or "0")
+    except ValueError as exc:
+        raise ConfigError(f"no log has a place as wide as {_shown(text)}") from exc
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _timestamp_s(text: str) -> float:
@@ -299,7 +331,7 @@ def _timestamp_s(text: str) -> float:
         when = datetime.fromisoformat(text)
     except ValueError as exc:
         raise ConfigError(
-            f"{text!r} is neither earliest, latest, an offset, nor a time such as "
+            f"{_shown(text)!r} is neither earliest, latest, an offset, nor a time such as "
             "2026-05-17T10:05:00+00:00"
         ) from exc
     if when.tzinfo is None:

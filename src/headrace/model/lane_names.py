@@ -13,7 +13,7 @@ Whether there is such a lane, only its log knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
 from sys import intern
 from typing import NamedTuple
@@ -98,7 +98,10 @@ def written_name(name: str, topic: str) -> str:
     return f"%{ord(kept[0]):02X}{kept[1:]}" if kept.isdigit() else kept
 
 
-def meant(text: str, topic: str) -> str:
-    """The name of the lane that a person means: a number alone is one of the topic."""
+def meant(text: str, topic: str, lanes: Container[str]) -> str:
+    """The name of the lane that a person means.
+
+    A number alone is one of the topic, if none of the stream's lanes is called so.
+    """
     name = f"{topic}[{text}]"
-    return text if taken_apart(name) is None else name
+    return text if text in lanes or taken_apart(name) is None else name

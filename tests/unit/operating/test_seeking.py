@@ -2,13 +2,16 @@
 
 import pytest
 
+from headrace.connectors.kafka import OFFSETS
+from headrace.cycle.lags import StreamLog, seek_offsets, seek_target
 from headrace.errors import ConfigError, LeaderUnknown, UnknownName
 from headrace.model.lane_names import number_of
 from headrace.model.records import Deployment, LaneStart
-from headrace.model.streams import Guarantee, State, StreamId, Tenant
+from headrace.model.streams import Guarantee, State, Stream, StreamId, Tenant
 from headrace.operating.again import consequences
 from headrace.operating.repeats import repeated
 from headrace.operating.seeking import Shift, begun_again, carry_out, planned, seek
+from headrace.ports import TopicInfo
 from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
 from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.memory_store import MemoryStore
@@ -217,3 +220,47 @@ def test_lanes_of_partitions_that_are_gone_would_begin_at_the_beginning(store, l
     made_again(log, 1)
     assert seek(store, log, ACME, "5") == {"acme.visits[0]": 5}
     assert offsets(store) == {0: 5, 1: 0}
+
+
+def in_json(wanted):
+    return f'{{"acme.visits":{{{wanted}}}}}'
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "\u00b2",
+        "\u0663",
+        "9" * 5000,
+        "9" * 78,
+        "--5",
+        in_json('"0":' + "9" * 5000),
+        in_json('"0":"\u0663"'),
+        '{"acme.visits":' * 20_000,
+    ],
+)
+def test_what_is_no_place_is_refused_however_it_is_written(store, log, to):
+    with pytest.raises(ConfigError) as refused:
+        planned(store, log, ACME, to)
+    assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("wanted", ['"0":1,"acme.visits[0]":2', '"0":1,"0":2', '"0":-1,"0":-1'])
+def test_a_lane_that_is_named_twice_is_refused(store, log, wanted):
+    with pytest.raises(ConfigError, match=r"0.* is named twice"):
+        planned(store, log, ACME, in_json(wanted))
+
+
+def test_a_place_is_read_as_a_person_writes_it(store, log):
+    assert set(planned(store, log, ACME, "007").offsets.values()) == {7}
+    assert planned(store, log, ACME, in_json('"0":-1')).offsets == {"acme.visits[0]": 9}
+
+
+def test_a_lane_whose_name_is_a_number_can_be_said(log):
+    topic = TopicInfo("topic-1", ("0", "shard-1"))
+    starts, ends = {"0": 2, "shard-1": 3}, {"0": 9, "shard-1": 9}
+    of = StreamLog(Stream(ACME, "acme.visits"), topic, starts, ends, OFFSETS)
+    assert seek_target(log, of, in_json('"0":5')) == {"0": 5}
+    assert seek_offsets(of, {"shard-1": 4}) == {"shard-1": 4}
+    with pytest.raises(ConfigError, match="has no partition 1"):
+        seek_offsets(of, {"1": 4})
