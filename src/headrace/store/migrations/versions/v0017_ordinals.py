@@ -2,13 +2,17 @@
 
 No log had wider places than 47 bits hold before, so all of them begin at 0, which is told by nobody
 of Kafka's offsets. On the way back the count is forgotten, and with it which versions were given:
-the lanes of such a stream become deeper than they were, so that none of these is given again.
+the lanes of such a stream become deeper than they were, so that none of these is given again. Those
+of a rerun stay as deep as what it reads was: what it makes again is never newer than what came
+later.
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+
+from headrace.model.streams import original
 
 revision = "0017"
 down_revision = "0016"
@@ -36,6 +40,8 @@ def downgrade() -> None:
     """Forget the count, and let no version come again."""
     connection = op.get_bind()
     for row in connection.execute(sa.text(_COUNTED)).all():
+        if original(row.use_case) != row.use_case:
+            continue
         given = {"more": max(row.base, row.deepest) - row.base + 1}
         given |= {"use_case": row.use_case, "tenant": row.tenant}
         for table in ("headrace_positions", "headrace_streams"):
