@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.model.places import Place, read_place, text_of
 from headrace.ports.reading import PLACE_COLUMN
@@ -61,8 +62,8 @@ def passed(records: pa.Table, lanes: int) -> tuple[int, ...]:
 def rows_at(records: pa.Table, places: Collection[Place]) -> npt.NDArray[np.bool_]:
     """Which rows are at some places."""
     if _has(records, PLACE_COLUMN):
-        texts = np.array([text_of(place) for place in places])
-        return np.isin(records[PLACE_COLUMN].to_numpy().astype(texts.dtype), texts)
+        texts = pa.array(map(text_of, places), pa.string())
+        return pc.is_in(records[PLACE_COLUMN], value_set=texts).to_numpy()
     return np.isin(records["offset"].to_numpy(), np.array(list(places), np.int64))
 
 
