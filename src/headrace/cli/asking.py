@@ -63,12 +63,17 @@ def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:
     confirm(config, *command)
 
 
-def agree_to(seek: Seek, count_again: Callable[[], Seek], config: Path, *command: str) -> None:
-    """Go on with a seek that was shown; if it came to much more while somebody was asked, ask anew.
+def agree_to(
+    seek: Seek, plan_again: Callable[[Seek], Seek], config: Path, *command: str
+) -> Seek:
+    """Go on with a seek that was shown, which is returned.
+
+    If it came to much more while somebody was asked, or its lanes became others, it is shown and
+    asked about anew: what is carried out is what somebody saw.
 
     Args:
         seek: what was shown.
-        count_again: counts what it would do now.
+        plan_again: what it would be now.
         config: the YAML file that was named.
         command: words that do it.
 
@@ -76,11 +81,13 @@ def agree_to(seek: Seek, count_again: Callable[[], Seek], config: Path, *command
         ConfigError: nobody can be asked, or it can not be done any more.
     """
     agree([seek], config, *command)
-    while is_more(now := count_again(), seek):
-        say("it is more by now:")
+    while (now := plan_again(seek)).parents != seek.parents or is_more(now, seek):
+        others = now.parents != seek.parents
+        say("its lanes are others by now:" if others else "it is more by now:")
         show([now], config)
         agree([now], config, *command)
         seek = now
+    return seek
 
 
 def confirm(config: Path, *command: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,7 @@ from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, want
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import label_of
 from headrace.model.streams import State
-from headrace.operating.seeking import carry_out, planned
+from headrace.operating.seeking import carry_out, planned, planned_again
 
 app = typer.Typer(
     no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, resume."
@@ -166,8 +167,8 @@ def seek(
 ) -> None:
     """Set where a stream reads next, also while it runs; lanes that a failure stopped go on.
 
-    Says first how much is read again or passed over, and asks; once more if it is much more when
-    it is answered. What is read again has its effects again, under every guarantee.
+    Says first how much is read again or passed over, and asks; once more if it is much more, or its
+    lanes are others, when it is answered. What is read again has its effects again, under every guarantee.
 
     Example: `headrace streams seek acme/score --to earliest --dry-run`
     """
@@ -180,7 +181,8 @@ def seek(
                 return
             if not yes:
                 words = ("streams", "seek", str(stream), "--to", to)
-                agree_to(plan, lambda: planned(store, log, stream, plan.offsets), config, *words)
+                again = partial(planned_again, store, log, to)
+                plan = agree_to(plan, again, config, *words)
         carry_out(store.progress, plan)
         shown = ", ".join(f"{label_of(lane)}:{at}" for lane, at in plan.offsets.items())
         out.print(f"stream {stream} reads next at {shown}")

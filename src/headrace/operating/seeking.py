@@ -109,6 +109,17 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Pla
     return Seek(stream, shifts, of.topic.topic_id, gone, runs, parents)
 
 
+def planned_again(store: Store, log: Log, to: str | Mapping[str, Place], seek: Seek) -> Seek:
+    """What a seek that was planned comes to by now: the same places, if its lanes are the same.
+
+    If they became others, as one was split, it is ``to`` that was meant and not these places.
+    """
+    now = planned(store, log, seek.stream, to)
+    if now.parents != seek.parents:
+        return now
+    return planned(store, log, seek.stream, seek.offsets)
+
+
 def carry_out(progress: Progress, seek: Seek) -> None:
     """Do what was planned, under a new epoch.
 

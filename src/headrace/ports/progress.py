@@ -72,8 +72,9 @@ class Progress(Protocol):
             stream: whose lanes they are.
             offsets: where lanes go on; one that has no position gets it.
             topic_id: see above.
-            parents: what lanes of the stream follow from now on, all of them; None leaves that as
-                it is.
+            parents: what lanes of the stream follow from now on: those that are in ``offsets`` or
+                here. What others follow stays as it is, as they may have come since somebody looked
+                and decided; None leaves that of all.
             gone: lanes to forget, as ``forget_lanes`` does.
         """
 

@@ -14,7 +14,7 @@ Callers hold the lock of the stream's row.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -43,25 +43,35 @@ def written(parents: Sequence[Parent]) -> str | None:
 
 
 def decide(
-    connection: Connection, stream: StreamId, lineage: Lineage | None, gone: Collection[str]
+    connection: Connection,
+    stream: StreamId,
+    lineage: Lineage | None,
+    gone: Collection[str],
+    sent: Collection[str],
 ) -> None:
     """Do what was decided: some lanes are no more, and others follow these, if it is said which."""
     if gone:
         stops.release(connection, stream, gone)
         forget(connection, stream, gone)
     if lineage is not None:
-        let(connection, stream, lineage)
+        let(connection, stream, lineage, sent)
 
 
-def let(connection: Connection, stream: StreamId, lineage: Lineage) -> None:
-    """Let lanes of a stream follow these, and nothing else."""
+def let(
+    connection: Connection, stream: StreamId, lineage: Lineage, sent: Collection[str]
+) -> None:
+    """Let lanes of a stream follow these, and those that are sent somewhere nothing else.
+
+    Whoever decided may not have known all of its lanes: one may have come since. What that follows
+    stays, or it would be open from now on.
+    """
     kept = _kept(connection, stream)
-    for name, parents in kept.items():
-        wanted = lineage.get(name, ())
-        wanted = without(wanted, {parent.lane for parent in wanted} - kept.keys())
-        if wanted != parents:
+    followed = kept | {name: lineage.get(name, ()) for name in kept.keys() & {*lineage, *sent}}
+    for name, parents in followed.items():
+        wanted = without(parents, {parent.lane for parent in parents} - kept.keys())
+        if wanted != kept[name]:
             _write(connection, stream, name, wanted)
-    depths.anew(connection, stream, lineage)
+    depths.anew(connection, stream, followed)
 
 
 def forget(connection: Connection, stream: StreamId, gone: Collection[str]) -> None:
@@ -75,7 +85,7 @@ def forget(connection: Connection, stream: StreamId, gone: Collection[str]) -> N
             _write(connection, stream, name, left)
 
 
-def _kept(connection: Connection, stream: StreamId) -> Mapping[str, tuple[Parent, ...]]:
+def _kept(connection: Connection, stream: StreamId) -> dict[str, tuple[Parent, ...]]:
     asked = select(positions.c.lane, positions.c.parents).where(of(positions, stream))
     rows = connection.execute(asked.order_by(positions.c.lane).with_for_update())
     return {row.lane: read(row.parents) for row in rows}

@@ -50,7 +50,7 @@ class SqlProgress:
         """Set positions, and the id of the topic they are in, under a new epoch."""
         with changing(self._database) as connection:
             turned = lanes.seek(connection, stream, offsets, topic_id, parents)
-            lineage.decide(connection, stream, parents, gone)
+            lineage.decide(connection, stream, parents, gone, offsets.keys())
             intents.leave_behind(connection, stream, merged=turned or bool(gone))
 
     def skip_lost(
@@ -66,7 +66,8 @@ class SqlProgress:
         with changing(self._database) as connection:
             epoch = lost.skip(connection, stream, moves, failures, topic_id, anew=bool(gone))
             if epoch is not None:
-                lineage.decide(connection, stream, parents, gone)
+                sent = {move.lane.name for move in moves}
+                lineage.decide(connection, stream, parents, gone, sent)
                 back = any(move.to_offset < move.from_offset for move in moves)
                 intents.leave_behind(connection, stream, merged=back)
             return epoch

@@ -14,7 +14,8 @@ from headrace.cycle.lags import StreamLag
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import number_of
-from headrace.model.records import Deployment, Move
+from headrace.model.lineage import Parent
+from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.statistics import LaneFigures, WriterFigures
 from headrace.model.streams import LaneId, State, Stream, StreamId
 from headrace.ports import SchemaKind
@@ -273,6 +274,31 @@ def test_a_seek_that_is_more_when_it_is_agreed_to_is_counted_and_asked_about_ane
     assert "it is more by now:\nacme/score partition 0: 9 -> 0, 9 offsets" in result.output
     assert "effects of up to 12 records" in result.output
     assert offsets(store) == ({0: 9, 1: 3} if typed == "y\nn\n" else {0: 0, 1: 0})
+
+
+@pytest.mark.usefixtures("visits", "terminal")
+@pytest.mark.parametrize("typed", ["y\nn\n", "y\ny\n"])
+def test_a_seek_whose_lanes_became_others_while_it_was_asked_about_is_asked_about_anew(
+    headrace, store, log, monkeypatch, typed
+):
+    confirmed, half = asking.confirm, "acme.visits[2]"
+
+    def meanwhile(*words):
+        confirmed(*words)
+        if not log.is_sealed("acme.visits", 0):
+            log.split("acme.visits", 0)
+            parents = log.topics(["acme.visits"])["acme.visits"].parents
+            start = LaneStart(ACME, log.id_of("acme.visits"), {half: 0}, None, parents)
+            store.progress.start_lanes([start])
+
+    monkeypatch.setattr(asking, "confirm", meanwhile)
+    result = headrace(*SEEK, "earliest", input=typed)
+    assert "its lanes are others by now:\n" in result.output
+    assert "partition 3: no position -> 0" in result.output
+    agreed = typed == "y\ny\n"
+    assert offsets(store) == ({0: 0, 1: 0, 2: 0, 3: 0} if agreed else {0: 3, 1: 3, 2: 0})
+    followed = {at.lane.name: at.parents for at in store.progress.load_positions([ACME])}
+    assert followed[half] == (Parent("acme.visits[0]", 9),)
 
 
 @pytest.mark.usefixtures("visits")

@@ -26,9 +26,10 @@ from headrace.model.streams import (
     Tenant,
 )
 from headrace.model.waves import Bin, Terms, Wave
-from headrace.operating.seeking import planned, seek
+from headrace.operating.seeking import carry_out, planned, seek
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.log_fake import MemoryLog
+from headrace.testing.wide_log import WideLog
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
@@ -261,6 +262,33 @@ def test_a_seek_closes_what_follows_until_its_parent_is_done_again(begun):
     world.log.set_leader(TOPIC, 0, True)
     look(world)
     assert at(world) == {"0": 5, "1": 3, "2": 0}
+
+
+@pytest.mark.parametrize("made", [MemoryLog, WideLog])
+def test_a_seek_planned_before_a_split_opens_nothing_that_came_of_it(world, made):
+    world.log = made()
+    world.use_cases = [world.make()]
+    world.deploy()
+    world.tenant("acme")
+    world.start()
+    world.turns()
+    half, _ = world.log.split(TOPIC, 0)
+    world.send("acme", 3, half)
+    look(world)
+    plan = planned(world.store, world.log, ACME, "earliest")
+    first, _ = world.log.split(TOPIC, half)
+    world.send("acme", 1, first)
+    look(world, 8)
+    assert len(world.seen) == 4
+    world.log.set_leader(TOPIC, half, False)
+    carry_out(world.store.progress, plan)
+    world.send("acme", 1, first)
+    look(world, 8)
+    assert len(world.seen) == 4, "its parent is not done again"
+    world.log.set_leader(TOPIC, half, True)
+    look(world, 8)
+    assert [offset for _, offset in world.seen[4:7]] == [0, 1, 2]
+    assert len(world.seen) == 8
 
 
 def test_a_seek_of_a_lane_that_nobody_has_begun_says_what_it_follows(begun):

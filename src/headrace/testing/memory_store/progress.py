@@ -84,7 +84,7 @@ class MemoryProgress:
         self.data.failures.release(stream, {*offsets, *gone})
         before = {name: at.next_offset for name, at in self.data.positions[stream].items()}
         self.data.put(stream, offsets, parents)
-        self._turned(stream, parents, gone)
+        self._turned(stream, parents, gone, offsets)
         turned = gone or any(before.get(name) != offset for name, offset in offsets.items())
         recorded.leave_behind(self.data, stream, merged=bool(turned))
 
@@ -111,7 +111,7 @@ class MemoryProgress:
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
         self.data.failures.release(stream, {move.lane.name for move in moves})
-        self._turned(stream, parents, gone)
+        self._turned(stream, parents, gone, [move.lane.name for move in moves])
         recorded.leave_behind(self.data, stream, merged=back)
         for failure in failures:
             self.data.failures.note(failure)
@@ -152,15 +152,24 @@ class MemoryProgress:
         """Waves written down and not finished, of one driver or of all; oldest first."""
         return [wave for wave, of in self.data.intents.values() if driver in (None, of)]
 
-    def _turned(self, stream: StreamId, parents: Lineage | None, gone: Collection[str]) -> None:
+    def _turned(
+        self,
+        stream: StreamId,
+        parents: Lineage | None,
+        gone: Collection[str],
+        sent: Collection[str],
+    ) -> None:
         """Let lanes be no more, and the others follow these, if it is said what they follow."""
         self.data.forget(stream, gone)
         if parents is not None:
             lanes = self.data.positions.get(stream, {})
-            self.data.follow(stream, {name: parents.get(name, ()) for name in lanes})
+            self.data.follow(
+                stream, {name: parents.get(name, ()) for name in lanes.keys() & {*parents, *sent}}
+            )
             if original(stream.use_case) != stream.use_case:
                 return  # as deep as what it reads again
-            deep = depths(lanes, parents, {}, self.data.depths.get(stream, 0))
+            followed = {name: at.parents for name, at in lanes.items() if at.parents}
+            deep = depths(lanes, followed, {}, self.data.depths.get(stream, 0))
             for name, position in lanes.items():
                 lanes[name] = replace(position, depth=deep[name])
 

@@ -122,8 +122,20 @@ class TestParents:
         followed = parents_of(store)
         store.progress.seek(ACME, by_lane({0: 2, 1: 0, 2: 0}), "id-1")
         assert parents_of(store) == followed
-        store.progress.seek(ACME, by_lane({0: 2}), "id-1", {LEFT: (Parent(OLD, place_at(5)),)})
-        assert parents_of(store) == {OLD: (), LEFT: (Parent(OLD, place_at(5)),), RIGHT: ()}
+        said = {LEFT: (Parent(OLD, place_at(5)),), RIGHT: ()}
+        store.progress.seek(ACME, by_lane({0: 2}), "id-1", said)
+        assert parents_of(store) == {OLD: (), **said}
+
+    def test_a_seek_says_nothing_of_lanes_that_came_after_it_was_planned(
+        self, store: Store
+    ) -> None:
+        _split(store)
+        lineage = {LEFT: (Parent(OLD, place_at(9)),), RIGHT: (Parent(OLD, place_at(9)),)}
+        merged, parents = _merge(store)
+        store.progress.seek(ACME, by_lane({0: 0, 1: 0, 2: 0}), "id-1", lineage)
+        assert parents_of(store) == {OLD: (), **lineage, merged: parents}
+        found = depths_of(store)
+        assert found[OLD] < found[LEFT] == found[RIGHT] < found[merged]
 
     def test_a_seek_gives_new_lanes_their_parents(self, store: Store) -> None:
         started(store, 7)
@@ -221,7 +233,8 @@ class TestDepths:
     def test_a_seek_that_says_what_lanes_follow_orders_them_by_that(self, store: Store) -> None:
         _split(store)
         before = depths_of(store)
-        lineage = {OLD: (Parent(RIGHT, place_at(1)),), RIGHT: (Parent(LEFT, place_at(5)),)}
+        above = {OLD: (Parent(RIGHT, place_at(1)),), RIGHT: (Parent(LEFT, place_at(5)),)}
+        lineage = {**above, LEFT: ()}
         store.progress.seek(ACME, by_lane({0: 2}), "id-1", lineage)
         after = depths_of(store)
         assert max(before.values()) < after[LEFT] < after[RIGHT] < after[OLD]
