@@ -63,9 +63,7 @@ def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:
     confirm(config, *command)
 
 
-def agree_to(
-    seek: Seek, plan_again: Callable[[Seek], Seek], config: Path, *command: str
-) -> Seek:
+def agree_to(seek: Seek, plan_again: Callable[[Seek], Seek], config: Path, *command: str) -> Seek:
     """Go on with a seek that was shown, which is returned.
 
     If it came to much more while somebody was asked, or its lanes became others, it is shown and

@@ -167,8 +167,9 @@ def seek(
 ) -> None:
     """Set where a stream reads next, also while it runs; lanes that a failure stopped go on.
 
-    Says first how much is read again or passed over, and asks; once more if it is much more, or its
-    lanes are others, when it is answered. What is read again has its effects again, under every guarantee.
+    Says first how much is read again or passed over, and asks; once more if it is much more, or of
+    other lanes, when it is answered. What is read again has its effects again, under every
+    guarantee.
 
     Example: `headrace streams seek acme/score --to earliest --dry-run`
     """

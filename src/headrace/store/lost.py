@@ -3,7 +3,8 @@
 Whoever decides that has looked at Kafka a moment ago, and may have been fenced since, or an
 operator may have sought the stream. So all lanes move by one compare-and-set, or none does; and
 with them goes, in the same transaction, the note of what was passed over. There is no moment in
-which the lanes have moved and nobody is told.
+which the lanes have moved and nobody is told. The epoch of a note is compared as that of a move is:
+where all that was lost is of lanes that nobody began, nothing else tells who was replaced.
 
 The epoch is raised too. In a topic that was made again old offsets mean other records, and a slice
 of the old one that still runs somewhere could commit where a new one is expected. One that is
@@ -39,15 +40,15 @@ def skip(
     """
     assert all(move.lane.stream == stream for move in moves), "the lanes are the stream's"
     row = streams.locked(connection, stream)
-    if row.state == State.REMOVED or not _as_thought(connection, stream, row.epoch, moves):
+    ours = {*(move.epoch for move in moves), *(note.slice.epoch for note in notes)} == {row.epoch}
+    if row.state == State.REMOVED or not ours or not _as_thought(connection, stream, moves):
         return None
     back = any(move.to_offset < move.from_offset for move in moves)
     if anew or back or row.topic_id not in (None, topic_id):
         depths.deepen(connection, stream, row.depth)
     epoch = streams.turn_to(connection, row, stream, topic_id)
-    ours = of(positions, stream)
     for move in moves:
-        lane = ours & (positions.c.lane == move.lane.name)
+        lane = of(positions, stream) & (positions.c.lane == move.lane.name)
         connection.execute(update(positions).where(lane).values(next_offset=move.to_offset))
     stops.release(connection, stream, {move.lane.name for move in moves})
     for note in notes:
@@ -55,11 +56,9 @@ def skip(
     return epoch
 
 
-def _as_thought(
-    connection: Connection, stream: StreamId, epoch: int, moves: Sequence[Move]
-) -> bool:
+def _as_thought(connection: Connection, stream: StreamId, moves: Sequence[Move]) -> bool:
     """Whether all lanes are where the moves begin; they stay there until the transaction ends."""
     asked = select(positions.c.lane, positions.c.next_offset).where(of(positions, stream))
     in_order = asked.order_by(positions.c.lane).with_for_update()
     at = {row.lane: row.next_offset for row in connection.execute(in_order)}
-    return all(move.epoch == epoch and at.get(move.lane.name) == move.from_offset for move in moves)
+    return all(at.get(move.lane.name) == move.from_offset for move in moves)

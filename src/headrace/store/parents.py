@@ -57,9 +57,7 @@ def decide(
         let(connection, stream, lineage, sent)
 
 
-def let(
-    connection: Connection, stream: StreamId, lineage: Lineage, sent: Collection[str]
-) -> None:
+def let(connection: Connection, stream: StreamId, lineage: Lineage, sent: Collection[str]) -> None:
     """Let lanes of a stream follow these, and those that are sent somewhere nothing else.
 
     Whoever decided may not have known all of its lanes: one may have come since. What that follows

@@ -102,7 +102,8 @@ class MemoryProgress:
         known, lanes = self.data.stream(stream), self.data.positions.get(stream, {})
         places = [(lanes.get(move.lane.name), move) for move in moves]
         there = all(at is not None and self.data.matches(at, move) for at, move in places)
-        if known.state is State.REMOVED or not there:
+        epochs = {move.epoch for move in moves} | {note.slice.epoch for note in failures}
+        if known.state is State.REMOVED or epochs != {known.epoch} or not there:
             return None
         self.data.changed()
         back = any(move.to_offset < move.from_offset for move in moves)

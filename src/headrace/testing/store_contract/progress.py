@@ -31,8 +31,9 @@ from headrace.testing.store_contract.begun import (
 )
 
 
-def _note(partition: int, from_offset: int, until_offset: int) -> Failure:
-    piece = Slice(lane(partition), "acme.visits", place_at(from_offset), place_at(until_offset), 1)
+def _note(partition: int, from_offset: int, until_offset: int, epoch: int = 1) -> Failure:
+    bounds = place_at(from_offset), place_at(until_offset)
+    piece = Slice(lane(partition), "acme.visits", *bounds, epoch)
     error = SliceError(False, "OffsetOutOfRange", f"lost {from_offset} to {until_offset - 1}")
     return Failure(piece, error, 7.5, attempts=0, state=FailureState.SKIPPED)
 
@@ -163,6 +164,16 @@ class TestProgress:
         ]
         assert store.failures.every() == []
         assert store.registry.streams()[0].topic_id == "id-1"
+
+    def test_who_was_replaced_passes_over_nothing_though_no_lane_moves(self, store: Store) -> None:
+        late = started(store, 3)
+        epoch = store.membership.hold([ACME])[ACME]
+        assert store.progress.skip_lost(ACME, [], [_note(1, 0, 0, late)], "id-2") is None
+        assert store.progress.skip_lost(ACME, [], [], "id-2") is None
+        assert store.registry.streams()[0].topic_id == "id-1"
+        assert store.failures.every() == []
+        assert store.progress.load_positions([ACME]) == [Position(lane(0), place_at(3), epoch)]
+        assert store.progress.skip_lost(ACME, [], [_note(1, 0, 0, epoch)], "id-1") == epoch + 1
 
     def test_lanes_that_are_moved_are_stopped_by_no_failure_and_others_still_are(
         self, store: Store
