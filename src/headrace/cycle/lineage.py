@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 
 from headrace.board import HeldStream
 from headrace.model.lineage import Lineage, Parent, begun, closed, ends_in
-from headrace.model.places import FIRST, Place
+from headrace.model.places import Place
 from headrace.policies.data_loss import LIST_PATIENCE_S, NOWHERE, Short, seen_short
 from headrace.ports import TopicInfo
 
@@ -50,18 +50,6 @@ def startable(
             return found, {name: parents for name, parents in followed.items() if parents}
         for name in early:
             del found[name]
-
-
-def left_over(held: HeldStream, info: TopicInfo) -> list[str]:
-    """Lanes of an earlier topic whose names lanes of this one have, which follow others.
-
-    Nothing was read of them in this topic: they begin as new ones do. One of which something was
-    read is none of these, however late its log tells what it follows: it would be read twice.
-    """
-    if not info.parents or held.deployment.until is not None:
-        return []
-    known = {name: held.lanes[name] for name in info.parents if name in held.lanes}
-    return [name for name, lane in known.items() if not lane.parents and lane.position == FIRST]
 
 
 def unlisted(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> dict[str, Short]:

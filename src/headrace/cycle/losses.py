@@ -244,7 +244,7 @@ class Losses:
             piece = Slice(lane, held.stream.topic, *bounds, held.epoch, records=records)
             if name in held.lanes:
                 moves.append(Move(lane, held.lanes[name].position, loss.go_on_at, held.epoch))
-            fact = f"{_fact(held, name, loss, info)}; skipped, {_goes_on(loss)}"
+            fact = f"{_fact(held, name, loss, info)}; skipped, {_goes_on(name, loss, info)}"
             failures.append(self._over(piece, _error(loss, fact)))
         parents, gone = _lineage(held, info, found)
         topic_id = info.topic_id
@@ -320,10 +320,10 @@ def _of_topic(held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> dict[st
     """What its lanes lost with their topic; None if the new one cannot be seen whole yet."""
     found: dict[str, Lost] = {}
     for name, lane in held.lanes.items():
-        start = edges.starts.get(name)
+        start = edges.starts.get(name) if name in info.lanes else None
         if start is None and name in info.lanes:
             return None
-        found[name] = lost_topic(lane.position, FIRST if start is None else start)
+        found[name] = lost_topic(lane.position, start)
     return found
 
 
@@ -331,9 +331,12 @@ def _lineage(
     held: HeldStream, info: TopicInfo, found: Mapping[str, Lost]
 ) -> tuple[Lineage | None, set[str]]:
     """What lanes follow after a decision, if that changes, and lanes to forget."""
-    gone = {name for name, loss in found.items() if loss.loss is Loss.EXPIRED}
-    if held.stream.topic_id in (None, info.topic_id) or not (info.parents or held.lineage):
+    if held.stream.topic_id in (None, info.topic_id):
+        gone = {name for name, loss in found.items() if loss.loss is Loss.EXPIRED}
         return None, gone & held.lanes.keys()
+    # One that another topic does not have may come with it later, and begins as any new one does.
+    if not (info.parents or held.lineage):
+        return None, held.lanes.keys() - set(info.lanes)
     # Of another topic nothing is as it was. Where a parent is new to the stream, so is its child.
     parents: dict[str, tuple[Parent, ...]] = {}
     left = held.lanes.keys() & set(info.lanes)
@@ -350,9 +353,11 @@ def _is_told(held: HeldStream, name: str, info: TopicInfo) -> bool:
     return name not in held.lanes and (info.topic_id, name) in held.given_up
 
 
-def _goes_on(lost: Lost) -> str:
+def _goes_on(name: str, lost: Lost, info: TopicInfo) -> str:
     if lost.loss is Loss.EXPIRED:
         return "what follows it goes on without it"
+    if name not in info.lanes:
+        return "and there is no such lane now"
     return f"goes on at {lost.go_on_at}"
 
 

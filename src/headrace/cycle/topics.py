@@ -25,14 +25,7 @@ from typing import NamedTuple
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
-from headrace.cycle.lineage import (
-    doubtful,
-    has_begun,
-    is_over,
-    left_over,
-    startable,
-    unlisted,
-)
+from headrace.cycle.lineage import doubtful, has_begun, is_over, startable, unlisted
 from headrace.cycle.losses import FirstAndLast, Losses
 from headrace.cycle.missing_topics import MissingTopics
 from headrace.cycle.sweep import Sweep
@@ -191,9 +184,6 @@ class TopicKeeper:
             for seen_topic in seen
             if seen_topic.held.stream.id not in stuck
         ]
-        for seen_topic in seen:
-            held = seen_topic.held
-            self._forget(held, left_over(held, seen_topic.info))
         for seen_topic in (yield from self._start_lanes(seen)):
             self._forget_lanes(seen_topic, edges)
             self._go_on(seen_topic.held)

@@ -68,6 +68,16 @@ def ahead(name: str, lineage: Lineage, places: Mapping[str, Place]) -> tuple[Ahe
     return tuple(found.values())
 
 
+def followers(lanes: Collection[str], lineage: Lineage) -> set[str]:
+    """All that follow one of these lanes, directly or not, done or not."""
+    found, new = set[str](), set(lanes)
+    while new:
+        made = {name for name, of in lineage.items() if any(lane in new for lane, _ in of)}
+        new = made - found
+        found |= new
+    return found
+
+
 def closed(lineage: Lineage, places: Mapping[str, Place]) -> dict[str, list[Ahead]]:
     """Lanes that are closed, each with what it waits for."""
     waits = {

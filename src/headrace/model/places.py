@@ -45,7 +45,7 @@ def number_at(place: Place) -> int:
     return cast("int", place)
 
 
-#: where every lane begins, whatever its log has left of it
+#: nothing of any lane is before it; where one begins only its log says, and that may be far behind
 FIRST: Final = place_at(0)
 #: nobody knows the place, or asked yet; before all places
 UNKNOWN: Final = place_at(-1)

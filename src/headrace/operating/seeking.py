@@ -10,12 +10,12 @@ case starts.
 
 Offsets mean something in one topic only. So the store is told the id of the topic they were looked
 up in, and one that is made again before any driver has looked is found as it always is. Of a topic
-that was made again no lane keeps an offset of the old one: all partitions are sought together, and
-lanes of those it does not have would begin at the beginning.
+that was made again no lane keeps an offset of the old one: all partitions are sought together.
 
 A lane that follows others stays closed until they come to their ends again, if they are sent back.
-To seek all lanes of a stream decides as well about those that its log does not list any more: they
-are forgotten, and nobody waits for them.
+To seek all lanes of a stream decides as well about those that its log does not list any more, or
+that another topic does not have: they are forgotten, and nobody waits for them. Should one come
+again, it is a new one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log, untold
 from headrace.errors import ConfigError
 from headrace.model.lane_names import in_order, said
-from headrace.model.lineage import Lineage, Parent, begun, ends_in, without
-from headrace.model.places import FIRST, Place
+from headrace.model.lineage import Lineage, Parent, begun, ends_in, followers, without
+from headrace.model.places import Place
 from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
 from headrace.ports import Log, Progress, Store, TopicInfo
 
@@ -53,7 +53,7 @@ class Seek:
     #: by lane, in their order
     shifts: Mapping[str, Shift]
     topic_id: str
-    #: lanes of the stream that its topic does not have
+    #: lanes of the stream that its topic does not have, and that are forgotten
     gone: frozenset[str] = frozenset()
     #: nobody has suspended the stream, so that some of it may run
     runs: bool = False
@@ -99,13 +99,16 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Pla
     followed = {one.lane.name: one.parents for one in positions if one.parents}
     _check_not_rerun(of.stream, of.topic)
     _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.lanes) - set(offsets))
-    gone = frozenset(lanes.keys() - set(of.topic.lanes))
+    whole = offsets.keys() >= set(of.topic.lanes)
+    another = of.stream.topic_id not in (None, of.topic.topic_id)
+    gone = frozenset(lanes.keys() - set(of.topic.lanes) if whole or another else ())
     shifts, runs = _shifts(of, of.topic, lanes, offsets), of.stream.state is State.ACTIVE
     parents: Lineage | None = None
     if followed or of.topic.parents:
-        whole = offsets.keys() >= set(of.topic.lanes)
-        gone = gone if whole else frozenset()
-        parents = _whole(of.topic) if whole else _part(of.topic, followed, lanes, offsets)
+        kept: Lineage = {} if another else followed
+        known = () if another else lanes
+        parents = _whole(of.topic) if whole else _part(of.topic, kept, known, offsets)
+        _check_followers(of, shifts, lanes, {**of.topic.parents, **kept})
     return Seek(stream, shifts, of.topic.topic_id, gone, runs, parents)
 
 
@@ -126,10 +129,7 @@ def carry_out(progress: Progress, seek: Seek) -> None:
     Raises:
         ConfigError: the stream was removed.
     """
-    if seek.parents is not None:
-        progress.seek(seek.stream, seek.offsets, seek.topic_id, seek.parents, seek.gone)
-        return
-    progress.seek(seek.stream, dict.fromkeys(seek.gone, FIRST) | seek.offsets, seek.topic_id)
+    progress.seek(seek.stream, seek.offsets, seek.topic_id, seek.parents, seek.gone)
 
 
 def seek(
@@ -217,6 +217,30 @@ def _part(
             )
         found[name] = parents
     return found
+
+
+def _check_followers(
+    of: StreamLog, shifts: Mapping[str, Shift], lanes: Mapping[str, Place], lineage: Lineage
+) -> None:
+    """Refuse to read a lane again without what was read of those that follow it.
+
+    What comes again is newer than all that was read before, as it has to be where a log was cut.
+    So an older state of a key would stay for ever over that which its younger lane had told.
+    """
+    back = in_order(name for name, shift in shifts.items() if shift.again)
+    late = {
+        name: of.starts[name]
+        for name in in_order(followers(back, lineage) & lanes.keys() & of.starts.keys())
+        if (shifts[name].to if name in shifts else lanes[name]) > of.starts[name]
+    }
+    if late:
+        topic = of.stream.topic
+        again = ", ".join(said(name, topic) for name in back)
+        more = ", ".join(f"{said(name, topic)} at {start}" for name, start in late.items())
+        raise ConfigError(
+            f"what comes again of {again} of {topic} would count as newer than what was read of "
+            f"lanes that follow it; seek {more} as well"
+        )
 
 
 def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:

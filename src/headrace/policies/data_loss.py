@@ -12,8 +12,8 @@ what happened           places told                  could go on at
 retention overtook it   ``[position, start)``        the new start
 the log was cut         ``[end, position)``: read    the new end
                         once, and gone since
-the topic is another    from the position on; what   its beginning
-                        there was after it is known
+the topic is another    from the position on; what   its beginning; nowhere if it has no
+                        there was after it is known  lane of that name
                         to nobody
 the lane is not listed  from the position to its     nowhere: those that follow it
 any more, and was not   end, where that is known     go on without it
@@ -165,11 +165,12 @@ def lost_lanes(
     return found
 
 
-def lost_topic(position: Place, start: Place) -> Lost:
+def lost_topic(position: Place, start: Place | None) -> Lost:
     """What a lane lost with its topic.
 
     Args:
         position: the next place of the old topic, as far as anybody knows its end as well.
-        start: the first place of the new one; 0 for a partition it does not have, yet.
+        start: the first place of the new one; None: that has no lane of this name, and where one
+            would begin only its log can say, once it is there.
     """
-    return Lost(Loss.RECREATED, position, position, start)
+    return Lost(Loss.RECREATED, position, position, position if start is None else start)

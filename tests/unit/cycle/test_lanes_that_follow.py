@@ -29,7 +29,7 @@ from headrace.model.waves import Bin, Terms, Wave
 from headrace.operating.seeking import carry_out, planned, seek
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.log_fake import MemoryLog
-from headrace.testing.wide_log import WideLog
+from headrace.testing.wide_log import WideLog, offset_of
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
@@ -63,8 +63,12 @@ def believed(world):
 
 
 def at(world):
-    positions = world.store.progress.load_positions([ACME])
-    return {position.lane.name[len(TOPIC) + 1 : -1]: position.next_offset for position in positions}
+    """Offsets by number, also where places are others."""
+    shown = offset_of if isinstance(world.log, WideLog) else lambda place: place
+    return {
+        found.lane.name[len(TOPIC) + 1 : -1]: shown(found.next_offset)
+        for found in world.store.progress.load_positions([ACME])
+    }
 
 
 def stream(world, of=ACME):
@@ -366,8 +370,10 @@ def test_of_a_removed_stream_it_waits_for_nothing():
     assert recorded(state=State.REMOVED).step is ReplayStep.RUN
 
 
-def test_a_lane_of_an_earlier_topic_does_not_open_what_has_its_name_now(begun):
-    world = begun(DataLossPolicy.SKIP)
+@pytest.mark.parametrize("made", [MemoryLog, WideLog])
+def test_a_lane_of_an_earlier_topic_does_not_open_what_has_its_name_now(world, begun, made):
+    world.log = made()
+    begun(DataLossPolicy.SKIP)
     world.log.widen(TOPIC)
     world.send("acme", 2, 1)
     look(world)
@@ -375,7 +381,7 @@ def test_a_lane_of_an_earlier_topic_does_not_open_what_has_its_name_now(begun):
     world.log.create_topic(TOPIC)
     world.send("acme", 3)
     look(world, 8)
-    assert at(world) == {"0": 3, "1": 0}
+    assert at(world) == {"0": 3}, "its topic has no such lane"
     world.log.set_leader(TOPIC, 0, False)
     world.send("acme", 1)
     first, _ = world.log.split(TOPIC, 0)
@@ -386,6 +392,7 @@ def test_a_lane_of_an_earlier_topic_does_not_open_what_has_its_name_now(begun):
     world.log.set_leader(TOPIC, 0, True)
     look(world)
     assert at(world) == {"0": 4, "1": 2, "2": 0}
+    assert len(world.store.failures.every(ACME)) == 2, "what two lanes lost with the first topic"
 
 
 def test_a_topic_made_again_after_all_was_given_up_is_read_from_its_beginning(world):
@@ -432,8 +439,10 @@ def test_a_lane_that_was_read_is_not_begun_again_when_its_parents_are_told_late(
     assert len([tenant for tenant, _ in world.seen if tenant == "acme"]) == 13
 
 
-def test_nor_does_one_that_a_person_sought_in_the_topic_made_again(begun):
-    world = begun(DataLossPolicy.FAIL)
+@pytest.mark.parametrize("made", [MemoryLog, WideLog])
+def test_nor_does_one_that_a_person_sought_in_the_topic_made_again(world, begun, made):
+    world.log = made()
+    begun(DataLossPolicy.FAIL)
     world.log.widen(TOPIC)
     world.send("acme", 2, 1)
     look(world)
@@ -444,8 +453,34 @@ def test_nor_does_one_that_a_person_sought_in_the_topic_made_again(begun):
     seek(world.store, world.log, ACME, "earliest")
     world.store.registry.set_stream_state(ACME, State.ACTIVE)
     look(world, 8)
-    assert at(world)["0"] == 3
+    assert at(world) == {"0": 3}
     first, _ = world.log.split(TOPIC, 0)
     world.send("acme", 2, first)
     look(world, 8)
     assert at(world) == {"0": 3, "1": 2, "2": 0}
+    assert stream(world).state is State.ACTIVE
+
+
+@pytest.mark.parametrize("policy", [DataLossPolicy.FAIL, DataLossPolicy.SKIP])
+@pytest.mark.parametrize("made", [MemoryLog, WideLog])
+def test_a_lane_that_a_topic_made_again_gets_later_has_lost_nothing(world, begun, made, policy):
+    world.log = made()
+    begun(policy)
+    world.log.widen(TOPIC)
+    world.send("acme", 2, 1)
+    look(world)
+    world.log.delete_topic(TOPIC)
+    world.log.create_topic(TOPIC)
+    world.send("acme", 3)
+    look(world)
+    if policy is DataLossPolicy.FAIL:
+        seek(world.store, world.log, ACME, "earliest")
+        world.store.registry.set_stream_state(ACME, State.ACTIVE)
+    look(world, 8)
+    told = len(world.store.failures.every(ACME))
+    world.log.widen(TOPIC)
+    world.send("acme", 2, 1)
+    look(world, 8)
+    assert at(world) == {"0": 3, "1": 2}
+    assert stream(world).state is State.ACTIVE
+    assert len(world.store.failures.every(ACME)) == told

@@ -6,6 +6,7 @@ from headrace.connectors.kafka import OFFSETS
 from headrace.cycle.lags import StreamLog, seek_offsets, seek_target
 from headrace.errors import ConfigError, LeaderUnknown, UnknownName
 from headrace.model.lane_names import number_of
+from headrace.model.lineage import Parent
 from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import Guarantee, State, Stream, StreamId, Tenant
 from headrace.operating.again import consequences
@@ -203,6 +204,50 @@ def made_again(log, partitions):
         log.append("acme.visits", partition, [Row(b"{}")] * 9)
 
 
+@pytest.fixture
+def halves(store, log):
+    """Lane 0 is read to its end, and so are three records of lane 2, which follows it by 1."""
+    log.merge("acme.visits", 0, 1)
+    log.append("acme.visits", 2, [Row(b"{}")] * 5)
+    log.split("acme.visits", 2)
+    log.append("acme.visits", 3, [Row(b"{}")] * 4)
+
+    def stand(*places):
+        offsets = {f"acme.visits[{number}]": at for number, at in enumerate(places)}
+        parents = log.topics(["acme.visits"])["acme.visits"].parents
+        store.progress.seek(ACME, offsets, topic_id(log), parents)
+
+    return stand
+
+
+@pytest.mark.parametrize(
+    ("to", "left"),
+    [
+        ({0: 4}, "2.* at 0, .*3.* at 0"),
+        ({0: 4, 2: 0}, "3.* at 0"),
+        ({0: 4, 2: 3, 3: 0}, "2.* at 0"),
+    ],
+)
+def test_what_was_read_after_a_lane_is_sent_back_with_it(store, log, halves, to, left):
+    halves(9, 9, 5, 1, 0)
+    wanted = {str(number): at for number, at in to.items()}
+    with pytest.raises(ConfigError, match=f"would count as newer .*; seek {left}"):
+        planned(store, log, ACME, wanted)
+    assert offsets(store) == {0: 9, 1: 9, 2: 5, 3: 1, 4: 0}
+    assert seek(store, log, ACME, {"0": 4, "2": 0, "3": 0})["acme.visits[0]"] == 4
+
+
+@pytest.mark.parametrize("to", ["earliest", "latest", {"1": 9}, {"0": 9}, {"3": 0}, {"2": 5}])
+def test_what_sends_nothing_back_that_others_follow_needs_no_more(store, log, halves, to):
+    halves(9, 8, 5, 1, 0)
+    assert seek(store, log, ACME, to)
+
+
+def test_what_nobody_has_read_yet_may_stay_where_it_is(store, log, halves):
+    halves(9, 9, 0, 0, 0)
+    assert seek(store, log, ACME, {"0": 4}) == {"acme.visits[0]": 4}
+
+
 def test_the_store_is_told_in_which_topic_the_offsets_are(store, log):
     made_again(log, 2)
     seek(store, log, ACME, "earliest")
@@ -216,10 +261,25 @@ def test_of_a_topic_that_was_made_again_no_lane_keeps_an_offset_of_the_old_one(s
     assert offsets(store) == {0: 3, 1: 3}
 
 
-def test_lanes_of_partitions_that_are_gone_would_begin_at_the_beginning(store, log):
+def test_lanes_of_partitions_that_are_gone_are_forgotten(store, log):
     made_again(log, 1)
     assert seek(store, log, ACME, "5") == {"acme.visits[0]": 5}
-    assert offsets(store) == {0: 5, 1: 0}
+    assert offsets(store) == {0: 5}
+
+
+def test_nor_does_it_follow_what_it_followed_in_the_old_one(store, log):
+    lineage = {"acme.visits[1]": (Parent("acme.visits[0]", 9),)}
+    store.progress.seek(ACME, {"acme.visits[0]": 3}, topic_id(log), lineage)
+    made_again(log, 3)
+    seek(store, log, ACME, {"0": 0, "1": 0})
+    assert {at.parents for at in store.progress.load_positions([ACME])} == {()}
+
+
+def test_a_lane_that_is_not_listed_for_a_moment_stays_when_another_is_sought(store, log):
+    log.widen("acme.visits")
+    log.set_listed("acme.visits", 1, listed=False)
+    assert seek(store, log, ACME, {"0": 5}) == {"acme.visits[0]": 5}
+    assert offsets(store) == {0: 5, 1: 3}
 
 
 def in_json(wanted):

@@ -28,6 +28,7 @@ def test_the_offsets_that_were_read_past_the_end_are_told_where_a_log_was_cut():
 
 def test_a_lane_of_another_topic_goes_on_at_its_beginning_and_nobody_knows_how_much_is_lost():
     assert lost_topic(9, 2) == Lost(Loss.RECREATED, 9, 9, 2)
+    assert lost_topic(9, None) == Lost(Loss.RECREATED, 9, 9, 9)
 
 
 @given(offsets, edges)

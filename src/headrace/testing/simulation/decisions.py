@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +97,8 @@ class Decisions:
         if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
+        if topic_id is None:
+            self.found += self._left_behind(stream, to)
         turned = any(
             (now := self.generations.now(LaneId(*stream, name))) is None or now.at != offset
             for name, (offset, _) in to.items()
@@ -112,6 +114,23 @@ class Decisions:
             else:
                 to[lane.name] = (0, log)
         self._begin_all(stream, to)
+
+    def _left_behind(self, stream: StreamId, to: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+        """What was read of lanes that follow one that is read again, and stays read."""
+        topic = topic_of(stream)
+        for name, (offset, log) in to.items():
+            now = self.generations.now(LaneId(*stream, name))
+            end = self.topics.log.edges(topic, number_of(name)).stop
+            if now is None or now.log != log or offset >= min(now.at, end):
+                continue
+            for follower in self.topics.lineage.descendants(topic, log, name):
+                lane = LaneId(*stream, follower)
+                known = self.generations.now(lane)
+                if known is None or not self._has(lane):
+                    continue
+                at = to[follower][0] if follower in to else known.at
+                if at > self.topics.log.edges(topic, number_of(follower)).start:
+                    yield f"{name} of {stream} goes back, and {follower} stays read up to {at}"
 
     def added_again(self, stream: StreamId) -> None:
         """A stream begins afresh."""
@@ -176,9 +195,6 @@ class Decisions:
             now, dropped = self.generations.now(lane), self.topics.lineage.dropped
             if now is None or not self.topics.is_there(topic, now.log):
                 continue
-            begins = now.at == now.start == 0 and name in self.topics.lineage.parents
-            if begins and name not in dropped:
-                continue  # it was of an earlier topic, and begins as one that follows others
             if name not in dropped or now.at < self._end_for(lane, name):
                 self.found.append(f"{lane} is forgotten at {now.at}")
             self.counts["parents forgotten"] += 1
@@ -268,6 +284,7 @@ class Decisions:
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
         notes = {note.slice.lane: note for note in failures}
         self._deepened(stream, moves, notes, log)
+        there = {at.lane.name for at in self.store.progress.load_positions([stream])}
         for move in moves:
             now = self.generations.now(move.lane)
             assert now is not None, "its position was compared"
@@ -275,7 +292,7 @@ class Decisions:
             if note.error.code == LaneExpired.__name__:
                 self._check_expired(note, now)
             else:
-                self._check_skip(move, note, now, log)
+                self._check_skip(move, note, now, log, there)
         expired = [
             lane.name for lane, note in notes.items() if note.error.code == LaneExpired.__name__
         ]
@@ -283,7 +300,6 @@ class Decisions:
         self.gate.give_up(stream, log, expired)
         self._forget_what_has_no_place(stream)
         self._sent(stream, turned=any(move.to_offset < move.from_offset for move in moves))
-        there = {at.lane.name for at in self.store.progress.load_positions([stream])}
         self._begin_all(
             stream,
             {
@@ -314,7 +330,9 @@ class Decisions:
         if end is None or start != now.at or until not in (start, end):
             self.found.append(f"{piece.lane} is at {now.at} of {end}, and the note is of {piece}")
 
-    def _check_skip(self, move: Move, note: Failure, now: Generation, log: int) -> None:
+    def _check_skip(
+        self, move: Move, note: Failure, now: Generation, log: int, there: Collection[str]
+    ) -> None:
         """Told by exact offsets, and no record of the log that is there is passed over."""
         lane, made_again = move.lane, log != now.log
         topic = topic_of(lane.stream)
@@ -329,6 +347,8 @@ class Decisions:
         told = (note.slice.lane, *bounds)
         if told != (lane, now.at, until):
             self.found.append(f"{lane} lost {now.at} to {until}, and the note is of {note.slice}")
+        if lane.name not in there:
+            return  # another topic does not have it, and nothing is read of it
         start = self.topics.log.edges(topic, number_of(lane.name)).start if self._has(lane) else 0
         if to > start:
             self.found.append(f"{lane} is sent from {now.at} to {to}, its log has {start}")

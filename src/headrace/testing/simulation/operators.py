@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.model.lane_names import named, number_of
 from headrace.model.places import number_at
 from headrace.model.records import Failure
 from headrace.model.streams import RERUN_MARK, Slice, State, StreamId, Tenant, Throttle
@@ -24,6 +25,8 @@ from headrace.testing.simulation.world import World
 _MOST_TENANTS = 5
 #: chance that a person skips what would come through later
 _HASTY = 0.2
+#: chance that a person forgets what follows a lane that is sought
+_ALONE = 0.3
 
 
 def tenant_state(world: World) -> None:
@@ -220,7 +223,17 @@ def _target(world: World, topic: str) -> str:
         return str(offset)
     there = world.topics.listed(topic) if topic in world.topics.partitions else [0]
     partition = world.rng.choice(there)
-    return json.dumps({topic: {str(partition): offset}})
+    return json.dumps({topic: {str(partition): offset, **_what_follows(world, topic, partition)}})
+
+
+def _what_follows(world: World, topic: str, partition: int) -> dict[str, int]:
+    """All that follows a lane, at its beginning; without it the lane is not sought back."""
+    if topic not in world.topics.partitions or world.rng.random() < _ALONE:
+        return {}
+    lineage, log = world.topics.lineage, world.topics.made[topic]
+    followers = map(number_of, lineage.descendants(topic, log, named(topic, partition)))
+    there = world.topics.listed(topic)
+    return {str(number): -2 for number in followers if number in there}
 
 
 def _hidden_ends(world: World, topic: str) -> list[int]:
