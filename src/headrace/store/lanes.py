@@ -17,7 +17,7 @@ from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
-from headrace.store import depths, parents, stops, streams
+from headrace.store import depths, parents, reads, stops, streams
 from headrace.store.depths import Depths
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
@@ -68,6 +68,7 @@ def seek(
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED:
         raise stream_removed(stream.tenant, stream.use_case)
+    reads.leave_behind(connection, stream)
     epoch = streams.turn_to(connection, row, stream, topic_id)
     before = {at.lane.name: at.next_offset for at in _positions(connection, of(positions, stream))}
     known = depths.deepen(connection, stream, row.depth)

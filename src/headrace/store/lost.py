@@ -20,7 +20,7 @@ from sqlalchemy import Connection, select, update
 
 from headrace.model.records import Failure, Move
 from headrace.model.streams import State, StreamId
-from headrace.store import depths, failures, stops, streams
+from headrace.store import depths, failures, reads, stops, streams
 from headrace.store.pairs import of
 from headrace.store.schema import positions
 
@@ -43,6 +43,7 @@ def skip(
     ours = {*(move.epoch for move in moves), *(note.slice.epoch for note in notes)} == {row.epoch}
     if row.state == State.REMOVED or not ours or not _as_thought(connection, stream, moves):
         return None
+    reads.leave_behind(connection, stream)
     back = any(move.to_offset < move.from_offset for move in moves)
     if anew or back or row.topic_id not in (None, topic_id):
         depths.deepen(connection, stream, row.depth)

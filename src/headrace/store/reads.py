@@ -5,9 +5,10 @@ not where it ends. Two attempts at it could read different parts of the lane, an
 would stand beside each other. So who has read one writes down how far it came before it writes
 anything else, and who comes later, or was slower, reads exactly that.
 
-A row stands for as long as its lane stands where it begins; one row for each lane is enough, since
-only from there is anything to be read. The lock of the position's row makes recorders of one lane
-wait for each other, and for whoever moves it.
+A row counts for as long as its lane stands where it begins; one row for each lane is enough, since
+only from there is anything to be read. It stays behind when the lane moves on, as that costs moves
+nothing, until something else is read or the lane is sent somewhere. The lock of the position's row
+makes recorders of one lane wait for each other, and for whoever moves it.
 """
 
 from __future__ import annotations
@@ -64,7 +65,11 @@ def forget_stream(connection: Connection, stream: StreamId) -> None:
 
 
 def leave_behind(connection: Connection, stream: StreamId) -> None:
-    """Forget what was read of lanes of a stream that stand elsewhere by now, or nowhere."""
+    """Forget what was read of lanes of a stream that stand elsewhere by now, or nowhere.
+
+    Whoever sends lanes elsewhere does so before and after it: one that moved on may be sent back to
+    where a row begins, and reads anew from there.
+    """
     rows = connection.execute(select(reads).where(of(reads, stream)))
     begins = {LaneId(*row[:3]): row[3] for row in rows}
     stands = _stands(connection, begins.keys())

@@ -79,6 +79,7 @@ class MemoryProgress:
         if known.state is State.REMOVED:
             raise stream_removed(stream.tenant, stream.use_case)
         self.data.changed()
+        recorded.leave_reads_behind(self.data, stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.deepen(stream)
         self.data.failures.release(stream, {*offsets, *gone})
@@ -106,6 +107,7 @@ class MemoryProgress:
         if known.state is State.REMOVED or epochs != {known.epoch} or not there:
             return None
         self.data.changed()
+        recorded.leave_reads_behind(self.data, stream)
         back = any(move.to_offset < move.from_offset for move in moves)
         if gone or back or known.topic_id not in (None, topic_id):
             self.data.deepen(stream)

@@ -44,13 +44,7 @@ def leave_behind(data: Data, stream: StreamId, *, merged: bool = False) -> None:
 
     With ``merged`` nothing is left of merged lanes.
     """
-    lanes = data.positions.get(stream, {})
-    data.reads = {
-        lane: read
-        for lane, read in data.reads.items()
-        if lane.stream != stream
-        or (lane.name in lanes and lanes[lane.name].next_offset == read.from_offset)
-    }
+    leave_reads_behind(data, stream)
     for name, (wave, of) in list(data.intents.items()):
         if all(piece.lane.stream != stream for piece in wave.slices):
             continue
@@ -60,6 +54,17 @@ def leave_behind(data: Data, stream: StreamId, *, merged: bool = False) -> None:
             data.intents[name] = (left, of)
             if not left.bins:
                 del data.intents[name]
+
+
+def leave_reads_behind(data: Data, stream: StreamId) -> None:
+    """Forget what was read of lanes that stand elsewhere by now."""
+    lanes = data.positions.get(stream, {})
+    data.reads = {
+        lane: read
+        for lane, read in data.reads.items()
+        if lane.stream != stream
+        or (lane.name in lanes and lanes[lane.name].next_offset == read.from_offset)
+    }
 
 
 def forget(data: Data, stream: StreamId) -> None:

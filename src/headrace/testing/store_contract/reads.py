@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from headrace.model.places import FIRST, OPEN, place_at
 from headrace.model.records import LaneStart, Move, ReadRange
 from headrace.model.streams import LaneId, Slice, State
@@ -162,6 +164,19 @@ class TestReads:
         store.progress.seek(ACME, by_lane({0: 3}), "id-1")
         store.progress.seek(ACME, by_lane({0: 0}), "id-1")
         assert store.positions.reads_of([_piece(epoch + 2)]) == [None]
+
+    @pytest.mark.parametrize("way", ["seek", "skip"])
+    def test_a_lane_that_moved_on_and_is_sent_back_reads_anew(self, store: Store, way: str) -> None:
+        epoch = started(store, 0)
+        store.positions.record_reads([_read(epoch, 7)])
+        store.positions.advance([Move(lane(0), FIRST, place_at(7), epoch)])
+        if way == "seek":
+            store.progress.seek(ACME, by_lane({0: 0}), "id-1")
+        else:
+            back = Move(lane(0), place_at(7), FIRST, epoch)
+            assert store.progress.skip_lost(ACME, [back], [], "id-1") == epoch + 1
+        assert store.positions.reads_of([_piece(epoch + 1)]) == [None]
+        assert store.positions.record_reads([_read(epoch + 1, 3)]) == [_read(epoch + 1, 3)]
 
     def test_of_another_topic_nothing_was_read(self, store: Store) -> None:
         epoch = started(store, 0)
