@@ -23,6 +23,7 @@ from headrace.cycle.topics import TopicKeeper
 from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable
 from headrace.model import lineage
 from headrace.model.streams import Order, original
+from headrace.operating import seeking
 from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_lanes, lost_range
 from headrace.spark import (
@@ -600,11 +601,18 @@ def test_a_recorded_slice_that_was_given_up_and_runs_is_found(monkeypatch, plant
 def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):
     class Forgetful(MemoryProgress):
         def seek(self, stream, offsets, topic_id=None, parents=None, gone=()):
-            super().seek(stream, offsets, topic_id, {}, gone)
+            nothing = dict.fromkeys(self.data.positions[stream], ())
+            super().seek(stream, offsets, topic_id, nothing, gone)
 
     # Lanes that were read before go on beside what they follow, which comes again.
     only_lineage(monkeypatch, seeks=1.0)
     assert first_wrong(storing(progress=Forgetful), seeds=300, how="runs before")
+
+
+def test_a_lane_that_is_sought_back_without_what_was_made_of_it_is_found(monkeypatch):
+    only_lineage(monkeypatch, seeks=1.0)
+    monkeypatch.setattr(seeking, "_check_followers", lambda *of: None)
+    assert first_wrong(seeds=300, how="stays read up to")
 
 
 # what is played since there is one simulator
