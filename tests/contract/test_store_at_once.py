@@ -11,12 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.model.records import Answer, Deployment, LaneStart
+from headrace.model.receipts import SliceError
+from headrace.model.records import Answer, Deployment, Failure, FailureState, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
-from headrace.store import answers, drivers, intents, open_store
+from headrace.policies import keeping
+from headrace.store import answers, drivers, failures, intents, open_store
 
 STREAMS = [StreamId("score", name) for name in "ab"]
+A, B = STREAMS
 
 
 @pytest.fixture
@@ -116,7 +119,7 @@ def test_nobody_leaves_while_a_wave_is_written_down_in_his_name(store, number, w
 
 
 def test_no_stream_is_given_back_while_a_wave_of_it_is_written_down(store, number, whole):
-    one = whole.only(lambda piece: piece.lane.stream == STREAMS[0])
+    one = whole.only(lambda piece: piece.lane.stream == A)
     with meanwhile(store, store.membership.release, "d1", number, STREAMS) as (connection, _):
         intents.record(connection, one, "d1")
     assert holders(store) == ["d1", None]
@@ -128,3 +131,37 @@ def test_what_a_predecessor_says_at_that_moment_is_not_its_successors_word(store
         assert drivers.is_still(connection, "d1", number)
         answers.replace(connection, "d1", [said])
     assert store.membership.answers() == []
+
+
+@pytest.fixture
+def before(store):
+    """A failure of a stream that was retried: what it stopped goes on."""
+    piece = Slice(LaneId(*A, "a.visits[0]"), "a.visits", 0, 9, 0, records=9)
+    failure = Failure(piece, SliceError(False, "HandlerError", "no JSON", offset=0), 1.0)
+    store.failures.retry(store.failures.keep(failure))
+    return failure
+
+
+@pytest.fixture
+def another(store, before, monkeypatch):
+    """One more of the same tenant, for which the store has no room beside it."""
+    store.registry.deploy(Deployment("mail", "m.py", "00", "{tenant}.visits"))
+    monkeypatch.setattr(keeping, "MOST_ROWS", 1)
+    lane = before.slice.lane._replace(use_case="mail")
+    return replace(before, slice=replace(before.slice, lane=lane), state=FailureState.SKIPPED)
+
+
+def stopped(store):
+    return [failure.slice.lane.stream for failure in store.failures.every(only_open=True)]
+
+
+def test_what_stops_its_lane_again_at_that_moment_is_not_dropped_for_room(store, before, another):
+    with meanwhile(store, store.failures.note, [another]) as (connection, _):
+        failures.keep(connection, before, stop_use_case=False)
+    assert stopped(store) == [A]
+
+
+def test_what_comes_again_while_it_is_dropped_for_room_stops_its_lane(store, before, another):
+    with meanwhile(store, store.failures.keep, before) as (connection, _):
+        failures.note(connection, another)
+    assert stopped(store) == [A]

@@ -94,7 +94,10 @@ def _open_again(connection: Connection, failure: Failure, before: Row[int, int])
 
 
 def _retried(failure: Failure, *, since_epoch: int) -> Select[int, int]:
-    """Asks for the failure that comes again (``Failure.comes_again``), of the same tenant."""
+    """Asks for the failure that comes again (``Failure.comes_again``), of the same tenant.
+
+    Its row is locked: it may just go to make room for another one.
+    """
     lane, topic, at, is_slice = failure.place
     offset, begin = failures.c.record_offset, failures.c.from_offset
     there = and_(offset.is_(None), begin == at) if is_slice else offset == at
@@ -104,7 +107,7 @@ def _retried(failure: Failure, *, since_epoch: int) -> Select[int, int]:
     of_tenant = ours & (failures.c.epoch >= since_epoch)
     same = _is_same_record(failure.error)
     wanted = asked.where(of_tenant, failures.c.topic == topic, there, retried, same)
-    return wanted.order_by(failures.c.id.desc()).limit(1)
+    return wanted.order_by(failures.c.id.desc()).limit(1).with_for_update()
 
 
 def _is_same_record(error: SliceError) -> ColumnElement[bool]:
@@ -127,11 +130,19 @@ def _with_room(connection: Connection, failure: Failure, number: int | None = No
     kept = [keeping.KeptRow(r.id, r.kept_bytes, r.state == still) for r in rows if r.id != number]
     room = keeping.room_for(failure, kept)
     for some in portions(room.drop):
-        _forget_headers(connection, some)
-        connection.execute(delete(failures).where(failures.c.id.in_(some)))
+        _drop(connection, some)
     if room.drop:
         log.info("old failures dropped, to keep newer ones", tenant=tenant, failures=len(room.drop))
     return room.failure
+
+
+def _drop(connection: Connection, numbers: Sequence[int]) -> None:
+    """Forget failures, but for one that has just stopped its lane again."""
+    ours = failures.c.id.in_(numbers) & (failures.c.state != FailureState.OPEN.value)
+    asked = select(failures.c.id).where(ours).order_by(failures.c.id)
+    over = connection.scalars(asked.with_for_update()).all()
+    _forget_headers(connection, over)
+    connection.execute(delete(failures).where(failures.c.id.in_(over)))
 
 
 @dataclass(frozen=True, slots=True)
