@@ -3,11 +3,14 @@
 Under READ COMMITTED a statement that waits for a row sees that row as it is then, but no row that
 was added meanwhile. So each test holds one transaction open, lets another one run into it, and asks
 whether that one has acted on all there is.
+
+An heir waits for nobody: who is dead may be asleep in a transaction.
 """
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -16,7 +19,8 @@ from headrace.model.records import Answer, Deployment, Failure, FailureState, La
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.policies import keeping
-from headrace.store import answers, drivers, failures, intents, open_store
+from headrace.store import answers, drivers, failures, intents, open_store, streams
+from headrace.store.revision import changing
 
 STREAMS = [StreamId("score", name) for name in "ab"]
 A, B = STREAMS
@@ -82,24 +86,46 @@ def names_of(waves):
     return [wave.id for wave in waves]
 
 
-def test_an_heir_has_the_parts_of_what_is_divided_at_that_moment(store, whole):
-    store.progress.record_intent(whole, "d1")
+@pytest.fixture
+def inherit(store, number):
+    """What ``d2`` does to inherit from ``d1``; whether it is done."""
     heir = store.membership.join("d2", ["score"])
     (dead,) = [driver for driver in store.membership.drivers() if driver.name == "d1"]
-    with meanwhile(store, store.membership.adopt, "d2", heir, dead) as (connection, adopted):
+    return partial(store.membership.adopt, "d2", heir, dead)
+
+
+def test_an_heir_has_the_parts_of_what_was_divided_when_it_first_tried(store, whole, inherit):
+    store.progress.record_intent(whole, "d1")
+    with store._database.write() as connection:
         intents.finish(connection, "w", [], "d1", parts=parts_of(whole))
-    assert adopted == [True]
+        assert not inherit(), "nor does it wait"
+    assert names_of(store.progress.pending_intents("d1")) == ["w.a", "w.b"]
+    assert inherit()
     assert store.progress.pending_intents("d1") == []
     assert names_of(store.progress.pending_intents("d2")) == ["w.a", "w.b"]
 
 
-def test_an_heir_has_what_is_written_down_at_that_moment(store, whole):
-    heir = store.membership.join("d2", ["score"])
-    (dead,) = [driver for driver in store.membership.drivers() if driver.name == "d1"]
-    with meanwhile(store, store.membership.adopt, "d2", heir, dead) as (connection, adopted):
+def test_an_heir_has_what_was_written_down_when_it_first_tried(store, whole, inherit):
+    with store._database.write() as connection:
         intents.record(connection, whole, "d1")
-    assert adopted == [True]
+        assert not inherit()
+    assert inherit()
     assert names_of(store.progress.pending_intents("d2")) == ["w"]
+
+
+def test_an_heir_has_the_streams_that_were_taken_when_it_first_tried(store, number, inherit):
+    with store._database.write() as connection:
+        assert drivers.is_still(connection, "d1", number)
+        streams.hold(connection, STREAMS, "d1")
+        assert not inherit()
+    assert inherit()
+    assert holders(store) == ["d2", "d2"]
+
+
+def test_an_heir_does_not_wait_for_a_change_that_sleeps(store, inherit):
+    with changing(store._database):
+        assert not inherit()
+    assert inherit()
 
 
 def test_whoever_comes_under_a_name_finds_the_parts_of_what_is_divided_at_that_moment(store, whole):

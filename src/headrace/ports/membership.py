@@ -35,7 +35,8 @@ class Membership(Protocol):
         """Hand a driver's streams and written-down waves to its heir, and forget it.
 
         False, and nothing done, if it is not exactly as it was seen: it lives, or has an heir. The
-        same if the heir was given up for dead itself, or has another number by now.
+        same if the heir was given up for dead itself, or has another number by now, and while a
+        transaction is open that concerns what is handed over: nobody waits for its end here.
         Epochs stay until the heir holds the streams. Raises the revision.
         """
 

@@ -23,9 +23,10 @@ from headrace.errors import Fenced
 from headrace.model.records import Peer
 from headrace.model.streams import State, StreamId
 from headrace.store import answers, revision
-from headrace.store.intents import from_json, pending, settled
+from headrace.store.intents import from_json, pending
 from headrace.store.pairs import matching
 from headrace.store.schema import drivers, intents, streams
+from headrace.store.unlocked import lock_all
 
 
 def every(connection: Connection) -> list[Peer]:
@@ -91,21 +92,23 @@ def beat(connection: Connection, name: str, number: int) -> list[Peer]:
 
 
 def adopt(connection: Connection, heir: str, number: int, dead: Peer) -> bool:
-    """Hand everything of a dead driver to its heir.
+    """Hand everything of a dead driver to its heir, who waits for nobody.
 
-    False if it lives, or has an heir already, or the heir is not the driver of its name any more.
+    False if it lives, is asleep in a transaction, or has an heir already, or if the heir is not the
+    driver of its name any more.
     """
-    # Both in the order of names, as two may take each other for dead.
-    asked = select(drivers).where(drivers.c.name.in_((heir, dead.name))).order_by(drivers.c.name)
-    rows = {row.name: row for row in connection.execute(asked.with_for_update())}
+    asked = select(drivers).where(drivers.c.name.in_((heir, dead.name)))
+    rows = {row.name: row for row in connection.execute(asked.with_for_update(skip_locked=True))}
     if heir == dead.name or len(rows) < 2 or rows[heir].number != number:
         return False
     if (rows[dead.name].number, rows[dead.name].beats) != (dead.number, dead.beats):
         return False
-    connection.execute(update(streams).where(streams.c.holder == dead.name).values(holder=heir))
-    # It may still be dividing one: an update would wait for that, and not see the parts.
-    settled(connection, dead.name)
-    connection.execute(update(intents).where(intents.c.driver == dead.name).values(driver=heir))
+    held, written = streams.c.holder == dead.name, intents.c.driver == dead.name
+    # Who writes a wave down has locked its streams, and who divides one has locked that.
+    if not (lock_all(connection, streams, held) and lock_all(connection, intents, written)):
+        return False
+    connection.execute(update(streams).where(held).values(holder=heir))
+    connection.execute(update(intents).where(written).values(driver=heir))
     _forget(connection, dead.name)
     return True
 

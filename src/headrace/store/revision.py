@@ -10,18 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select, true, update
 
 from headrace.store.database import Database
 from headrace.store.schema import revisions
+from headrace.store.unlocked import lock_all
+
+_RAISED = update(revisions).values(revision=revisions.c.revision + 1)
 
 
 @contextmanager
 def changing(database: Database) -> Iterator[Connection]:
     """A transaction for an operator's change, alone among such."""
     with database.write() as connection:
-        connection.execute(update(revisions).values(revision=revisions.c.revision + 1))
+        connection.execute(_RAISED)
         yield connection
+
+
+def try_to_change(connection: Connection) -> bool:
+    """Make this transaction one for a change, unless that would have to wait for another one."""
+    free = lock_all(connection, revisions, true())
+    if free:
+        connection.execute(_RAISED)
+    return free
 
 
 def current(connection: Connection) -> int:

@@ -8,7 +8,7 @@ from headrace.model.records import Answer, Peer
 from headrace.model.streams import StreamId
 from headrace.store import answers, drivers
 from headrace.store.database import Database
-from headrace.store.revision import changing
+from headrace.store.revision import changing, try_to_change
 from headrace.store.streams import hold
 
 
@@ -30,8 +30,9 @@ class SqlMembership:
 
     def adopt(self, heir: str, number: int, dead: Peer) -> bool:
         """Hand everything of a dead driver to its heir; False if it lives or has one already."""
-        with changing(self._database) as connection:
-            return drivers.adopt(connection, heir, number, dead)
+        with self._database.write() as connection:
+            may = try_to_change(connection)
+            return may and drivers.adopt(connection, heir, number, dead)
 
     def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
         """Make streams of a driver free for others."""
