@@ -11,8 +11,9 @@ A handler can be run twice for the same records. When a recorded wave is replaye
 same, so writes keyed by it replace each other, and it stays the same if a replay raises something
 temporary. After any other call that raised or was ended it is not: each stream alone is
 ``<wave.id>.<tenant>``, and what is tried later is a wave of another id.
-Nothing here undoes what such a call wrote. So a handler raises before it writes, or keys its rows
-by tenant, partition and offset, which never change.
+Nothing here undoes what such a call wrote, nor refuses the write of a driver that slept in it. So a
+handler raises before it writes, or keys its rows by tenant, partition and offset, which never
+change.
 """
 
 from __future__ import annotations
