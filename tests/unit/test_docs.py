@@ -3,10 +3,12 @@
 import json
 import re
 import shlex
+import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import ExitStack
+import uuid
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -29,6 +31,7 @@ from headrace.errors import SinkRefused
 from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Wave
 from headrace.ports import SchemaKind, WrittenSchema
 from headrace.settings import Settings, read_settings
 from headrace.settings.doors import DoorsSettings
@@ -151,10 +154,70 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
     assert {guides(words) for words in ran} == set(blocks(ROOT / "docs" / "guide.md", "python"))
 
 
-def test_the_guides_dataframe_use_case_is_one():
-    names = {}
-    exec("from headrace import use_case\n" + guides("def report"), names)
+class SlowFrame:
+    """Writes as Spark does: empties what is there at the beginning, and has files at the end."""
+
+    def __init__(self, meanwhile=lambda: None):
+        self._meanwhile, self._overwrites = meanwhile, False
+        self.write = self
+
+    def groupBy(self, *_columns):  # noqa: N802 - Spark's name
+        return self
+
+    count = groupBy
+
+    def mode(self, mode):
+        self._overwrites = mode == "overwrite"
+        return self
+
+    def parquet(self, folder):
+        folder = Path(folder)
+        if self._overwrites:
+            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=self._overwrites)
+        self._meanwhile()
+        (folder / uuid.uuid4().hex).write_text("2")
+
+
+@pytest.fixture
+def report(tmp_path):
+    """The guide's use case of DataFrames, with a warehouse of its own."""
+    names = {"use_case": use_case}
+    exec(guides("def report").replace("/warehouse", str(tmp_path)), names)
     assert names["report"].form == "wave"
+    return names["report"].handler
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("wakes", [True, False])
+def test_the_guides_dataframe_use_case_bears_a_driver_that_slept_in_it(report, tmp_path, wakes):
+    wave = Wave("w-1", "report", (), 1.0)
+
+    def heir():
+        report(SlowFrame(), wave)
+        if not wakes:
+            raise Killed
+
+    with suppress(Killed):
+        report(SlowFrame(heir), wave)
+    (found,) = (tmp_path / "counts" / "w-1").iterdir()
+    assert found.read_text() == "2"
+
+
+def test_the_guides_dataframe_use_case_bears_a_driver_that_slept_before_it(report, tmp_path):
+    wave = Wave("w-1", "report", (), 1.0)
+    report(SlowFrame(), wave)
+
+    def killed():
+        raise Killed
+
+    with suppress(Killed):
+        report(SlowFrame(killed), wave)
+    (found,) = (tmp_path / "counts" / "w-1").iterdir()
+    assert found.read_text() == "2"
 
 
 def test_the_guides_handler_that_waits_is_one():
