@@ -119,7 +119,7 @@ class FrameCalls:
     """Claims what was read, calls the handler, and finds the culprit."""
 
     use_case: UseCase
-    #: opens what moves positions; called for at-most-once only
+    #: opens what moves positions; not called for at-least-once
     positions: Callable[[], Positions]
 
     def handle(self, wave: Wave, frame: Frame, receipts: Sequence[Receipt]) -> list[Receipt]:
@@ -160,13 +160,18 @@ class FrameCalls:
         return self._call(frame.of(stream.tenant), part)
 
     def _claim(self, receipts: Sequence[Receipt]) -> list[Receipt]:
-        """For at-most-once the positions move before the handler runs."""
-        if not self.use_case.claims:
+        """For at-most-once the positions move before the handler runs.
+
+        Of a recorded wave they are asked: a driver that slept while it read has an heir, and would
+        write where that one has written by now.
+        """
+        if not self.use_case.claims and not self.use_case.intends:
             return list(receipts)
+        claims = self.use_case.claims
         moves = [Move.of(receipt.slice, receipt.reached, receipt.passed) for receipt in receipts]
-        moved = self.positions().advance(moves)
+        moved = self.positions().advance([move if claims else move.stay() for move in moves])
         return [
-            replace(receipt, committed=True) if mine else _undone(receipt, superseded=True)
+            replace(receipt, committed=claims) if mine else _undone(receipt, superseded=True)
             for receipt, mine in zip(receipts, moved, strict=True)
         ]
 

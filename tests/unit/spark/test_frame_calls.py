@@ -82,6 +82,23 @@ def test_what_somebody_else_has_claimed_counts_no_records():
     assert (theirs.records, theirs.bytes, theirs.superseded) == (0, 0, True)
 
 
+def test_exactly_once_is_not_handed_what_is_somebody_elses_by_now():
+    given = []
+
+    def handler(_frame, wave):
+        given.extend(wave.slices)
+
+    ours, theirs = handled(handler, True, False, guarantee="exactly-once")
+    assert given == [PIECES[0]]
+    assert (ours.reached, ours.committed, ours.superseded) == (10, False, False)
+    assert (theirs.records, theirs.bytes, theirs.superseded) == (0, 0, True)
+
+
+def test_exactly_once_is_not_called_when_all_of_it_is_somebody_elses():
+    told = handled(fails, False, False, guarantee="exactly-once")
+    assert [each.superseded for each in told] == [True, True]
+
+
 def test_a_failed_call_took_its_time_all_the_same():
     shared = with_share(handled(fails), READ, 4.0)
     assert sum(told.seconds for told in shared) == pytest.approx(5.0)
