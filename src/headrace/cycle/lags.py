@@ -229,22 +229,23 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, Place]:
     if to == "earliest":
         return of.starts
     if to == "latest":
-        return _known_ends(of)
+        return _told(of.ends, of)
     if to.lstrip().startswith("{"):
         return seek_offsets(of, _from_json(to, of))
     if _NUMBER.fullmatch(to):
         return seek_offsets(of, dict.fromkeys(of.starts, _place(to)))
     asked = list(of.starts)
-    return _of_all(log.offsets_at(asked, _timestamp_s(to)), asked)
+    return _told(_of_all(log.offsets_at(asked, _timestamp_s(to)), asked), of)
 
 
-def _known_ends(of: StreamLog) -> dict[str, Place]:
-    if lanes := untold(of.ends):
+def _told(offsets: dict[str, Place], of: StreamLog) -> dict[str, Place]:
+    """Offsets by lane, none of which is an end that only reading tells."""
+    if lanes := untold(offsets):
         raise ConfigError(
-            f"only reading tells where {', '.join(lanes)} of {of.stream.topic} ends; name a time "
-            "or places instead of the end"
+            f"only reading tells where {', '.join(lanes)} of {of.stream.topic} ends; name places, "
+            "or a time that records came after, instead of the end"
         )
-    return of.ends
+    return offsets
 
 
 def seek_offsets(of: StreamLog, wanted: Mapping[str, Place]) -> dict[str, Place]:
@@ -265,7 +266,7 @@ def seek_offsets(of: StreamLog, wanted: Mapping[str, Place]) -> dict[str, Place]
         if lane in found:
             raise ConfigError(f"{lane} is named twice")
         if offset == OPEN:
-            _known_ends(of)
+            _told(of.ends, of)
         if not of.starts[lane] <= offset <= of.ends.get(lane, UNKNOWN):
             raise ConfigError(
                 f"{lane} holds offsets {of.starts[lane]} to {of.ends.get(lane)}; {offset} is not "

@@ -71,7 +71,10 @@ class Log(Protocol):
         """The first offset that retention has left."""
 
     def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
-        """The first offset whose record is not older; the end offset where there is none."""
+        """The first offset whose record is not older; the end offset where there is none.
+
+        That is `OPEN` where only reading tells the end, and nobody may begin there.
+        """
 
     def doubt(self, lanes: Collection[str]) -> None:
         """Forget who leads these: the next offsets are of whom the cluster says does now."""

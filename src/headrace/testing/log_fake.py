@@ -245,14 +245,14 @@ class MemoryLog:
         return self._offsets(lanes, lambda lane: lane.start)
 
     def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
-        """The first offset whose record is not older; the end offset where there is none."""
+        """The first offset whose record is not older; the end where there is none, if it is told."""
 
         def first(lane: _Lane) -> int:
             for offset in range(lane.start, lane.stable_end):
                 row = lane.rows[offset]
                 if row is not None and row.timestamp_ms >= timestamp_s * 1000:
                     return offset
-            return lane.stable_end
+            return number_at(OPEN) if lane.hidden else lane.stable_end
 
         return self._offsets(lanes, first)
 

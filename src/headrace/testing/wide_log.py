@@ -61,7 +61,7 @@ class WideLog(MemoryLog):
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """Where the last records end."""
         found = super().end_offsets(lanes)
-        return {name: end if end == OPEN else wide(end) for name, end in found.items()}
+        return {name: _told(end) for name, end in found.items()}
 
     def start_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """Where the first records are that are left."""
@@ -69,7 +69,11 @@ class WideLog(MemoryLog):
 
     def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
         """Where the first record is that is not older; the end where there is none."""
-        return {name: wide(at) for name, at in super().offsets_at(lanes, timestamp_s).items()}
+        return {name: _told(at) for name, at in super().offsets_at(lanes, timestamp_s).items()}
+
+
+def _told(offset: Place) -> Place:
+    return offset if offset == OPEN else wide(offset)
 
 
 def _wide(parents: Sequence[Parent]) -> tuple[Parent, ...]:

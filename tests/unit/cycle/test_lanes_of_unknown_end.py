@@ -123,7 +123,7 @@ def test_a_seek_to_the_end_and_a_rerun_are_refused_and_a_time_and_a_place_are_no
     hidden.start()
     hidden.turns(20)
     of = stream_log(hidden.store.registry, hidden.log, ACME)
-    for text in ("latest", '{"acme.visits": {"0": -1}}'):
+    for text in ("latest", '{"acme.visits": {"0": -1}}', "2100-01-01T00:00:00+00:00"):
         with pytest.raises(ConfigError, match="only reading tells where acme"):
             seek_target(hidden.log, of, text)
     with pytest.raises(ConfigError, match="cannot be read once more"):

@@ -117,6 +117,18 @@ class TestUnknownEnds:
         assert log.end_offsets([lane, "nobody-gave-this-name"]) == {lane: OPEN}
         assert log.start_offsets([lane]).keys() == {lane}
 
+    def test_at_a_time_is_the_first_record_not_older_and_after_the_last_nobody_knows(
+        self, topics: OpenTopics, log: Log, visit: Visit
+    ) -> None:
+        topic = topics.make()
+        piece = beginning(log, topic)
+        lane = piece.lane.name
+        topics.write(topic, lane, numbered(5, first=100))
+        for time_s, first in ((0.0, 0), (102.0, 2), (102.5, 3)):
+            begin = replace(piece, from_offset=log.offsets_at([lane], time_s)[lane])
+            assert all_of(visit(begin)) == [b"%d" % (100 + number) for number in range(first, 5)]
+        assert log.offsets_at([lane, "nobody-gave-this-name"], 105.0) == {lane: OPEN}
+
     def test_a_lane_without_records_has_nothing_more(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
