@@ -138,8 +138,8 @@ class Lane:
             return
         visits = self.visits or Visits()
         self.visits = visits.came_back(receipt.records, receipt.behind, now_s)
-        is_over = receipt.behind.caught_up and self.position == receipt.reached
-        self.end = self.position if is_over else OPEN
+        rests = self.position == receipt.reached and not self.visits.is_due(now_s)
+        self.end = self.position if rests else OPEN
 
     @property
     def is_blind(self) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import driver_world
 import pytest
 from pyarrow.parquet import read_table
 
@@ -11,13 +12,13 @@ from headrace.cycle.topics import NO_END, TOPICS_EVERY_S
 from headrace.deploying.needs import require_known_ends
 from headrace.errors import ConfigError, SinkRefused, WorkerKilled
 from headrace.model.places import OPEN, place_at
-from headrace.model.receipts import SliceError
+from headrace.model.receipts import Behind, SliceError
 from headrace.model.records import Failure, Move
 from headrace.model.statistics import LagIs
 from headrace.model.streams import StreamId, Throttle
 from headrace.operating.quarantine import check_skip
-from headrace.policies.visits import SELDOM_S
-from headrace.ports import WaveResult, Written
+from headrace.policies.visits import SELDOM_S, SOON_S
+from headrace.ports import RECORD_SCHEMA, SliceBatch, WaveResult, Written
 from headrace.sinks import ParquetFiles
 from headrace.spark.slice_errors import error_of
 from headrace.testing.engine_fake import InProcessEngine
@@ -63,6 +64,18 @@ def test_between_two_visits_a_driver_is_idle_and_rests(hidden):
     before = len(hidden.engine.started)
     hidden.turns(20, seconds=SELDOM_S / 20)
     assert 1 <= len(hidden.engine.started) - before <= 3
+
+
+def test_an_answer_without_records_that_is_not_at_the_end_is_not_asked_as_fast_as_can_be(
+    hidden, monkeypatch
+):
+    monkeypatch.setattr(driver_world, "MemoryReaderFactory", lambda _log: _Nothing())
+    hidden.start()
+    hidden.turns(20)
+    before = len(hidden.engine.started)
+    hidden.turns(100, seconds=SOON_S / 10)
+    assert 8 <= len(hidden.engine.started) - before <= 11
+    assert hidden.row("acme").lag_is is LagIs.UNKNOWN
 
 
 def test_at_most_once_claims_what_was_read_and_nothing_where_nothing_was(hidden):
@@ -245,6 +258,21 @@ def test_where_nobody_can_count_to_the_next_record_it_cannot(hidden, monkeypatch
     (failure,) = hidden.store.failures.every()
     with pytest.raises(ConfigError, match="only reading tells where"):
         check_skip(hidden.store, failure, whole_slice=True)
+
+
+class _Nothing:
+    """Reads nothing, and does not come to the end."""
+
+    def open(self, _connections):
+        return self
+
+    def read(self, slices, _batch_records):
+        for piece in slices:
+            nothing = RECORD_SCHEMA.empty_table()
+            yield SliceBatch(piece, nothing, piece.from_offset, last=True, behind=Behind(None))
+
+    def close(self):
+        pass
 
 
 def _lost_with_its_worker(_engine, wave):
