@@ -69,6 +69,10 @@ class SliceReader(Protocol):
         answer says nothing of it. Where the lane is sealed ``reached`` is the end that the lanes
         that follow it have for it.
 
+        Visits that go on from one another come to the end, through any stretch in which nothing is:
+        all that one tells the next is ``reached``. A log whose answers can be empty again and again
+        has places for how far these came, as of a record's number and a time behind it.
+
         Batches of one slice come in offset order, at most ``batch_records`` each, and end with
         ``last=True`` exactly once. Slices come one after the other, in any order: a new slice
         begins only after the last batch of the one before. A slice that cannot be read ends with

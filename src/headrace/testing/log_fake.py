@@ -245,7 +245,7 @@ class MemoryLog:
         return self._offsets(lanes, lambda lane: lane.start)
 
     def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
-        """The first offset whose record is not older; the end where there is none, if it is told."""
+        """The first offset whose record is not older; the end where there is none, if told."""
 
         def first(lane: _Lane) -> int:
             for offset in range(lane.start, lane.stable_end):

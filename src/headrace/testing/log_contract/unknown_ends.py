@@ -18,8 +18,7 @@ takes the suite in and says what log it is for::
     @pytest.fixture
     def connections(topics): ...
 
-What a visit gives at once is the log's own matter, and so nothing here counts visits: a lane is
-visited until its log says that there is nothing more.
+`visiting.py` has the means, `open_records.py` the laws of what a record says.
 """
 
 # A law's name is its documentation.
@@ -27,84 +26,24 @@ visited until its log says that there is nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
-import pytest
-
-from headrace.model.places import OPEN, Place, place_at
-from headrace.model.streams import LaneId, Slice
-from headrace.ports import Log, SliceBatch
+from headrace.model.places import OPEN, place_at
+from headrace.ports import Log
+from headrace.testing.log_contract.open_records import TestOpenRecords
 from headrace.testing.log_contract.reading import Read, open_reader, read
 from headrace.testing.log_contract.rows import failure, numbered, values
+from headrace.testing.log_contract.visiting import (
+    OpenTopics,
+    Visit,
+    all_of,
+    beginning,
+    end_of,
+    visit,
+)
 from headrace.testing.log_fake import Row
 
-__all__ = ["TestUnknownEnds", "open_reader", "read", "visit"]
-
-#: visits after which a lane that nobody writes to is at its end
-_MOST_VISITS = 100
-
-
-class OpenTopics(Protocol):
-    """How the suite writes to the log it is run on."""
-
-    def make(self) -> str:
-        """Make a topic of one lane that nobody has used; return its name."""
-
-    def write(self, topic: str, lane: str, rows: Sequence[Row]) -> None:
-        """Write records durably to a lane."""
-
-    def expire(self, topic: str, lane: str, records: int) -> None:
-        """Take away the first so many records of a lane."""
-
-    def split(self, topic: str, lane: str) -> None:
-        """Let two lanes take the records of one from now on."""
-
-
-class Visit:
-    """Visits a lane until it is at its end."""
-
-    def __init__(self, read: Read) -> None:
-        self._read = read
-
-    def __call__(self, piece: Slice) -> list[list[SliceBatch]]:
-        """The batches of each visit; each begins where the one before came to."""
-        found: list[list[SliceBatch]] = []
-        for _ in range(_MOST_VISITS):
-            batches = self._read(piece)
-            found.append(batches)
-            last = batches[-1]
-            assert last.error is None
-            assert last.behind is not None
-            if last.behind.caught_up:
-                return found
-            piece = replace(piece, from_offset=last.reached)
-        raise AssertionError("it never says that there is nothing more")
-
-
-@pytest.fixture
-def visit(read: Read) -> Visit:
-    """Visits a lane until it is at its end."""
-    return Visit(read)
-
-
-def beginning(log: Log, topic: str, lane: str = "", *, records: int = 100) -> Slice:
-    """An open slice from where a lane begins."""
-    name = lane or log.topics([topic])[topic].lanes[0]
-    start = log.start_offsets([name])[name]
-    where = LaneId("contract", topic, name)
-    return Slice(where, topic, start, OPEN, 1, more=True, records=records, most_bytes=10**6)
-
-
-def all_of(visits: Sequence[Sequence[SliceBatch]]) -> list[bytes | None]:
-    """All values of some visits, in the order they came."""
-    return [value for batches in visits for value in values(batches)]
-
-
-def end_of(visits: Sequence[Sequence[SliceBatch]]) -> Place:
-    """Where the last of some visits came to."""
-    return visits[-1][-1].reached
+__all__ = ["TestOpenRecords", "TestUnknownEnds", "open_reader", "read", "visit"]
 
 
 class TestUnknownEnds:
@@ -117,17 +56,24 @@ class TestUnknownEnds:
         assert log.end_offsets([lane, "nobody-gave-this-name"]) == {lane: OPEN}
         assert log.start_offsets([lane]).keys() == {lane}
 
-    def test_at_a_time_is_the_first_record_not_older_and_after_the_last_nobody_knows(
-        self, topics: OpenTopics, log: Log, visit: Visit
-    ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        lane = piece.lane.name
-        topics.write(topic, lane, numbered(5, first=100))
-        for time_s, first in ((0.0, 0), (102.0, 2), (102.5, 3)):
-            begin = replace(piece, from_offset=log.offsets_at([lane], time_s)[lane])
-            assert all_of(visit(begin)) == [b"%d" % (100 + number) for number in range(first, 5)]
-        assert log.offsets_at([lane, "nobody-gave-this-name"], 105.0) == {lane: OPEN}
+    def test_two_topics_have_two_ids_and_an_id_stays(self, topics: OpenTopics, log: Log) -> None:
+        one, two = topics.make(), topics.make()
+        found = log.topics([one, two, "nobody-made-this"])
+        assert found.keys() == {one, two}
+        assert found[one].topic_id != found[two].topic_id
+        assert not {*found[one].lanes} & {*found[two].lanes}
+        assert log.topics([one])[one] == found[one]
+
+    def test_nothing_asked_is_nothing_told(self, log: Log, read: Read) -> None:
+        assert log.topics([]) == log.end_offsets([]) == log.start_offsets([]) == {}
+        assert log.offsets_at([], 1.0) == {}
+        assert read() == []
+
+    def test_what_is_doubted_is_told_anew(self, topics: OpenTopics, log: Log) -> None:
+        (lane,) = log.topics([topic := topics.make()])[topic].lanes
+        before = log.start_offsets([lane])
+        log.doubt([lane, "nobody-gave-this-name"])
+        assert log.start_offsets([lane]) == before
 
     def test_a_lane_without_records_has_nothing_more(
         self, topics: OpenTopics, log: Log, visit: Visit
@@ -144,6 +90,17 @@ class TestUnknownEnds:
         piece = beginning(log, topic)
         topics.write(topic, piece.lane.name, numbered(50))
         assert all_of(visit(piece)) == [b"%d" % number for number in range(50)]
+
+    def test_visits_come_through_a_stretch_without_records(
+        self, topics: OpenTopics, log: Log, visit: Visit
+    ) -> None:
+        topic = topics.make()
+        piece = beginning(log, topic)
+        for number in range(3):
+            topics.leave_gap(topic, piece.lane.name)
+            topics.write(topic, piece.lane.name, numbered(1, first=number))
+        topics.leave_gap(topic, piece.lane.name)
+        assert all_of(visit(piece)) == [b"0", b"1", b"2"]
 
     def test_a_slice_has_no_more_records_than_it_says(
         self, topics: OpenTopics, log: Log, visit: Visit
