@@ -312,11 +312,14 @@ class Decisions:
     def _deepened(
         self, stream: StreamId, moves: Sequence[Move], notes: Mapping[LaneId, Failure], log: int
     ) -> None:
-        """What comes after a skip that sent something back, or changed the topic, is newer."""
+        """What comes after a skip that sent something back, or changed the topic, is newer.
+
+        So is what comes after a lane that was given up; of one that had no place nothing was read.
+        """
         before = [self.generations.now(move.lane) for move in moves]
         turned = any(now is not None and now.log != log for now in before)
         back = any(move.to_offset < move.from_offset for move in moves)
-        gone = any(note.error.code == LaneExpired.__name__ for note in notes.values())
+        gone = any(notes[move.lane].error.code == LaneExpired.__name__ for move in moves)
         if (turned or back or gone) and RERUN_MARK not in stream.use_case:
             self.gate.sent_back(stream)
 
