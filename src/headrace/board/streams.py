@@ -228,9 +228,9 @@ class HeldStream:
         the lane that waits, and may be older than what the others have.
         """
         lineage, places = self.lineage, self.places
-        waiting = closed(lineage, places) if self.merges else {}
-        behind = {parent.lane for waits in waiting.values() for parent in waits}
+        waiting = closed(lineage, places)
+        behind = {parent.lane for waits in waiting.values() for parent in waits if self.merges}
         for lane in lanes:
-            parents = ahead(lane.name, lineage, places)
+            parents = ahead(lane.name, lineage, places) if waiting else ()
             goes_on = lane.goes_on or lane.name in behind
             yield replace(lane, parents=parents, goes_on=goes_on)

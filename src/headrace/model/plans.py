@@ -73,7 +73,8 @@ class LaneView:
     goes_on: bool = False
     #: where lanes are merged: records that the last call of them took of this one
     taken: int = 0
-    #: lanes that it follows, and those that these do; it is closed until all of them are done
+    #: lanes that it follows, and those that these do; it is closed until all of them are done.
+    #: Where nothing of its stream waits for any, none are told
     parents: tuple[Ahead, ...] = ()
     #: what comes above in the versions of its records
     depth: int = 0

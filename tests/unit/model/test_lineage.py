@@ -107,6 +107,15 @@ def test_a_lane_is_deeper_than_the_deepest_that_it_follows_and_than_any_where_no
     }
 
 
+def test_of_many_generations_that_are_done_none_is_asked_for_all_before_it(monkeypatch):
+    lineage = {f"lane {n}": (Parent(f"lane {n - 1}", 1),) for n in range(1, 5000)}
+    places = {f"lane {n}": 1 for n in range(5000)}
+    with monkeypatch.context() as patch:
+        patch.setattr("headrace.model.lineage.ahead", lambda *asked: pytest.fail("asked"))
+        assert closed(lineage, places) == {}
+    assert list(closed({"b": (Parent("a", 1),)}, {"a": 0})) == ["b"]
+
+
 def test_lanes_that_a_log_says_follow_each_other_have_depths_all_the_same():
     lineage = {"one": (Parent("other", 1),), "other": (Parent("one", 1),)}
     assert depths(lineage, lineage, {}, 0).keys() == lineage.keys()
