@@ -6,7 +6,9 @@ it, since it may hold up nobody else, and then with a person who seeks and resum
 
 from __future__ import annotations
 
+from headrace.board import HeldStream
 from headrace.cycle.late_claims import LOOK_S
+from headrace.cycle.lineage import doubtful
 from headrace.model.lane_names import number_of
 from headrace.model.places import number_at
 from headrace.model.streams import LaneId, State, StreamId, Throttle
@@ -161,12 +163,18 @@ def _at_rest(world: World) -> bool:
     return (
         not any(_is_beyond(world, lane, number_at(at_)) for lane, at_ in at.items())
         and all(life.driver.idle for life in world.lives)
-        and not any(stream.has_work for board in boards for stream in board.streams.values())
+        and not any(_goes_on(stream) for board in boards for stream in board.streams.values())
         and not world.cluster.flights
         and not world.store.failures.every(only_open=True)
         and all(piece.lane.stream in world.decisions.stopped for piece in recorded)
         and wanted <= set(held)
     )
+
+
+def _goes_on(held: HeldStream) -> bool:
+    """Whether it has something to do, or will when it is sure that a lane is not listed."""
+    waits = held.state is State.ACTIVE and held.waiting is not None
+    return held.has_work or (waits and bool(doubtful(held)))
 
 
 def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:
