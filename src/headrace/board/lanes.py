@@ -62,12 +62,15 @@ class Lane:
     suspect_until: Place | None = None
     #: the next slices end here, so that what comes before a failed record is a slice by itself
     stop_before: Place | None = None
+    #: and have at most so many records up to there, where its log cannot count them
+    before_stop: int = 0
 
     def lag(self, places: Places) -> int:
         """Records that wait, as its log says; of one that does not say so what a visit may take."""
         if self.visits is not None:
             return self.visits.waits if self.end > self.position else 0
-        return places.between(self.end, self.position) if self.end > self.position else 0
+        waits = places.between(self.end, self.position) if self.end > self.position else 0
+        return waits or 0
 
     def told_lag(self, places: Places) -> tuple[int, LagIs]:
         """What people are told of it, and how that is known."""
@@ -84,7 +87,7 @@ class Lane:
         if self.stop_before is not None and self.stop_before > self.position:
             end = min(end, self.stop_before)
         goes_on = (self.end == UNKNOWN and not self.gone) or self.end > end
-        waits = places.between(end, self.position)
+        waits = places.between(end, self.position) or 0
         running = self.wave is not None
         taken, depth, ordinal = self.taken, self.depth, self.ordinal
         return LaneView(
@@ -97,7 +100,8 @@ class Lane:
         end, waits = (OPEN, visits.waits) if is_due else (self.position, 0)
         if is_due and self.stop_before is not None and self.stop_before > self.position:
             end = self.stop_before
-            waits = max(1, places.between(end, self.position))
+            counted = places.between(end, self.position)
+            waits = max(1, self.before_stop if counted is None else counted)
         return LaneView(
             name,
             self.position,

@@ -44,7 +44,8 @@ def show_consequences(seeks: Sequence[Seek], config: Path) -> None:
     """Say in words alone what would come of it."""
     for use_case in sorted({original(seek.stream.use_case) for seek in seeks}):
         ours = [seek for seek in seeks if original(seek.stream.use_case) == use_case]
-        _consequences(ours, _loaded(config, use_case) if any(seek.again for seek in ours) else None)
+        again = any(seek.again != 0 for seek in ours)
+        _consequences(ours, _loaded(config, use_case) if again else None)
 
 
 def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:
@@ -58,7 +59,7 @@ def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:
     Raises:
         ConfigError: nobody can be asked.
     """
-    if not any(seek.again or seek.passed for seek in seeks):
+    if not any(seek.does_something for seek in seeks):
         return
     confirm(config, *command)
 
@@ -171,9 +172,10 @@ def _can_be_asked() -> bool:
 def _told(shift: Shift) -> str:
     begin = "no position" if shift.at is None else str(shift.at)
     amounts = [
-        f"{amount} {'offset' if amount == 1 else 'offsets'} {what}"
+        f"{'nobody knows how many' if amount is None else amount} "
+        f"{'offset' if amount == 1 else 'offsets'} {what}"
         for amount, what in ((shift.again, "read again"), (shift.passed, "passed over"))
-        if amount
+        if amount != 0
     ]
     return f"{begin} -> {shift.to}, {' and '.join(amounts) or 'nothing read again'}"
 

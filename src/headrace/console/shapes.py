@@ -227,8 +227,12 @@ class Positions(Shape):
     """
 
     offsets: dict[str, str]
-    again: int = Field(description="Records that are read again at most, with their effects.")
-    passed: int = Field(description="Records that are passed over at most, without effect.")
+    again: int | None = Field(
+        description="Records that are read again at most, with their effects; null: nobody knows."
+    )
+    passed: int | None = Field(
+        description="Records that are passed over at most, without effect; null: nobody knows."
+    )
     consequences: list[str] = Field(description="What that means, a sentence each.")
 
 

@@ -97,10 +97,9 @@ def _undone(receipt: Receipt, held: HeldStream) -> float:
     lane = held.lanes.get(piece.lane.name)
     if receipt.superseded and lane is not None and held.epoch == piece.epoch:
         reached = max(reached, min(lane.position, piece.until_offset))
-    if piece.is_open:
+    left = None if piece.is_open else held.measures.between(piece.until_offset, reached)
+    if left is None:
         # What an attempt passed of it that nobody heard of can not be counted: it counts as all.
         unheard = receipt.superseded and reached > piece.from_offset
         left = 0 if unheard else piece.records - receipt.records
-    else:
-        left = held.measures.between(piece.until_offset, reached)
     return left / max(1, piece.records)

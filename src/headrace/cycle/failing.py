@@ -156,7 +156,7 @@ class Failing:
         if held.deployment.order.merges_lanes:
             held.most_records = held.measures.between(error.offset, receipt.reached)
         else:
-            lane.stop_before = error.offset
+            lane.stop_before, lane.before_stop = error.offset, receipt.slice.records
         log.info("slice is cut short", **of_slice(receipt.slice), offset=error.offset)
 
     def died(self, wave: Wave, error: SliceError, *, recorded: bool) -> None:
@@ -348,9 +348,8 @@ def _rest(receipt: Receipt, held: HeldStream) -> Slice:
     """What of a slice was not reached."""
     piece, reached = receipt.slice, receipt.reached
     rest = replace(piece, from_offset=reached, ordinal=piece.ordinal + receipt.passed)
-    if piece.is_open:
-        return rest
-    return replace(rest, records=held.measures.between(piece.until_offset, reached))
+    counted = None if piece.is_open else held.measures.between(piece.until_offset, reached)
+    return rest if counted is None else replace(rest, records=counted)
 
 
 def _past(piece: Slice, held: HeldStream) -> Place:

@@ -72,7 +72,7 @@ class StreamLag:
         if not lanes <= self.ends.keys() & begins.keys():
             return None
         ends = ((self._last(lane), begins[lane]) for lane in lanes)
-        return sum(self.places.between(last, begin) for last, begin in ends if last > begin)
+        return sum(self.places.between(last, begin) or 0 for last, begin in ends if last > begin)
 
     @property
     def untold(self) -> list[str]:

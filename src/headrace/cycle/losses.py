@@ -307,7 +307,7 @@ def _asked_anew(edges: FirstAndLast, lost: Collection[str], log: Log) -> FirstAn
 
 def _spanned(lost: Lost, held: HeldStream) -> int:
     """How many records there may be in what is lost; 0 where nobody knows."""
-    return held.measures.between(lost.until_place, lost.from_place)
+    return held.measures.between(lost.until_place, lost.from_place) or 0
 
 
 def _error(lost: Lost, message: str) -> SliceError:

@@ -98,7 +98,7 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
         raise ConfigError(f"stream {stream} has read nothing between these places")
     followed = {one.lane.name: one.parents for one in positions if one.parents}
     parents = bounded(followed, {name: end for name, (_, end) in lanes.items()})
-    records = {name: log.places.between(end, start) for name, (start, end) in lanes.items()}
+    records = {name: log.places.between(end, start) or 0 for name, (start, end) in lanes.items()}
     return RerunRange(stream, lanes, records, of.stream.topic_id, parents)
 
 

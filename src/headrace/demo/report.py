@@ -107,7 +107,7 @@ def _by_use_case(positions: Iterable[Position]) -> dict[str, dict[Lane, int]]:
     found: dict[str, dict[Lane, int]] = {}
     for position in positions:
         lane = _lane(position.lane.name)
-        done = OFFSETS.between(position.next_offset, FIRST)
+        done = OFFSETS.between(position.next_offset, FIRST) or 0
         found.setdefault(position.lane.use_case, {})[lane] = done
     return found
 

@@ -114,7 +114,7 @@ def counted(log: Log) -> dict[str, int]:
         BrokerUnavailable: it says nothing.
     """
     ends = log.end_offsets(LANES)
-    return {lane: log.places.between(end, FIRST) for lane, end in ends.items()}
+    return {lane: log.places.between(end, FIRST) or 0 for lane, end in ends.items()}
 
 
 def unsent(visits: list[Visit], ends: Mapping[str, int]) -> list[Visit]:

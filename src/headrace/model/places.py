@@ -83,7 +83,8 @@ class Places:
     #: never past the end if they were counted to be there
     after: Callable[[Place, int], Place]
     #: how many records there are from the second place up to the first, which is not before it; at
-    #: most, where some of them are not there
-    between: Callable[[Place, Place], int]
+    #: most, where some of them are not there. None: nobody knows without reading, as there can be
+    #: of lanes whose ends only reading tells, and of no others
+    between: Callable[[Place, Place], int | None]
     #: the place behind the record at a place
     behind: Callable[[Place], Place]

@@ -27,17 +27,17 @@ def consequences(seeks: Sequence[Seek], guarantee: Guarantee | None = None) -> l
     of = "every guarantee, also exactly-once," if guarantee is None else guarantee.value
     told = []
     for seek in seeks:
-        if seek.again:
+        if seek.again != 0:
             told.append(
                 f"effects of {_records(seek.again)} of {seek.stream} are made again; "
                 f"{of} guards against kills, not against this"
             )
-        if seek.passed:
+        if seek.passed != 0:
             told.append(
                 f"no effect is made of {_records(seek.passed)} of {seek.stream}: they are passed "
                 "over, and kept nowhere but in Kafka"
             )
-        if seek.runs and (seek.again or seek.passed):
+        if seek.runs and seek.does_something:
             told.append(
                 f"what runs of {seek.stream} now is not committed, though it may have had effects; "
                 "to be sure, suspend it and wait first"
@@ -105,12 +105,21 @@ def is_more(now: Seek, asked: Seek) -> bool:
     A stream that runs reads on meanwhile, so a tenth more is no other question.
     """
     amounts = ((now.again, asked.again), (now.passed, asked.passed))
-    return any(amount * 10 > before * 11 for amount, before in amounts)
+    return any(_is_more(amount, before) for amount, before in amounts)
+
+
+def _is_more(now: int | None, before: int | None) -> bool:
+    """Whether an amount is; what nobody can count is no more than what nobody could."""
+    if now is None or before is None:
+        return before == 0
+    return now * 10 > before * 11
 
 
 def _exactly(records: int) -> str:
     return "1 record" if records == 1 else f"{records:,} records"
 
 
-def _records(offsets: int) -> str:
+def _records(offsets: int | None) -> str:
+    if offsets is None:
+        return "records that nobody can count"
     return "1 record" if offsets == 1 else f"up to {offsets:,} records"

@@ -20,7 +20,7 @@ again, it is a new one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log, untold
@@ -34,15 +34,15 @@ from headrace.ports import Log, Progress, Store, TopicInfo
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What a seek does to one lane; amounts are records, at most."""
+    """What a seek does to one lane; amounts are records, at most. None: nobody can count them."""
 
     #: where it reads next now; None: it has no position in this topic
     at: Place | None
     to: Place
     #: read before, and to be read again
-    again: int
+    again: int | None
     #: never read, and never to be
-    passed: int
+    passed: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,25 @@ class Seek:
         return {lane: shift.to for lane, shift in self.shifts.items()}
 
     @property
-    def again(self) -> int:
-        """Records that are read again, at most."""
-        return sum(shift.again for shift in self.shifts.values())
+    def does_something(self) -> bool:
+        """Whether a record is read again or passed over, or may be."""
+        return self.again != 0 or self.passed != 0
 
     @property
-    def passed(self) -> int:
-        """Records that are passed over, at most."""
-        return sum(shift.passed for shift in self.shifts.values())
+    def again(self) -> int | None:
+        """Records that are read again, at most; None: nobody can count them."""
+        return _sum(shift.again for shift in self.shifts.values())
+
+    @property
+    def passed(self) -> int | None:
+        """Records that are passed over, at most; None: nobody can count them."""
+        return _sum(shift.passed for shift in self.shifts.values())
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    found = list(amounts)
+    known = [amount for amount in found if amount is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
 def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Place]) -> Seek:
@@ -186,7 +197,8 @@ def _shift(at: Place | None, to: Place, of: StreamLog, lane: str) -> Shift:
     # What Kafka lost can neither be read again nor be passed over.
     read = min(max(start, at if at is not None else start), end)
     between = of.places.between
-    again, passed = (between(read, to), 0) if read > to else (0, between(to, read))
+    again = between(read, to) if read > to else 0
+    passed = between(to, read) if to > read else 0
     return Shift(at, to, again, passed)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from headrace.model.places import OPEN, Places
+from headrace.model.places import OPEN, Place, Places
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Bin, Wave
@@ -265,27 +265,32 @@ def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
     if not here:
         yield FaultKind.NOT_AT_POSITION
     until, end = piece.until_offset, lane.end
-    untold = end == OPEN
-    if untold or until == OPEN:
-        yield from _unbounded(lane, piece)
+    if OPEN in (until, end):
+        yield from _unbounded(lane, piece, places)
     elif until > end or piece.records > lane.waits:
         yield FaultKind.BEYOND_END
-    elif here and until != min(places.after(piece.from_offset, piece.records), end):
+    elif here and until != _bound(lane, piece, places):
         yield FaultKind.WRONG_BOUND
     if piece.depth != lane.depth:
         yield FaultKind.WRONG_DEPTH
     if piece.ordinal != lane.ordinal:
         yield FaultKind.WRONG_ORDINAL
-    if piece.more != (until < end or lane.goes_on or untold):
+    if piece.more != (until < end or lane.goes_on or end == OPEN):
         yield FaultKind.WRONG_MORE
 
 
-def _unbounded(lane: LaneView, piece: Slice) -> Iterator[FaultKind]:
+def _unbounded(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
     """What is wrong where the lane, or the slice, does not say where it ends."""
-    if piece.until_offset != lane.end:
+    if piece.until_offset != _bound(lane, piece, places):
         yield FaultKind.NOT_OPEN if lane.end == OPEN else FaultKind.OPEN_END
     elif piece.records > lane.waits:
         yield FaultKind.BEYOND_END
+
+
+def _bound(lane: LaneView, piece: Slice, places: Places) -> Place:
+    """Where a slice has to end; nowhere if it is a part of its lane and nobody can count so far."""
+    until = places.after(piece.from_offset, piece.records) if lane.end != OPEN else OPEN
+    return OPEN if until == OPEN and piece.records < lane.waits else min(until, lane.end)
 
 
 def _is_closed(lane: LaneView) -> bool:

@@ -120,7 +120,8 @@ def grow(piece: Cut, room_s: float, most_more: int) -> int:
 def slices_of(piece: Cut, places: Places, most_bytes: int) -> list[Slice]:
     """What a task is told; `from_offset` is the position, `more` says that the log goes on.
 
-    Of a lane whose end nobody knows that is how much to take at most, and not where to end.
+    Of a lane whose end nobody knows that is how much to take at most, and not where to end; and so
+    of a part of one that is known up to a place, if nobody can count up to the part's.
     """
     view = piece.demand.view
     use_case, tenant = view.id
@@ -129,11 +130,11 @@ def slices_of(piece: Cut, places: Places, most_bytes: int) -> list[Slice]:
     for lane, count in zip(piece.lanes, piece.records, strict=True):
         start, end = lane.position, lane.end
         lane_id = LaneId(use_case, tenant, lane.name)
-        if end == OPEN:
+        until = end if end == OPEN else after(start, count)
+        if until == OPEN and (end == OPEN or count < lane.waits):
             some = (lane.depth, count, most_bytes, lane.ordinal)
             made.append(Slice(lane_id, topic, start, OPEN, epoch, True, *some))
             continue
-        until = after(start, count)
         if until > end:  # noqa: PLR1730 - a call of `min` for each lane costs more than all of it
             until = end
         more, depth = until < end or lane.goes_on, lane.depth

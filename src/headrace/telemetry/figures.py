@@ -241,7 +241,7 @@ def _came(before: Mapping[str, Place], held: HeldStream) -> int:
         if lane.visits is not None:
             continue  # what came is known when it was read
         if UNKNOWN < end < lane.end:
-            came += held.measures.between(lane.end, end)
+            came += held.measures.between(lane.end, end) or 0
     return came
 
 

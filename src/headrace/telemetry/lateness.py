@@ -54,7 +54,7 @@ def lag_s(looks: tuple[EndSample, ...], position: Place, places: Places) -> floa
         return min(MOST_S, last.at_s - first.at_s + _before(first, last, position, places))
     number = max(n for n, look in enumerate(looks) if look.end <= position)
     here, after = looks[number], looks[number + 1]
-    share = places.between(position, here.end) / places.between(after.end, here.end)
+    share = (places.between(position, here.end) or 0) / (places.between(after.end, here.end) or 1)
     return last.at_s - (here.at_s + share * (after.at_s - here.at_s))
 
 
@@ -63,5 +63,5 @@ def _before(first: EndSample, last: EndSample, position: Place, places: Places) 
     seconds = last.at_s - first.at_s
     if last.end <= first.end or seconds <= 0:
         return 0.0
-    grown = places.between(last.end, first.end)
-    return places.between(first.end, position) * seconds / grown
+    grown = places.between(last.end, first.end) or 1
+    return (places.between(first.end, position) or 0) * seconds / grown

@@ -11,7 +11,7 @@ from planning_cases import snapshot, snapshots, stream, with_lanes
 from headrace.connectors.kafka import OFFSETS
 from headrace.model.places import OPEN, Places
 from headrace.model.plans import LaneView, Plan, Snapshot, StreamView
-from headrace.planning import check, plan
+from headrace.planning import FaultKind, check, plan
 
 FAR, STEP = 10**55, 10**40
 #: a log whose places are so far from each other
@@ -23,7 +23,7 @@ SPARSE = Places(
 #: one that cannot tell where so many records end
 UNKNOWN_END = Places(
     after=lambda _place, _records: OPEN,
-    between=lambda _later, _place: 0,
+    between=lambda _later, _place: None,
     behind=lambda place: place + 1,
 )
 
@@ -75,6 +75,40 @@ def test_a_lane_of_unknown_end_that_is_to_stop_before_a_record_is_bounded_by_tha
     made = plan(asked, UNKNOWN_END)
     assert [piece.until_offset for piece in made.waves[0].slices] == [stop]
     assert check(asked, made, UNKNOWN_END) == []
+
+
+def bounded(records: int, waits: int) -> tuple[Snapshot, Plan]:
+    """A plan for a lane that is known up to a place, of which so many are wanted at once."""
+    asked = elsewhere(snapshot(stream("a", waits), slice_records=records), knows_end=False)
+    (view,) = asked.streams
+    (lane,) = view.lanes
+    lane = replace(lane, end=lane.position + 7 * STEP, untold=True, goes_on=True)
+    asked = replace(asked, streams=(replace(view, lanes=(lane,)),))
+    return asked, plan(asked, UNKNOWN_END)
+
+
+def test_a_part_of_what_nobody_can_count_has_its_records_for_a_bound():
+    asked, made = bounded(records=2, waits=16)
+    (piece,) = made.waves[0].slices
+    assert (piece.is_open, piece.records, piece.more) == (True, 2, True)
+    assert check(asked, made, UNKNOWN_END) == []
+
+
+def test_a_part_that_goes_up_to_the_place_where_all_of_it_ends_is_found():
+    asked, made = bounded(records=2, waits=16)
+    ((wave, (bin_,)),) = [(wave, wave.bins) for wave in made.waves]
+    (piece,) = bin_.slices
+    whole = replace(piece, until_offset=asked.streams[0].lanes[0].end)
+    waves = (replace(wave, bins=(replace(bin_, slices=(whole,)),)),)
+    found = check(asked, replace(made, waves=waves), UNKNOWN_END)
+    assert [fault.kind for fault in found] == [FaultKind.WRONG_BOUND]
+
+
+def test_more_than_a_visit_may_take_is_found():
+    asked = elsewhere(snapshot(stream("a", 40)), knows_end=False)
+    made = plan(asked, UNKNOWN_END)
+    less = with_lanes(asked, lambda _, lane: replace(lane, waits=39))
+    assert FaultKind.BEYOND_END in {fault.kind for fault in check(less, made, UNKNOWN_END)}
 
 
 def partly(asked: Snapshot) -> Snapshot:
