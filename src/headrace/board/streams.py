@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headrace.board.lanes import Lane
 from headrace.model.lane_names import in_order
-from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, without
+from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, ends_in, without
 from headrace.model.places import FIRST, Place, Places
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
@@ -149,6 +149,11 @@ class HeldStream:
     def places(self) -> dict[str, Place]:
         """Where its lanes are committed."""
         return {name: lane.position for name, lane in self.lanes.items()}
+
+    def is_done(self, name: str) -> bool:
+        """Whether a lane is committed to the end that those which follow it have for it."""
+        until = ends_in(self.lineage).get(name) if self.heirs else None
+        return until is not None and name in self.lanes and self.lanes[name].position >= until
 
     @property
     def closed(self) -> dict[str, list[Ahead]]:

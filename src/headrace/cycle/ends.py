@@ -38,6 +38,7 @@ from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable
 from headrace.model.places import OPEN, UNKNOWN, Place
 from headrace.model.streams import State, StreamId
+from headrace.policies.visits import DONE
 from headrace.ports import Log
 from headrace.telemetry.log_fields import of_stream
 
@@ -240,7 +241,7 @@ class Ends:
             if lane.gone:
                 continue  # what it follows, if it is there by now, is learned with its topic
             if end == OPEN:
-                grown = self._visit(held, lane, asked_s) or grown
+                grown = self._visit(name, held, lane, asked_s) or grown
                 continue
             known = lane.position if lane.end == UNKNOWN else lane.end
             ends_at = held.bounded(name, end)
@@ -255,11 +256,13 @@ class Ends:
                 self.board.ready[held.stream.id] = None
         return grown
 
-    def _visit(self, held: HeldStream, lane: Lane, asked_s: float) -> bool:
+    def _visit(self, name: str, held: HeldStream, lane: Lane, asked_s: float) -> bool:
         """Only reading tells what is in a lane; whether it had something lately."""
         lane.asked_s = asked_s
         if held.deployment.order.merges_lanes:
             held.blind = NO_ORDER
+        if lane.visits is None and held.is_done(name):
+            lane.visits = DONE
         lively = lane.may_be_visited(asked_s)
         if lane.end > lane.position:
             self.board.ready[held.stream.id] = None

@@ -80,3 +80,7 @@ class Visits:
             return 0
         guess = int(self.rate_per_s * (self.behind.seconds or 0.0))
         return guess or None
+
+
+#: of a lane that was read to its end in an earlier life of its driver: nothing is asked of it
+DONE = Visits(behind=Behind(0.0, sealed=True))

@@ -17,6 +17,7 @@ from headrace.model.records import Failure, Move
 from headrace.model.statistics import LagIs
 from headrace.model.streams import StreamId, Throttle
 from headrace.operating.quarantine import check_skip
+from headrace.operating.seeking import seek
 from headrace.policies.visits import SELDOM_S, SOON_S
 from headrace.ports import RECORD_SCHEMA, SliceBatch, WaveResult, Written
 from headrace.sinks import ParquetFiles
@@ -295,6 +296,34 @@ def test_a_lane_that_is_done_and_not_listed_any_more_is_not_visited(hidden):
     lanes = {piece.lane.name for wave in hidden.engine.started[before:] for piece in wave.slices}
     assert lanes == {"acme.visits[1]", "acme.visits[2]"}
     assert hidden.row("acme").state == "active"
+
+
+def test_a_lane_that_is_done_is_not_visited_in_another_life(hidden):
+    hidden.send("acme", 5)
+    hidden.start()
+    hidden.turns(20)
+    first, _ = hidden.log.split("acme.visits", 0)
+    hidden.turns(40, seconds=1.0)
+    hidden.send("acme", 2, first)
+    hidden.start()
+    hidden.turns(20, seconds=1.0)
+    lanes = {piece.lane.name for wave in hidden.engine.started for piece in wave.slices}
+    assert lanes == {"acme.visits[1]", "acme.visits[2]"}
+    assert hidden.positions()["acme", first] == 2
+
+
+def test_one_that_is_done_and_sought_back_is(hidden):
+    hidden.send("acme", 5)
+    hidden.start()
+    hidden.turns(20)
+    hidden.log.split("acme.visits", 0)
+    hidden.turns(40, seconds=1.0)
+    hidden.start()
+    hidden.turns(10, seconds=1.0)
+    seek(hidden.store, hidden.log, ACME, "earliest")
+    hidden.turns(20, seconds=1.0)
+    assert hidden.positions()["acme", 0] == 5
+    assert [offset for _, offset in hidden.seen] == [0, 1, 2, 3, 4] * 2
 
 
 def test_what_is_recorded_of_a_lane_that_is_done_and_not_listed_any_more_is_over(hidden):
