@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.model.lane_names import number_of
+from headrace.model.lane_names import taken_apart
 from headrace.model.streams import original
 from headrace.ports import DeadLetter
 
@@ -67,7 +67,7 @@ def headers_of(letter: DeadLetter, limit_bytes: int) -> list[Header]:
     found: list[Header] = [
         *error.raw_headers,
         (_FIRST, letter.slice.topic.encode()),
-        ("__connect.errors.partition", b"%d" % number_of(name.name)),
+        _lane(name.name),
         (_OFFSET, str(error.offset).encode()),
         (_USE_CASE, original(name.use_case).encode()),
         ("__connect.errors.stage", _STAGE.encode()),
@@ -87,6 +87,14 @@ def headers_of(letter: DeadLetter, limit_bytes: int) -> list[Header]:
     trace = _end(_bytes(error.traceback), min(room - len(message), TRACEBACK_BYTES))
     texts = ((message_name, message), (trace_name, trace))
     return found + [(name, text) for name, text in texts if text]
+
+
+def _lane(name: str) -> Header:
+    """The number of a lane, as Connect tells it; of one that has none its name."""
+    found = taken_apart(name)
+    if found is None:
+        return "headrace.lane", name.encode()
+    return "__connect.errors.partition", b"%d" % found.number
 
 
 def kept_in(headers: Sequence[Header]) -> LetterHeaders | None:

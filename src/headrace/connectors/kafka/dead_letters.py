@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from zlib import crc32
 
 from confluent_kafka import KafkaError, Producer
 
@@ -40,7 +41,7 @@ from headrace.connectors.kafka.faults import (
     of_client,
 )
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
-from headrace.model.lane_names import number_of
+from headrace.model.lane_names import taken_apart
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
 #: names of letters that are remembered as kept
@@ -150,7 +151,7 @@ class KafkaDeadLetters:
         """See to it that the topics are there, with the partitions of the letters."""
         needed: dict[str, int] = {}
         for letter in letters:
-            topic, count = letter.slice.topic, number_of(letter.slice.lane.name) + 1
+            topic, count = letter.slice.topic, _partition_of(letter, 1) + 1
             known = self._topics.get(topic)
             if known is None or known.partitions < count:
                 needed[topic] = max(needed.get(topic, 0), count)
@@ -179,7 +180,8 @@ class KafkaDeadLetters:
             if problem is not None:
                 failures.append(self._translated(problem, letter))
 
-        headers = headers_of(letter, self._topics[letter.slice.topic].limit_bytes)
+        there = self._topics[letter.slice.topic]
+        headers = headers_of(letter, there.limit_bytes)
         try:
             queued = put(
                 producer,
@@ -187,7 +189,7 @@ class KafkaDeadLetters:
                 topic,
                 error.raw_value,
                 error.raw_key,
-                number_of(letter.slice.lane.name),
+                _partition_of(letter, there.partitions),
                 on_delivery=delivered,
                 timestamp=max(0, error.timestamp_ms or 0),
                 headers=headers,
@@ -220,6 +222,14 @@ class KafkaDeadLetters:
                 "give it cleanup.policy=delete and message.timestamp.type=CreateTime"
             )
         return BrokerUnavailable(f"topic {topic} did not take record {record}: {problem.str()}")
+
+
+def _partition_of(letter: DeadLetter, partitions: int) -> int:
+    """That of its record; where lanes have no numbers the letters of one are in one of so many."""
+    found = taken_apart(letter.slice.lane.name)
+    if found is not None:
+        return found.number
+    return crc32(letter.slice.lane.name.encode()) % partitions
 
 
 def _leave_to_parent() -> None:

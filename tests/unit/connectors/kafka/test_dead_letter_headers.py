@@ -1,5 +1,7 @@
 """What a dead letter says of itself, and what of it is cut."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +30,15 @@ def test_the_names_are_those_of_kafka_connect():
         "headrace.epoch": b"1",
         "headrace.timestamp": b"1700000000123",
     }
+
+
+def test_a_lane_without_a_number_is_told_by_its_name():
+    made = letter("acme.visits", 7)
+    lane = made.slice.lane._replace(name="shardId-000000000003")
+    said = dict(headers_of(replace(made, slice=replace(made.slice, lane=lane)), WIDE))
+    assert said["headrace.lane"] == b"shardId-000000000003"
+    assert "__connect.errors.partition" not in said
+    assert kept_in(list(said.items())).use_case == "pages"
 
 
 def test_a_record_that_was_somebody_elses_dead_letter_keeps_those_headers():

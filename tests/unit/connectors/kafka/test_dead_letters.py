@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from zlib import crc32
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -19,6 +20,7 @@ class Answering:
     """A producer whose broker answers every message with the same, or not at all."""
 
     made = 0
+    produced = ()
 
     def __init__(self, answer, silent=False, offset=0):
         Answering.made += 1
@@ -26,6 +28,7 @@ class Answering:
         self._answer, self._silent, self._calls = answer, silent, []
 
     def produce(self, *args, on_delivery, **kwargs):
+        Answering.produced.append(args)
         self._calls.append(on_delivery)
 
     def poll(self, timeout):
@@ -48,7 +51,7 @@ class Answering:
 @pytest.fixture
 def answered(monkeypatch):
     """Dead letters whose producer answers as told."""
-    Answering.made = 0
+    Answering.made, Answering.produced = 0, []
 
     def make(answer, **how):
         monkeypatch.setattr(dead_letters, "Producer", lambda _: Answering(answer, **how))
@@ -80,6 +83,15 @@ def test_a_letter_that_is_refused_is_told_with_what_to_do(answered, code, kind, 
         letters.keep([letter("t", 7)])
     assert advice in str(raised.value)
     assert "hunter2" not in str(raised.value)
+
+
+def test_letters_of_a_lane_without_a_number_are_kept_in_one_partition(answered):
+    letters = answered(None)
+    made = letter("t", 7)
+    lane = made.slice.lane._replace(name="shardId-000000000003")
+    strange = replace(made, slice=replace(made.slice, lane=lane))
+    letters.keep([strange, replace(strange, error=replace(made.error, offset=8))])
+    assert [call[3] for call in Answering.produced] == [crc32(lane.name.encode()) % 3] * 2
 
 
 def test_a_letter_that_no_broker_answered_for_is_not_kept(answered):
