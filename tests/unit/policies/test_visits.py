@@ -33,6 +33,11 @@ def test_how_far_behind_it_is_says_about_how_much_waits():
     assert visits.lag == 250
 
 
+def test_how_far_behind_it_is_says_how_much_the_next_one_may_take():
+    visits = Visits().came_back(0, UP_TO_DATE, 100.0).came_back(50, Behind(1000.0), 101.0)
+    assert visits.waits == 25_000
+
+
 def test_a_lane_that_takes_no_more_records_is_not_visited_again():
     assert not Visits().came_back(5, SEALED, 100.0).is_due(1e9)
 

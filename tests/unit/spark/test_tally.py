@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.model.places import OPEN
 from headrace.model.receipts import SliceError, Writer, WrittenBy
 from headrace.model.streams import LaneId, Slice
 from headrace.payload.event_times import json_time
 from headrace.ports import DeadLetter, Written
+from headrace.ports.reading import PLACE_COLUMN
 from headrace.spark.event_samples import sample_s
 from headrace.spark.portions import Portion, cut_to, merge, rest_of
 from headrace.spark.tally import Tally
@@ -53,6 +55,18 @@ def test_each_lane_of_a_merged_portion_counts_its_own(counts):
     for one, other in combinations(receipts, 2):
         if one.records and other.records:
             assert (one.seconds > other.seconds) == (one.records > other.records)
+
+
+@pytest.mark.parametrize(("came", "passed"), [(None, 2), (2, 2), (7, 9)])
+def test_where_another_attempt_came_it_passed_at_most_what_its_slice_has(came, passed):
+    lane = LaneId("keep", "acme", "acme.visits[0]")
+    piece = Slice(lane, "acme.visits", 0, OPEN, 1, records=9, most_bytes=100)
+    placed = visits(2).append_column(PLACE_COLUMN, pa.array(["0", "1"]))
+    tally = Tally([piece], 0.0)
+    reached = None if came is None else (came,)
+    tally.wrote(Portion((piece,), (piece,), (2,), placed), Written(reached=reached), 0)
+    (receipt,) = tally.receipts()
+    assert receipt.passed == passed
 
 
 def test_a_lane_with_longer_records_has_more_bytes():
