@@ -412,7 +412,7 @@ def test_lanes_follow_others_whatever_happens(monkeypatch, first):
 
 def test_lanes_that_become_others_are_played(monkeypatch):
     drawn = world.draw
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **RESHAPED))
+    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **RESHAPED | {"drops": 0.5}))
     counts = sum((simulate(seed).counts for seed in range(60)), start=simulate(60).counts)
     for what in (
         "lanes split",

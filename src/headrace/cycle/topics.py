@@ -91,6 +91,11 @@ class TopicKeeper:
     #: topics that are asked about, and not answered yet
     _asked: frozenset[str] = frozenset()
 
+    @property
+    def doubts_lists(self) -> bool:
+        """Whether lanes will be forgotten if lists go on to be without them."""
+        return bool(self._seem_over)
+
     def follow(self, held: HeldStream) -> None:
         """Look at a stream's topic from now on; at once if it is new, and first."""
         stream = held.stream

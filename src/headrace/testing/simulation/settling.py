@@ -163,6 +163,7 @@ def _at_rest(world: World) -> bool:
     return (
         not any(_is_beyond(world, lane, number_at(at_)) for lane, at_ in at.items())
         and all(life.driver.idle for life in world.lives)
+        and not any(life.driver.observer._topics.doubts_lists for life in world.lives)
         and not any(_goes_on(stream) for board in boards for stream in board.streams.values())
         and not world.cluster.flights
         and not world.store.failures.every(only_open=True)
