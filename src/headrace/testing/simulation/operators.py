@@ -228,12 +228,13 @@ def _target(world: World, topic: str) -> str:
 
 def _what_follows(world: World, topic: str, partition: int) -> dict[str, int]:
     """All that follows a lane, at its beginning; without it the lane is not sought back."""
-    if topic not in world.topics.partitions or world.rng.random() < _ALONE:
+    if topic not in world.topics.partitions:
         return {}
     lineage, log = world.topics.lineage, world.topics.made[topic]
     followers = map(number_of, lineage.descendants(topic, log, named(topic, partition)))
     there = world.topics.listed(topic)
-    return {str(number): -2 for number in followers if number in there}
+    found = {str(number): -2 for number in followers if number in there}
+    return {} if found and world.rng.random() < _ALONE else found
 
 
 def _hidden_ends(world: World, topic: str) -> list[int]:
