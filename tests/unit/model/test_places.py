@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,31 @@ def test_nobody_but_a_log_makes_places_or_takes_them_apart() -> None:
         name = path.relative_to(SOURCE).as_posix()
         if name.startswith(MAY_MAKE):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module == "headrace.model.places":
-                found += [f"{name}: {one.name}" for one in node.names if one.name in MAKERS]
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "cast":
-                found += [
-                    f"{name}: cast" for _ in node.args if "Place" in ast.unparse(node.args[0])
-                ]
+        found += [f"{name}: {what}" for what in made(ast.parse(path.read_text()))]
     assert found == []
+
+
+def made(tree: ast.AST) -> Iterator[str]:
+    """What makes places in a module, or takes them apart."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (one.name for one in node.names if one.name in MAKERS)
+        elif isinstance(node, ast.Attribute) and node.attr in MAKERS:
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("cast", "typing.cast"):
+            yield from ["cast"] if "Place" in ast.unparse(node.args[0]) else []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "from headrace.model.places import place_at",
+        "from headrace.model.places import number_at as at",
+        "from headrace.connectors.kafka.offsets import number_at",
+        "from headrace.model import places\ngap = places.number_at(end) - places.number_at(at)",
+        "at = cast('Place', 7)",
+        "at = typing.cast(Place, 7)",
+    ],
+)
+def test_who_does_is_found(planted: str) -> None:
+    assert list(made(ast.parse(planted)))

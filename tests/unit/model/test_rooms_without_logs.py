@@ -17,9 +17,13 @@ import pytest
 import headrace
 
 SOURCE = Path(headrace.__file__).parent
-ROOMS = ("model", "planning", "policies", "cycle", "store", "board")
+ROOMS = (
+    *("model", "planning", "policies", "cycle", "store", "board"),
+    *("databases", "doors", "fleet", "payload", "process", "versions"),
+)
 LOGS = re.compile(r"kafka|kinesis", re.IGNORECASE)
 PARTITIONS = re.compile(r"partition", re.IGNORECASE)
+OF_TEXT = {"partition", "rpartition"}
 #: what these say to people or read of earlier versions
 MAY_SAY = {
     # the name by which reports have always told of it
@@ -69,14 +73,17 @@ def words(tree: ast.Module) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.arg | ast.keyword):
             yield node.arg or ""
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
-        elif isinstance(node, ast.Attribute) and node.attr != "partition":  # that of text
+        elif isinstance(node, ast.Attribute) and node.attr not in OF_TEXT:
             yield node.attr
         elif isinstance(node, ast.ImportFrom | ast.Import):
-            yield from (getattr(node, "module", None) or "", *(one.name for one in node.names))
+            yield getattr(node, "module", None) or ""
+            yield from (f"{one.name} {one.asname or ''}" for one in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield "" if id(node) in inside else node.value
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+            yield node.value.decode(errors="replace")
 
 
 def counted(tree: ast.Module) -> Iterator[str]:
@@ -134,6 +141,9 @@ def test_who_reckons_with_places_is_found(text: str) -> None:
         "why = f'{n} in Kafka'",
         "def of_kafka(): ...",
         "at = self.kafka",
+        "async def of_kafka(): ...",
+        "import json as kafka",
+        "name = b'kafka'",
     ],
 )
 def test_who_knows_a_log_is_found(text: str) -> None:
