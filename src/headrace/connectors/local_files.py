@@ -13,12 +13,15 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from headrace.errors import ConfigError
 from headrace.ports import Site
+
+Given, Made = TypeVar("Given"), TypeVar("Made")
 
 _URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:[/\\]|file:)", re.IGNORECASE)
 #: of a disk, of this process, and of a network that a file system is on
@@ -28,8 +31,6 @@ _TEMPORARY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, e
 _TEMPORARY |= {errno.ENOENT}
 
 
-#: files that are synced one by one, since threads cost more
-_FEW = 4
 _AT_ONCE = 16
 
 
@@ -77,19 +78,18 @@ def sync_all(files: Collection[Path], root: Path) -> None:
     At once, since a disk that flushes for one does so for all that wait.
     """
     folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root)}
-    if len(files) < _FEW:
-        _sync_each(files, folders)
-        return
+    at_once(_sync, [*files, *folders])
+
+
+def at_once(do: Callable[[Given], Made], given: Sequence[Given]) -> list[Made]:
+    """Do something with each in a few threads; what ends by an error leaves none running.
+
+    Threads of the call alone, since a process that is forked has none of its parent's.
+    """
+    if len(given) == 1:
+        return [do(given[0])]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        list(threads.map(_sync, files))
-        list(threads.map(sync_folder, folders))
-
-
-def _sync_each(files: Collection[Path], folders: Collection[Path]) -> None:
-    for file in files:
-        _sync(file)
-    for folder in folders:
-        sync_folder(folder)
+        return list(threads.map(do, given))
 
 
 def _sync(path: Path, kind: int = 0) -> None:

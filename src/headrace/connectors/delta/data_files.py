@@ -24,13 +24,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as at
 
-from headrace.connectors.local_files import sync_all
+from headrace.connectors.local_files import at_once, sync_all
 
 _MOST_TEXT = 64
 _MOST_STATISTICS = 32
 _SAMPLED = 1000
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9.-]")
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +44,32 @@ class DataFile:
     statistics: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows of one partition, and the file they are to be in."""
+
+    path: str
+    partition: dict[str, str | None]
+    #: which rows of the table; none: all of it
+    places: pa.Array[Any] | None
+
+
 def written(table: pa.Table, root: Path, partition_by: Sequence[str]) -> list[DataFile]:
     """Write a table, a file for each partition, and sync all of it; or leave nothing.
+
+    Files are written by a few threads, which together hold one copy of the rows at most.
 
     Raises:
         OSError: the disk or the folder does not take it.
     """
-    made: list[DataFile] = []
+    parts = [*_parts(table, partition_by)]
+    rows = table.drop_columns(list(partition_by))
+    repeating = _repeating(rows)
     try:
-        for values, part in _parts(table, partition_by):
-            partition = dict(zip(partition_by, map(_text, values), strict=True))
-            made.append(_write(part.drop_columns(list(partition_by)), root, partition))
-        sync_all([root / file.path for file in made], root)
+        made = at_once(lambda part: _write(rows, root, part, repeating), parts)
+        sync_all([root / part.path for part in parts], root)
     except BaseException:
-        removed(root, made)
+        _unlinked(root, (part.path for part in parts))
         raise
     return made
 
@@ -70,48 +81,52 @@ def all_there(root: Path, files: Iterable[DataFile]) -> bool:
 
 def removed(root: Path, files: Iterable[DataFile]) -> None:
     """Take away files that no commit has; one that stays goes by `headrace tables vacuum`."""
-    for file in files:
+    _unlinked(root, (file.path for file in files))
+
+
+def _unlinked(root: Path, paths: Iterable[str]) -> None:
+    for path in paths:
         with suppress(OSError):
-            (root / file.path).unlink()
+            (root / path).unlink()
 
 
-def _parts(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[Row, pa.Table]]:
+def _parts(table: pa.Table, by: Sequence[str]) -> Iterator[_Part]:
     """The rows of each partition, in their order."""
     if not by:
-        yield (), table
+        yield _part({}, None)
         return
-    rows = pa.array(range(table.num_rows), pa.int64())
+    rows = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows), start=-1)
     numbered = pa.table([*(table[name] for name in by), rows], names=[*by, " row"])
     groups = numbered.group_by(list(by), use_threads=False).aggregate([(" row", "list")])
     places = groups[" row_list"].combine_chunks()
     for group, values in enumerate(groups.select(list(by)).to_pylist()):
-        yield tuple(values[name] for name in by), table.take(places[group].values)
+        yield _part({name: _text(values[name]) for name in by}, places[group].values)
+
+
+def _part(partition: dict[str, str | None], places: pa.Array[Any] | None) -> _Part:
+    folders = [f"{_shown(name)}={_shown(value)}" for name, value in partition.items()]
+    return _Part("/".join([*folders, f"part-{uuid.uuid4().hex}.parquet"]), partition, places)
 
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _write(table: pa.Table, root: Path, partition: dict[str, str | None]) -> DataFile:
-    folder = Path(*(f"{_shown(name)}={_shown(value)}" for name, value in partition.items()))
-    path = folder / f"part-{uuid.uuid4().hex}.parquet"
-    (root / folder).mkdir(parents=True, exist_ok=True)
-    about: list[pq.FileMetaData] = []
-    try:
-        with (root / path).open("xb") as file:
-            pq.write_table(
-                table,
-                file,
-                compression="zstd",
-                use_dictionary=_repeating(table),  # type: ignore[arg-type]
-                metadata_collector=about,
-            )
-    except BaseException:
-        with suppress(OSError):
-            (root / path).unlink(missing_ok=True)
-        raise
-    size = (root / path).stat().st_size
-    return DataFile(str(path), size, partition, int(time.time() * 1000), _statistics(about[0]))
+def _write(rows: pa.Table, root: Path, part: _Part, repeating: list[str]) -> DataFile:
+    path, about = root / part.path, list[pq.FileMetaData]()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mine = rows if part.places is None else rows.take(part.places)
+    with pa.OSFile(str(path), "wb") as file:  # Arrow's own, which need not wait for Python
+        pq.write_table(
+            mine,
+            file,
+            compression="snappy",  # as the client does
+            use_dictionary=repeating,  # type: ignore[arg-type]
+            metadata_collector=about,
+        )
+        size = file.tell()
+    made_ms = int(time.time() * 1000)
+    return DataFile(part.path, size, part.partition, made_ms, _statistics(about[0]))
 
 
 def _repeating(table: pa.Table) -> list[str]:
@@ -133,8 +148,9 @@ def _statistics(about: pq.FileMetaData) -> str:
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
     nulls: dict[str, int] = {}
+    row_groups = [about.row_group(number) for number in range(about.num_row_groups)]
     for place in range(min(about.num_columns, _MOST_STATISTICS)):
-        groups = [about.row_group(number).column(place) for number in range(about.num_row_groups)]
+        groups = [group.column(place) for group in row_groups]
         name = groups[0].path_in_schema if groups else "."
         found = [one for group in groups if (one := group.statistics) is not None]
         if "." in name or len(found) < len(groups):

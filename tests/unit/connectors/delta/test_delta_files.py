@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import os
+import threading
 from dataclasses import replace
 from decimal import Decimal
 
@@ -158,11 +160,51 @@ def test_files_and_all_folders_on_the_way_are_synced_before_they_are_committed(
     file = next(tmp_path.rglob("part-*.parquet"))
     commit = f"visits/_delta_log/{1:020d}.json"
     folders = {"visits/tenant=acme/date=2026-01-31", "visits/tenant=acme", "visits"}
-    assert synced[0] == str(file.relative_to(tmp_path))
-    assert set(synced[1:4]) == folders
+    assert set(synced[:4]) == {str(file.relative_to(tmp_path)), *folders}
     before = f"visits/_delta_log/{0:020d}.json"
-    assert set(synced[4:6]) == {before, commit}
-    assert synced[6:] == ["visits/_delta_log"]
+    assert sorted(synced[4:]) == sorted([before, commit, "visits/_delta_log"])
+
+
+def test_a_disk_is_asked_at_once_for_all_that_a_commit_waits_for(tmp_path, monkeypatch):
+    # One after the other they would wait for each other here until the barrier breaks.
+    together, sync = threading.Barrier(4), os.fsync
+
+    def noted(descriptor):
+        if "_delta_log" not in os.readlink(f"/proc/self/fd/{descriptor}"):
+            together.wait(timeout=5)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    assert _written(tmp_path, [_row()]).error is None
+
+
+def test_files_of_one_commit_are_written_side_by_side(tmp_path, monkeypatch):
+    together, write = threading.Barrier(3), data_files.pq.write_table
+
+    def noted(*args, **options):
+        together.wait(timeout=5)
+        write(*args, **options)
+
+    monkeypatch.setattr(data_files.pq, "write_table", noted)
+    rows = [_row(tenant=name, number=n) for n in range(4) for name in ("acme", "bolt", "coil")]
+    assert _written(tmp_path, rows).error is None
+    assert sorted(_read(tmp_path), key=repr) == sorted(rows, key=repr)
+
+
+def test_one_file_that_cannot_be_written_takes_the_others_with_it(tmp_path, monkeypatch):
+    write, number = data_files.pq.write_table, itertools.count()
+
+    def full(*args, **options):
+        write(*args, **options)
+        if next(number) == 1:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(data_files.pq, "write_table", full)
+    rows = [_row(tenant=name) for name in ("acme", "bolt", "coil")]
+    error = _written(tmp_path, rows).error
+    assert error.temporary
+    assert "No space left on device" in error.message
+    assert list(tmp_path.rglob("part-*.parquet")) == []
 
 
 def test_what_could_not_be_written_whole_leaves_no_file(tmp_path, monkeypatch):
