@@ -21,7 +21,8 @@ from typing import TypeVar
 from headrace.errors import ConfigError
 from headrace.ports import Site
 
-Given, Made = TypeVar("Given"), TypeVar("Made")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 _URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:[/\\]|file:)", re.IGNORECASE)
 #: of a disk, of this process, and of a network that a file system is on

@@ -95,7 +95,8 @@ def _parts(table: pa.Table, by: Sequence[str]) -> Iterator[_Part]:
     if not by:
         yield _part({}, None)
         return
-    rows = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows), start=-1)
+    ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
+    rows = pc.cumulative_sum(ones, start=pa.scalar(-1, pa.int64()))
     numbered = pa.table([*(table[name] for name in by), rows], names=[*by, " row"])
     groups = numbered.group_by(list(by), use_threads=False).aggregate([(" row", "list")])
     places = groups[" row_list"].combine_chunks()
