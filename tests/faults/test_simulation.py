@@ -226,7 +226,7 @@ def test_records_that_wait_for_a_schema_and_count_as_done_are_found(monkeypatch,
         return replace(decoded(use_case, records, schemas), waiting=None)
 
     monkeypatch.setattr(room, "decoded", hasty)
-    assert first_wrong(seeds=300, how="lost")
+    assert first_wrong(seeds=1000, how="lost")
 
 
 def test_rows_that_are_counted_without_those_that_do_not_decode_are_found(monkeypatch):

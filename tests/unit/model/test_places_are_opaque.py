@@ -31,7 +31,7 @@ COUNTS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.LShift
 TAKES = {"abs", "divmod", "float", "hash", "int", "range", "sum"}
 #: makes a text of one, of which a number can be made
 WRITES = {"format", "repr", "str", "text_of"}
-#: writes one down as the numbers that another tool has room for; begins somewhere by the hash of one
+#: writes one down as the numbers that another tool has room for; begins by the hash of one
 MAY_WRITE = {
     "connectors/delta/marks.py": {"int(text)", "int(text_of(reached))"},
     "console/metrics.py": {"float(text_of(lane.position))"},
