@@ -76,11 +76,13 @@ class SliceReader(Protocol):
         Batches of one slice come in offset order, at most ``batch_records`` each, and end with
         ``last=True`` exactly once. Slices come one after the other, in any order: a new slice
         begins only after the last batch of the one before. A slice that cannot be read ends with
-        ``error``, and the others go on. Records that do not exist (compaction, aborted
-        transactions, control records) are passed over, and so are those that a redrive has sealed
-        for another use case than the slice's: they were sent back for that one alone. Headers that
-        say so without a seal of this store hide nothing from anybody. Closing the iterator early is
-        allowed and leaves the reader usable.
+        ``error``, and the others go on: `TopicMissing` if its log does not have the lane,
+        `OffsetOutOfRange` if it does not begin where records are, `RecordUnreadable` with the place
+        of a record that cannot be handed out, and what is temporary for all that passes by itself.
+        Records that do not exist (compaction, aborted transactions, control records) are passed
+        over, and so are those that a redrive has sealed for another use case than the slice's: they
+        were sent back for that one alone. Headers that say so without a seal of this store hide
+        nothing from anybody. Closing the iterator early is allowed and leaves the reader usable.
         """
 
     def close(self) -> None:

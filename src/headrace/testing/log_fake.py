@@ -1,10 +1,10 @@
 """A Kafka in memory: topics, partitions, records, and the offsets where no record is.
 
 The cycle and its tests need a log that answers at once and fails on demand. So the fake keeps the
-rules a reader depends on (half-open ranges, gaps, the last stable offset, a new id for a topic that
-is made again), can do what Kafka cannot (split a lane, merge two, and not tell where one ends), and
-lets a test take away a leader, a topic, the oldest records or the whole cluster. It has no network,
-no replication, no compaction by itself and no consumer groups.
+rules a reader depends on (half-open ranges, gaps, a new id for a topic that is made again), can do
+what Kafka cannot (split a lane, merge two, and not tell where one ends), and lets a test take away
+a leader, a topic, the oldest records or the whole cluster. It has no network, no transactions, no
+replication, no compaction by itself and no consumer groups.
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ class _Lane:
     #: one for each offset ever written; None where no reader sees a record
     rows: list[Row | None] = field(default_factory=list)
     start: int = 0
-    #: first offset of the oldest open transaction
-    open_from: int | None = None
     leader: bool = True
     #: the end that an ex-leader tells, which does not know that it is none
     told_end: int | None = None
@@ -74,8 +72,8 @@ class _Lane:
     listed: bool = True
 
     @property
-    def stable_end(self) -> int:
-        return len(self.rows) if self.open_from is None else self.open_from
+    def end(self) -> int:
+        return len(self.rows)
 
 
 class MemoryLog:
@@ -173,17 +171,6 @@ class MemoryLog:
         """Lose the youngest records, as an unclean election does."""
         del self._lanes[named(topic, partition)].rows[end:]
 
-    def open_transaction(self, topic: str, partition: int) -> None:
-        """What is written from now on is not stable until ``end_transaction``."""
-        lane = self._lanes[named(topic, partition)]
-        lane.open_from = len(lane.rows)
-
-    def end_transaction(self, topic: str, partition: int) -> None:
-        """Commit: its records can be seen, and a control record follows them."""
-        lane = self._lanes[named(topic, partition)]
-        lane.open_from = None
-        lane.rows.append(None)
-
     def set_leader(self, topic: str, partition: int, present: bool) -> None:
         """Take a partition's leader away, or bring one back."""
         self._lanes[named(topic, partition)].leader = present
@@ -209,7 +196,7 @@ class MemoryLog:
     def edges(self, topic: str, partition: int) -> range:
         """From the first offset of a partition to its end."""
         lane = self._lanes[named(topic, partition)]
-        return range(lane.start, lane.stable_end)
+        return range(lane.start, lane.end)
 
     def id_of(self, topic: str) -> str:
         """The id of a topic that is there."""
@@ -232,10 +219,10 @@ class MemoryLog:
         }
 
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
-        """The last stable offsets, of lanes that tell them."""
+        """Where lanes end that tell it."""
 
         def end(lane: _Lane) -> int:
-            return lane.stable_end if lane.told_end is None else lane.told_end
+            return lane.end if lane.told_end is None else lane.told_end
 
         hidden = {name: OPEN for name in lanes if name in self._lanes and self._lanes[name].hidden}
         return hidden | self._offsets([name for name in lanes if name not in hidden], end)
@@ -248,11 +235,11 @@ class MemoryLog:
         """The first offset whose record is not older; the end where there is none, if told."""
 
         def first(lane: _Lane) -> int:
-            for offset in range(lane.start, lane.stable_end):
+            for offset in range(lane.start, lane.end):
                 row = lane.rows[offset]
                 if row is not None and row.timestamp_ms >= timestamp_s * 1000:
                     return offset
-            return number_at(OPEN) if lane.hidden else lane.stable_end
+            return number_at(OPEN) if lane.hidden else lane.end
 
         return self._offsets(lanes, first)
 
@@ -279,24 +266,24 @@ class MemoryLog:
             raise LeaderUnknown(f"{piece}: the partition has no leader at the moment")
         start, until = number_at(piece.from_offset), number_at(piece.until_offset)
         if piece.is_open:
-            until = max(start, lane.stable_end)
+            until = max(start, lane.end)
         if not lane.start <= start <= len(lane.rows):
             raise OffsetOutOfRange(
                 f"{piece}: the log now has {lane.start}..{len(lane.rows)} (start to end)"
             )
-        if until > lane.stable_end:
-            raise Temporary(f"{piece}: the readable log ends at {lane.stable_end}")
+        if until > lane.end:
+            raise Temporary(f"{piece}: the readable log ends at {lane.end}")
         found = enumerate(lane.rows[start:until], start)
         return [(offset, row) for offset, row in found if row is not None]
 
     def end_of(self, name: str) -> Place:
         """Where a lane that is there ends, whether it says so or not."""
-        return place_at(self._lanes[name].stable_end)
+        return place_at(self._lanes[name].end)
 
     def past(self, name: str, reached: int) -> Behind:
         """What is behind a place of a lane."""
         lane = self._lanes[name]
-        waits = lane.stable_end - reached
+        waits = lane.end - reached
         return Behind(float(waits), sealed=lane.sealed and waits == 0)
 
     def _add(self, topic: str, *follows: str) -> int:
@@ -308,7 +295,6 @@ class MemoryLog:
     def _seal(self, name: str) -> None:
         lane = self._lanes[name]
         assert not lane.sealed, "it was sealed before"
-        assert lane.open_from is None, "it takes records"
         lane.sealed = True
 
     def _parents_of(self, topic: str) -> dict[str, tuple[Parent, ...]]:
