@@ -45,16 +45,22 @@ class Connections:
     #: servers of any kind that sinks know by these names
     servers: Mapping[str, Server] = field(default_factory=dict, repr=False)
 
-    def server(self, name: str) -> Server:
+    def server(self, name: str, *, telling: bool = False) -> Server:
         """The server of this name.
+
+        Args:
+            name: as the YAML file has it.
+            telling: an error tells which there are. Names may be those of tenants, and a tenant
+                reads what its streams met: so for an operator alone.
 
         Raises:
             ConfigError: there is none.
         """
         if name not in self.servers:
             known = ", ".join(sorted(self.servers)) or "none"
+            names = f" names {known}" if telling else " lacks it"
             raise ConfigError(
-                f"there is no connection {name!r}: 'connections:' in the YAML file names {known}; "
+                f"there is no connection {name!r}: 'connections:' in the YAML file{names}; "
                 "add it there, and start drivers that run again, which read that when they start"
             )
         return self.servers[name]

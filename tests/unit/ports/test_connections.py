@@ -18,11 +18,18 @@ def test_no_address_user_or_secret_shows():
 @pytest.mark.parametrize(
     ("names", "known"), [((), "names none"), (("b", "a"), "names a, b; add it there")]
 )
-def test_an_unknown_name_is_told_with_those_that_there_are(names, known):
+def test_an_operator_is_told_an_unknown_name_with_those_that_there_are(names, known):
     connections = Connections({}, "", servers=dict.fromkeys(names, HISTORY))
     with pytest.raises(ConfigError, match=f"no connection 'history': .*{known}") as refused:
-        connections.server("history")
+        connections.server("history", telling=True)
     assert "hunter" not in str(refused.value)
+
+
+def test_who_may_be_a_tenant_is_told_no_name_but_the_one_that_lacks():
+    connections = Connections({}, "", servers={"crm-bolt": HISTORY})
+    with pytest.raises(ConfigError, match="no connection 'crm-acme': .*add it there") as refused:
+        connections.server("crm-acme")
+    assert "bolt" not in str(refused.value)
 
 
 def test_an_installation_is_known_by_its_secret_alone():

@@ -89,15 +89,15 @@ _targets: dict[tuple[int, str, str, Server], Target] = {}
 _making = threading.Lock()
 
 
-def is_one_for_each_tenant(connections: Connections, at: str) -> bool:
+def is_one_for_each_tenant(connections: Connections, at: str, *, telling: bool = False) -> bool:
     """Whether this is the name of a database for each tenant.
 
     Raises:
-        ConfigError: there is no such connection.
+        ConfigError: there is no such connection; ``telling`` says which there are.
     """
     if TENANT in at:
         return True
-    server = connections.server(at)
+    server = connections.server(at, telling=telling)
     return TENANT in server.url or TENANT in (server.user or "")
 
 

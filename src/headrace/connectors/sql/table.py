@@ -123,7 +123,7 @@ class SqlTable:
         """
         if self.at is None:
             self._fit(in_sql(site.positions).begin())
-        elif is_one_for_each_tenant(site.connections, self.at):
+        elif is_one_for_each_tenant(site.connections, self.at, telling=True):
             check_address(site.connections, self.at)
         else:
             self._fit(target_of(site.connections, self.at).begin())

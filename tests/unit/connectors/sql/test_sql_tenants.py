@@ -80,6 +80,7 @@ def test_a_connection_of_each_tenant_is_named_by_it_and_who_has_none_stops_alone
     told = world.write(effect("acme"), effect("bolt"), effect("cove"))
     assert [one.error and one.error.code for one in told] == [None, "TargetMissing", None]
     assert "tenant bolt: there is no connection 'history-bolt'" in told[1].error.message
+    assert not any(other in told[1].error.message for other in ("acme", "cove"))
     assert world.rows("cove") == [("a", 1)]
 
 
@@ -115,6 +116,15 @@ def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypa
     kept = {key[2] for key in servers._targets if key[2]}
     assert kept == {"t2", "t3"}
     assert world.write(effect("t0", first=9))[0].error is None
+
+
+def test_only_a_deploy_is_told_which_connections_there_are(tmp_path):
+    world = World(tmp_path, "history", crm_acme=f"sqlite:///{tmp_path}/acme.db")
+    with pytest.raises(ConfigError, match="names crm-acme; add it there"):
+        world.sink.prepare(world.site())
+    with pytest.raises(ConfigError, match="no connection 'history'") as found:
+        world.sink.open(world.site())
+    assert "acme" not in str(found.value)
 
 
 @pytest.mark.parametrize("at", ["{tenant}", "history-{topic}", "history-{tenant"])
