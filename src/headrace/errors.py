@@ -11,6 +11,7 @@ every foreign exception is translated into one of them at the door of the room t
     │   ├── StoreUnavailable       the database does not answer or is locked
     │   │   └── OutcomeUnknown     the answer to a commit was lost; the store knows, so look there
     │   ├── SinkUnavailable        a sink is down or asks us to slow down
+    │   │   └── TenantsSinkSlow    one tenant's own database let others wait, and was given up
     │   ├── FolderNotShared        an executor does not see the folder that all are to write to
     │   ├── RegistryUnavailable    the schema registry does not answer, or not yet with a schema
     │   ├── CodeNotLoaded          an executor cannot load a use case: a package is not installed
@@ -80,6 +81,10 @@ class OutcomeUnknown(StoreUnavailable):
 
 class SinkUnavailable(Temporary):
     """The sink does not answer or asks to slow down."""
+
+
+class TenantsSinkSlow(SinkUnavailable):
+    """What one tenant alone writes to let others wait, and came to nothing; tried again, alone."""
 
 
 class RunsApart(Temporary):

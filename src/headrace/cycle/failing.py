@@ -18,6 +18,7 @@ import structlog
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetter, PendingLetters
+from headrace.errors import TenantsSinkSlow
 from headrace.model.lane_names import spoken
 from headrace.model.places import OPEN, UNKNOWN, Place
 from headrace.model.receipts import Receipt, SliceError
@@ -211,7 +212,10 @@ class Failing:
         lane.not_before_s = self.clock.monotonic_s() + verdict.wait_s
         held.most_records = verdict.most_records
         if verdict.apart:
-            held.apart, held.hung = f"{held.stream.id}", not error.temporary
+            alone = f"{held.stream.id}"
+            # Alone it has all the time of one that hangs, though what it met passes by itself.
+            silent = held.apart == alone and error.code == TenantsSinkSlow.__name__
+            held.apart, held.hung = alone, silent or not error.temporary
             lane.suspect_until = max(_past(piece, held), lane.suspect_until or UNKNOWN)
         log.warning(
             "slice held back",

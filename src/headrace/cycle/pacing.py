@@ -27,6 +27,7 @@ from headrace.use_cases import UseCase
 log = structlog.get_logger(__name__)
 
 WINDOW_S = 1.0
+_SAYS_NO = frozenset({"SinkUnavailable", "TenantsSinkSlow"})
 #: a task's own overhead is no overrun
 GRACE_S = 0.25
 #: so many streams may be refused without anything being wrong with their common sink: a tenant's
@@ -97,7 +98,7 @@ class Pacing:
             for receipt in result.receipts:
                 count.rows += receipt.offered
                 count.rows_refused += receipt.refused
-                said_no = receipt.error is not None and receipt.error.code == "SinkUnavailable"
+                said_no = receipt.error is not None and receipt.error.code in _SAYS_NO
                 if said_no or receipt.records:
                     (count.refused if said_no else count.accepted).add(receipt.slice.lane.stream)
 

@@ -19,10 +19,11 @@ ever hides a broken record behind a warning. So three kinds of trouble are told 
 A suspended lane leaves that state by a person's word alone: retried (goes on at the record),
 skipped (goes on behind it, the record being kept in the dead letters) or sought elsewhere.
 
-A stream that hung, or whose worker died, is tried again *apart*, in bins of its own, and with ever
-smaller slices: so neighbours are safe, and the record to blame is found. When a worker dies and
-nobody knows at which stream, its streams are divided into parts that run apart (`divided`), and
-the part that dies again is divided again: who comes through is innocent and free.
+A stream that hung, whose worker died, or whose own database let others wait, is tried again
+*apart*, in bins of its own, and with ever smaller slices: so neighbours are safe, and the record to
+blame is found. When a worker dies and nobody knows at which stream, its streams are divided into
+parts that run apart (`divided`), and the part that dies again is divided again: who comes through
+is innocent and free.
 
 Nothing here waits, stores or remembers; `cycle/failing.py` does what is decided.
 """
@@ -44,7 +45,7 @@ COUNTED_IN_A_ROW = RETRIED | {"WrongSchema"}
 #: what a sink says of a table, and so of all of its records
 REFUSED = frozenset({"SinkRefused", "WrongSchema"})
 #: hurts whoever shares the bin
-HURTS_NEIGHBOURS = frozenset({"HandlerSlow", "HandlerHung", "WorkerKilled"})
+HURTS_NEIGHBOURS = frozenset({"HandlerSlow", "HandlerHung", "WorkerKilled", "TenantsSinkSlow"})
 #: says something about records; anything else (a topic that is gone) no dead letter can mend
 ABOUT_RECORDS = RETRIED | {"BadRecord", "RecordUnreadable", "WrongSchema", "SinkRefused"}
 #: after trouble the next slice has so much less

@@ -83,6 +83,9 @@ class Written:
     #: rows that were not taken, in their order; all others are durable. Only of an effect whose
     #: positions do not move with it
     refused: tuple[RefusedRow, ...] = ()
+    #: seconds that this effect alone took, where a sink writes those of some after those of others;
+    #: all other time of writing is everybody's
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ class Site:
     wave_id: str = ""
     #: the name that all attempts at this bin share, and no other bin that runs (see ``Bin.fence``)
     fence: str = ""
+    #: others wait for this bin, so one of its tenants is not to be waited for as long as alone
+    in_company: bool = False
     #: the worker's, for sinks whose messages name a schema
     schemas: SchemaIds = field(default_factory=NoRegistry)
 

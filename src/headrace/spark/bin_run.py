@@ -452,7 +452,7 @@ class BinRun:
     def offered(self, effects: list[Effect]) -> Sequence[Written]:
         """What the sink says to these effects."""
         try:
-            return list(map(as_told, effects, self.writer.write(effects)))
+            told = list(map(as_told, effects, self.writer.write(effects)))
         except PlayedKill:
             raise
         except BaseException as error:  # asyncio.CancelledError, say, or a panic of Rust
@@ -461,6 +461,9 @@ class BinRun:
                 # It is the trouble of one of them; the others may well be written.
                 return [self.offered([effect])[0] for effect in effects]
             return [Written(error=error_of(error))] * len(effects)
+        for effect, written in zip(effects, told, strict=True):
+            self.tally.charged(effect, written)
+        return told
 
 
 def _reaches(portion: Portion) -> bool:

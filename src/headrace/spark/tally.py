@@ -3,8 +3,9 @@
 A slice may come in many portions, stop in the middle, be claimed by somebody else or never begin.
 Each of these is one call here, so that the loop that runs the bin stays readable. Seconds that
 slices share (reading, a call for several lanes, one sink transaction for many) are spread by
-records, because that is what the cost model is fed with. Records, bytes and times are of what was
-done alone, and of each lane its own.
+records, because that is what the cost model is fed with. What a sink says that one effect took is
+of its lanes alone: else the neighbours of a tenant whose database hangs would pay for it. Records,
+bytes and times are of what was done alone, and of each lane its own.
 
 A lane that goes on past something that was not done loses it for good, so that cannot be said
 here: a slice moves on from exactly where it stood, whatever the loop thinks.
@@ -89,6 +90,7 @@ class Tally:
         self._lines = {piece: _Line(piece.from_offset, piece.from_offset) for piece in slices}
         self._started_s = started_s
         self._own_s = 0.0
+        self._written_s: dict[LaneId, float] = {}
         self._offered: Counter[LaneId] = Counter()
         self._refused: Counter[LaneId] = Counter()
 
@@ -112,6 +114,13 @@ class Tally:
         self._own_s += seconds
         for planned, fraction in zip(portion.planned, fractions_of(portion), strict=True):
             self._lines[planned].own_s += seconds * fraction
+
+    def charged(self, effect: Effect, written: Written) -> None:
+        """What this effect alone took of the sink's time is its own lanes', done or not."""
+        self._own_s += written.seconds
+        for piece in effect.slices:
+            before_s = self._written_s.get(piece.lane, 0.0)
+            self._written_s[piece.lane] = before_s + written.seconds / len(effect.slices)
 
     def stop(self, portion: Portion, error: SliceError | None) -> None:
         """Nothing of this portion is done, and nothing more of its slices may be."""
@@ -223,7 +232,9 @@ class Tally:
                 records=line.records,
                 bytes=line.bytes,
                 output_bytes=line.output_bytes,
-                seconds=line.own_s + shared_s * (1 + line.records) / weight,
+                seconds=line.own_s
+                + self._written_s.get(planned.lane, 0.0)
+                + shared_s * (1 + line.records) / weight,
                 timestamps_s=tuple(_thin(line.timestamps_s, SAMPLES)),
                 # Of those beyond, the next slice tells: their records come again.
                 dead_letters=sum(offset < line.reached for offset in line.aside),

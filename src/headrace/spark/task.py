@@ -194,7 +194,12 @@ def run_bin(
         if work.sentinel is not None:
             work.sentinel.check()
         site = Site(
-            work.connections, clients.positions, wave_id, planned.fence, schemas=clients.schemas
+            work.connections,
+            clients.positions,
+            wave_id,
+            planned.fence,
+            in_company=planned.in_company,
+            schemas=clients.schemas,
         )
         sink = _sink(use_case)
         writer = opened_for(use_case.name, sink, site)

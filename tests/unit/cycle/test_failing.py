@@ -2,7 +2,13 @@
 
 import pytest
 
-from headrace.errors import BrokerUnavailable, HandlerSlow, SinkUnavailable, WorkerKilled
+from headrace.errors import (
+    BrokerUnavailable,
+    HandlerSlow,
+    SinkUnavailable,
+    TenantsSinkSlow,
+    WorkerKilled,
+)
 from headrace.model.records import FailureState
 from headrace.model.streams import State, StreamId, Tenant, Throttle
 from headrace.ports import WaveResult
@@ -326,6 +332,38 @@ def test_a_stream_that_was_too_slow_for_company_runs_apart_until_it_is_through(w
     assert all(tenants == {"acme"} for tenants in mine[1:])
     assert world.positions() == {("acme", 0): 8, ("bolt", 0): 8}
     assert not world.driver.board.streams[ACME].apart
+
+
+def test_a_tenant_whose_own_database_hangs_runs_apart_until_it_comes_through(world):
+    trouble = [True]
+
+    def handler(table, context):
+        if context.tenant == "acme" and trouble:
+            raise TenantsSinkSlow("locked for 2 s")
+        return table.select(["offset"])
+
+    begin(world, handler, records=8)
+    while not world.engine.started:
+        world.turns(1)
+    world.turns(1)
+    held = world.driver.board.streams[ACME]
+    assert held.apart
+    assert not held.hung, "it was in company, where little is waited for"
+    world.turns(20, seconds=1.0)
+    assert held.hung, "alone it takes as long as one that hangs"
+    first, *later = [
+        {piece.lane.tenant for piece in wave.slices}
+        for wave in world.engine.started
+        if any(piece.lane.tenant == "acme" for piece in wave.slices)
+    ]
+    assert first == {"acme", "bolt"}
+    assert later
+    assert all(tenants == {"acme"} for tenants in later)
+    trouble.clear()
+    world.turns(60, seconds=1.0)
+    assert world.positions() == {("acme", 0): 8, ("bolt", 0): 8}
+    assert (held.apart, held.hung) == ("", False)
+    assert open_failures(world) == []
 
 
 def replace_engine(world, kind):

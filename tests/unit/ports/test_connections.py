@@ -27,7 +27,7 @@ def test_an_operator_is_told_an_unknown_name_with_those_that_there_are(names, kn
 
 def test_who_may_be_a_tenant_is_told_no_name_but_the_one_that_lacks():
     connections = Connections({}, "", servers={"crm-bolt": HISTORY})
-    with pytest.raises(ConfigError, match="no connection 'crm-acme': .*add it there") as refused:
+    with pytest.raises(ConfigError, match=r"no connection 'crm-acme': .*add it there") as refused:
         connections.server("crm-acme")
     assert "bolt" not in str(refused.value)
 

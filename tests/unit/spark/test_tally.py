@@ -12,7 +12,7 @@ from headrace.model.places import OPEN
 from headrace.model.receipts import SliceError, Writer, WrittenBy
 from headrace.model.streams import LaneId, Slice
 from headrace.payload.event_times import json_time
-from headrace.ports import DeadLetter, Written
+from headrace.ports import DeadLetter, Effect, Written
 from headrace.ports.reading import PLACE_COLUMN
 from headrace.spark.event_samples import sample_s
 from headrace.spark.portions import Portion, cut_to, merge, rest_of
@@ -55,6 +55,18 @@ def test_each_lane_of_a_merged_portion_counts_its_own(counts):
     for one, other in combinations(receipts, 2):
         if one.records and other.records:
             assert (one.seconds > other.seconds) == (one.records > other.records)
+
+
+def test_what_an_effect_took_of_the_sinks_time_is_charged_to_its_lanes_alone():
+    slow, quick = (
+        Slice(LaneId("keep", name, f"{name}.visits[0]"), f"{name}.visits", 0, 9, 1)
+        for name in ("slow", "quick")
+    )
+    tally = Tally([slow, quick], time.monotonic() - 10.0)
+    tally.charged(Effect((slow,), (9,), visits(0)), Written(seconds=6.0))
+    tally.charged(Effect((quick,), (9,), visits(0)), Written(seconds=1.0))
+    told = [receipt.seconds for receipt in tally.receipts()]
+    assert told == pytest.approx([7.5, 2.5], abs=0.5), "the three that are left are everybody's"
 
 
 @pytest.mark.parametrize(("came", "passed"), [(None, 2), (2, 2), (7, 9)])

@@ -5,10 +5,13 @@ import time
 import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
+from headrace.errors import TenantsSinkSlow
 from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.ports import Written
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.crash_markers import CrashMarkers
+from headrace.spark.slice_errors import error_of
 
 
 class DeadCrumbs(CrashMarkers):
@@ -41,6 +44,22 @@ def test_in_company_a_call_that_takes_too_long_is_ended_and_the_neighbours_go_on
     assert receipts["acme"].error.code == "HandlerSlow"
     assert receipts["acme"].error.temporary
     assert receipts["bolt"].reached == 10
+
+
+class HeldUp(ListSink):
+    """Says of one tenant that its own database took long, and came to nothing."""
+
+    def _write(self, effect):
+        if effect.slices[0].lane.tenant != "acme":
+            return super()._write(effect)
+        return Written(error=error_of(TenantsSinkSlow("locked")), seconds=5.0)
+
+
+def test_a_tenant_whose_own_database_hangs_pays_for_that_and_its_neighbours_do_not(bench):
+    receipts = by_tenant(bench.run(HeldUp()))
+    assert (receipts["acme"].records, receipts["bolt"].records) == (0, 10)
+    assert receipts["acme"].seconds > 5.0
+    assert receipts["bolt"].seconds < 1.0
 
 
 def test_alone_in_haste_a_call_has_no_more_patience_than_in_company(bench):

@@ -5,18 +5,33 @@ writes to it, once in a process for each tenant. What one of these databases doe
 of its own tenant: a table that does not fit, or a connection that is not there, stops that tenant's
 lanes and no others.
 
-They are written to one after the other. One that does not answer holds up who shares the bin.
+They are written to one after the other, so one that does not answer holds up who shares the bin:
+for a few seconds (`servers.IN_COMPANY`), and once. What it took is told as its own, and an error
+after so long as one that hurts neighbours, upon which its stream runs in bins of its own until it
+comes through. One that fails at once stays where it is: a server of all tenants that is down would
+have as many bins otherwise.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from headrace.connectors.outcomes import failed
 from headrace.connectors.sql.writer import SqlTableWriter
-from headrace.errors import ConfigError, HeadraceError, TargetMissing
+from headrace.errors import (
+    ConfigError,
+    HeadraceError,
+    SinkUnavailable,
+    TargetMissing,
+    TenantsSinkSlow,
+)
 from headrace.ports import Effect, Written
+
+#: seconds of a write that came to nothing which neighbours do not have to bear again
+LONG_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +48,13 @@ class TenantsWriter:
             places.setdefault(_tenant(effect), []).append(place)
         outcomes: dict[int, Written] = {}
         for tenant, mine in places.items():
+            began_s = time.monotonic()
             told = self._write_of(tenant, [effects[place] for place in mine])
-            outcomes.update(zip(mine, told, strict=True))
+            took_s = time.monotonic() - began_s
+            outcomes.update(
+                (place, _charged(one, took_s, len(mine)))
+                for place, one in zip(mine, told, strict=True)
+            )
         return [outcomes[place] for place in range(len(effects))]
 
     def check_effect(self, effect: Effect) -> None:
@@ -61,6 +81,13 @@ class TenantsWriter:
         except ConfigError as error:
             # No record is to blame, and no other tenant.
             raise TargetMissing(f"tenant {tenant}: {error}") from error
+
+
+def _charged(written: Written, took_s: float, of_so_many: int) -> Written:
+    error = written.error
+    if error is not None and took_s > LONG_S and error.code == SinkUnavailable.__name__:
+        error = replace(error, code=TenantsSinkSlow.__name__)
+    return replace(written, error=error, seconds=took_s / of_so_many)
 
 
 def _tenant(effect: Effect) -> str:

@@ -6,7 +6,7 @@ from contextlib import closing
 import pyarrow as pa
 import pytest
 
-from headrace.connectors.sql import servers
+from headrace.connectors.sql import servers, tenants
 from headrace.databases.engines import Waits
 from headrace.errors import ConfigError
 from headrace.model.streams import LaneId, Slice
@@ -100,6 +100,7 @@ def test_a_table_of_one_tenant_that_does_not_fit_stops_it_alone_until_it_is_mend
 
 def test_a_database_of_one_tenant_that_is_away_is_waited_for_alone(world, monkeypatch):
     world.write(effect("acme"), effect("bolt"))
+    monkeypatch.setattr(tenants, "LONG_S", 10.0)
     away = world.folder / "acme" / "history.db"
     with closing(sqlite3.connect(away)) as database:
         database.execute("BEGIN IMMEDIATE")
@@ -107,6 +108,22 @@ def test_a_database_of_one_tenant_that_is_away_is_waited_for_alone(world, monkey
         servers._targets.clear()
         told = world.write(effect("acme", first=9), effect("bolt", first=9))
     assert [one.error and one.error.temporary for one in told] == [True, None]
+    assert told[0].error.code == "SinkUnavailable", "it held up nobody"
+
+
+def test_a_database_that_held_others_up_is_told_as_such_and_pays_for_it_alone(world, monkeypatch):
+    world.write(effect("acme"), effect("bolt"))
+    monkeypatch.setattr(tenants, "LONG_S", 0.2)
+    with closing(sqlite3.connect(world.folder / "acme" / "history.db")) as database:
+        database.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(servers, "Waits", lambda: Waits(lock_s=0.4))
+        servers._targets.clear()
+        told = world.write(effect("acme", first=9), effect("bolt", first=9), effect("acme"))
+    slow = "TenantsSinkSlow"
+    assert [one.error and one.error.code for one in told] == [slow, None, slow]
+    assert told[0].error.temporary
+    assert told[0].seconds == told[2].seconds > 0.2
+    assert 0.0 < told[1].seconds < told[0].seconds
 
 
 def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypatch):
