@@ -30,7 +30,6 @@ from headrace.errors import CodeNotLoaded, ConfigError
 
 #: how long a client may sleep inside a transaction before its server ends it
 _IDLE_WAIT_S = 60.0
-_CONNECT_WAIT_S = 10
 #: how a machine that is gone is found out: asked after so long without a word, so often in all
 _KEEPALIVES = {
     "keepalives_idle": 15,
@@ -38,10 +37,6 @@ _KEEPALIVES = {
     "keepalives_count": 4,
     "tcp_user_timeout": 35_000,
 }
-#: how long a server may say nothing: beyond the time of a statement, which it ends itself
-_SILENCE_BEYOND_S = 5.0
-#: the same when it is only asked whether it is there
-_SILENCE_IN_POOL_S = 10.0
 _WRITES = "headrace_writes"
 _LOOK_EVERY_S = 0.02
 
@@ -54,6 +49,12 @@ class Waits:
     lock_s: float = 30.0
     #: one statement of PostgreSQL; longer than the wait for a lock, which has the better message
     statement_s: float = 60.0
+    #: until a server has let us in
+    connect_s: int = 10
+    #: how long a server may say nothing: beyond the time of a statement, which it ends itself
+    silence_s: float = 5.0
+    #: the same when it is only asked whether it is there
+    silence_in_pool_s: float = 10.0
 
 
 def engine_of(address: Address, waits: Waits, whose: str = "store") -> Engine:
@@ -150,7 +151,7 @@ def _postgresql_engine(address: Address, waits: Waits) -> Engine:
     engine = create_engine(
         address.url,
         connect_args={
-            "connect_timeout": _CONNECT_WAIT_S,
+            "connect_timeout": waits.connect_s,
             "application_name": "headrace",
             **_KEEPALIVES,
         },
@@ -158,7 +159,7 @@ def _postgresql_engine(address: Address, waits: Waits) -> Engine:
         pool_pre_ping=True,
         hide_parameters=True,
     )
-    _be_patient(engine, waits.statement_s + _SILENCE_BEYOND_S)
+    _be_patient(engine, waits.statement_s + waits.silence_s, waits.silence_in_pool_s)
     # For the transaction alone: a pooler such as PgBouncer may give the session to another.
     reads = _limits({"statement_timeout": waits.statement_s})
     writes = _limits(
@@ -187,16 +188,16 @@ def _mysql_engine(address: Address, waits: Waits) -> Engine:
     return mysql.engine_of(
         address,
         mysql.Limits(
-            connect_s=_CONNECT_WAIT_S,
+            connect_s=waits.connect_s,
             lock_s=waits.lock_s,
             statement_s=waits.statement_s,
-            silence_s=waits.statement_s + _SILENCE_BEYOND_S,
+            silence_s=waits.statement_s + waits.silence_s,
             idle_s=_IDLE_WAIT_S,
         ),
     )
 
 
-def _be_patient(engine: Engine, patience_s: float) -> None:
+def _be_patient(engine: Engine, patience_s: float, in_pool_s: float) -> None:
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, args: Any, options: Any) -> PatientConnection:
         return PatientConnection.connect(*args, **options)
@@ -209,7 +210,7 @@ def _be_patient(engine: Engine, patience_s: float) -> None:
     def ends(connection: Any, _record: Any) -> None:
         # What comes next on it is the question whether the server is there.
         if connection is not None:
-            connection.patience_s = _SILENCE_IN_POOL_S
+            connection.patience_s = in_pool_s
 
 
 def _limits(seconds: Mapping[str, float]) -> str:

@@ -100,7 +100,8 @@ def engine_of(address: Address, limits: Limits) -> Engine:
         connect_args={
             "charset": "utf8mb4",
             "connect_timeout": limits.connect_s,
-            "read_timeout": limits.silence_s,
+            # Until it has let us in, which is a read as well.
+            "read_timeout": limits.connect_s,
             "write_timeout": limits.silence_s,
             "cursorclass": WholeCursor,
             "program_name": "headrace",
@@ -113,6 +114,7 @@ def engine_of(address: Address, limits: Limits) -> Engine:
 
     @event.listens_for(engine, "connect", insert=True)
     def settle(connection: Any, _record: Any) -> None:
+        connection._read_timeout = limits.silence_s
         with connection.cursor() as cursor:
             cursor.execute(_session(limits))
             cursor.execute("SELECT @@max_allowed_packet")

@@ -62,6 +62,22 @@ def test_a_tenant_whose_own_database_hangs_pays_for_that_and_its_neighbours_do_n
     assert receipts["bolt"].seconds < 1.0
 
 
+class SeesCompany(ListSink):
+    """Keeps whether others waited."""
+
+    def open(self, site):
+        self.in_company = site.in_company
+        return self
+
+
+def test_a_sink_knows_whether_others_wait(bench):
+    sink = SeesCompany()
+    bench.run(sink)
+    assert sink.in_company
+    bench.run(sink, slices=bench.slices()[:1])
+    assert not sink.in_company
+
+
 def test_alone_in_haste_a_call_has_no_more_patience_than_in_company(bench):
     bench.limits = {"timeout_s": 0.1}
     alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")

@@ -29,17 +29,21 @@ from headrace.ports import Connections, Server
 TENANT: Final = "{tenant}"
 #: tenants whose own databases a process keeps connections to
 _MOST_OF_TENANTS = 50
+#: how long others wait for one tenant's own database; what takes longer has all the time, alone
+IN_COMPANY: Final = Waits(
+    lock_s=2.0, statement_s=4.0, connect_s=2, silence_s=1.0, silence_in_pool_s=2.0
+)
 
 
 class Target:
     """A database that is not the store. Safe in several threads; not to be taken over a fork."""
 
-    def __init__(self, name: str, address: Address) -> None:
+    def __init__(self, name: str, address: Address, waits: Waits) -> None:
         self.address = address
         #: tables that were found to be what their sinks describe
         self.fitted: set[Hashable] = set()
         self._where = f"connection {name} ({address.shown})"
-        self._writer = writer_of(engine_of(address, Waits(), f"connection {name}"))
+        self._writer = writer_of(engine_of(address, waits, f"connection {name}"))
 
     def __repr__(self) -> str:
         return f"Target({self._where})"
@@ -85,7 +89,7 @@ class Target:
             raise SinkUnavailable(f"{self._where}: it is not reached: {said}") from None
 
 
-_targets: dict[tuple[int, str, str, Server], Target] = {}
+_targets: dict[tuple[int, str, str, Server, bool], Target] = {}
 _making = threading.Lock()
 
 
@@ -101,13 +105,16 @@ def is_one_for_each_tenant(connections: Connections, at: str, *, telling: bool =
     return TENANT in server.url or TENANT in (server.user or "")
 
 
-def target_of(connections: Connections, at: str, tenant: str = "") -> Target:
+def target_of(
+    connections: Connections, at: str, tenant: str = "", *, in_company: bool = False
+) -> Target:
     """The database of this name; made at the first call in this process, which contacts nobody.
 
     Args:
         connections: all of them.
         at: as the sink says it.
         tenant: whose, where each has its own.
+        in_company: others wait for what is done in it, and it has ``IN_COMPANY``.
 
     Raises:
         ConfigError: there is no such connection, its URL is none of a database that is known, or
@@ -116,13 +123,13 @@ def target_of(connections: Connections, at: str, tenant: str = "") -> Target:
     """
     name = at.replace(TENANT, tenant)
     server = _filled(connections.server(name), tenant)
-    key = (os.getpid(), name, tenant, server)
+    key = (os.getpid(), name, tenant, server, in_company)
     with _making:
         target = _targets.pop(key, None)
         if target is None:
             address = _address(server, name)
             _refuse_own_file(address, connections.database_url, name)
-            target = Target(name, address)
+            target = Target(name, address, IN_COMPANY if in_company else Waits())
         # Put last, as the one that was asked for now.
         _targets[key] = target
         _give_up_of_tenants()

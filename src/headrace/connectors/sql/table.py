@@ -150,7 +150,7 @@ class SqlTable:
         return self._opened_at(site, target_of(site.connections, self.at))
 
     def _opened_for(self, site: Site, at: str, tenant: str) -> SqlTableWriter:
-        target = target_of(site.connections, at, tenant)
+        target = target_of(site.connections, at, tenant, in_company=site.in_company)
         described = (self.name, tuple(self.columns.items()), self.key, self.newest_by)
         if described not in target.fitted:
             try:

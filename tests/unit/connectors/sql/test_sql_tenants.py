@@ -1,7 +1,10 @@
 """Each tenant's rows in a database of its own: who is in whose way, and who is not."""
 
+import socket
 import sqlite3
+import time
 from contextlib import closing
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -124,6 +127,37 @@ def test_a_database_that_held_others_up_is_told_as_such_and_pays_for_it_alone(wo
     assert told[0].error.temporary
     assert told[0].seconds == told[2].seconds > 0.2
     assert 0.0 < told[1].seconds < told[0].seconds
+
+
+def test_in_company_a_tenants_database_is_waited_for_a_moment_and_alone_as_long_as_any(
+    world, monkeypatch
+):
+    world.write(effect("acme"))
+    monkeypatch.setattr(servers, "IN_COMPANY", Waits(lock_s=0.2))
+    monkeypatch.setattr(servers, "Waits", lambda: Waits(lock_s=2.0))
+    servers._targets.clear()
+    with closing(sqlite3.connect(world.folder / "acme" / "history.db")) as database:
+        database.execute("BEGIN IMMEDIATE")
+        took_s = []
+        for in_company in (True, False):
+            writer = world.sink.open(replace(world.site(), in_company=in_company))
+            began_s = time.monotonic()
+            (told,) = writer.write([effect("acme", first=9)])
+            took_s.append(time.monotonic() - began_s)
+            assert told.error.temporary
+    assert 0.2 <= took_s[0] < 2.0 <= took_s[1]
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_in_company_a_server_that_never_lets_in_is_given_up_soon(kind):
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=50)) as silent:
+        url = f"{kind}://me:pw@127.0.0.1:{silent.getsockname()[1]}/{{tenant}}"
+        world = World(None, history=url)
+        writer = world.sink.open(replace(world.site(), in_company=True))
+        began_s = time.monotonic()
+        told = writer.write([effect("acme")])
+    assert time.monotonic() - began_s < 5.0
+    assert told[0].error.code == "TenantsSinkSlow"
 
 
 def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypatch):
