@@ -20,6 +20,11 @@ _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 _SQLITE = ("sqlite", "sqlite+pysqlite")
 _MYSQL = ("mariadb", "mysql", "mariadb+pymysql", "mysql+pymysql")
 _EXAMPLES = "sqlite:////var/lib/headrace/store.db or postgresql://user:password@host/database"
+#: longer names of databases and users PostgreSQL cuts without a word; of databases MariaDB has none
+#: with more letters, and a tenant's have one byte each
+_MOST_BYTES = {"postgresql": 63, "mysql": 64}
+_LOCAL = frozenset({"", "localhost", "127.0.0.1", "::1"})
+_PORTS = {"postgresql": "5432", "mysql": "3306"}
 _MORE_EXAMPLES = f"{_EXAMPLES} or mariadb://user:password@host/database"
 
 
@@ -40,6 +45,42 @@ class Address:
     def is_mysql(self) -> bool:
         """Whether it is a MariaDB or a MySQL."""
         return self.url.drivername.startswith("mysql")
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """Kind, host, port and database; what is left out of the URL as the client takes it."""
+        kind = self.url.drivername.partition("+")[0]
+        host = self._said("host", self.url.host).lower()
+        port = self._said("port", self.url.port) or _PORTS.get(kind, "")
+        name = self._said("dbname", self.url.database) or self._user
+        return kind, "" if host in _LOCAL else host, port, name
+
+    def refuse_long_names(self, whose: str) -> None:
+        """See that the server takes the names whole: two that it cuts would be one database.
+
+        Raises:
+            ConfigError: it does not.
+        """
+        kind = self.url.drivername.partition("+")[0]
+        most = _MOST_BYTES.get(kind)
+        names = {"database": self._said("dbname", self.url.database)}
+        if kind == "postgresql":
+            names["user"] = self._user
+        for what, name in names.items():
+            if most is not None and len(name.encode()) > most:
+                raise ConfigError(
+                    f"{whose}: the name of its {what} takes {len(name.encode())} bytes, and its "
+                    f"server takes {most}: of a longer one only the beginning would count"
+                )
+
+    @property
+    def _user(self) -> str:
+        return self._said("user", self.url.username)
+
+    def _said(self, key: str, of_url: str | int | None) -> str:
+        """What the client takes: its query says it last."""
+        said = self.url.query.get(key, of_url)
+        return "" if said is None else str(said)
 
     def without_password(self, text: str) -> str:
         """The text with the password blotted out, should a driver have quoted it."""

@@ -118,7 +118,7 @@ def target_of(
 
     Raises:
         ConfigError: there is no such connection, its URL is none of a database that is known, or
-            it is the store's own file.
+            it is the store's own file; or a tenant's is the store's, or has a name that is cut.
         CodeNotLoaded: the client of such databases is not installed.
     """
     name = at.replace(TENANT, tenant)
@@ -129,6 +129,9 @@ def target_of(
         if target is None:
             address = _address(server, name)
             _refuse_own_file(address, connections.database_url, name)
+            if tenant:
+                address.refuse_long_names(f"connection {name}")
+                _refuse_the_stores(address, connections.database_url, name)
             target = Target(name, address, IN_COMPANY if in_company else Waits())
         # Put last, as the one that was asked for now.
         _targets[key] = target
@@ -167,6 +170,14 @@ def _address(server: Server, name: str) -> Address:
     url = url.set(username=server.user) if server.user is not None else url
     url = url.set(password=server.password) if server.password is not None else url
     return Address(url, found.shown)
+
+
+def _refuse_the_stores(address: Address, store_url: str, name: str) -> None:
+    """A tenant that is called as the store's database would have its rows beside everybody's."""
+    if address.place == parse(store_url).place:
+        raise ConfigError(
+            f"connection {name} is the store's own database: no tenant has its rows there"
+        )
 
 
 def _refuse_own_file(address: Address, store_url: str, name: str) -> None:

@@ -160,6 +160,41 @@ def test_in_company_a_server_that_never_lets_in_is_given_up_soon(kind):
     assert told[0].error.code == "TenantsSinkSlow"
 
 
+@pytest.mark.parametrize(
+    ("url", "longest"),
+    [
+        ("postgresql://db/history-{tenant}", 55),
+        ("postgresql://db/?dbname=history-{tenant}", 55),
+        ("postgresql://history-{tenant}@db/history", 55),
+        ("mariadb://db/history-{tenant}", 56),
+    ],
+)
+def test_a_name_that_its_server_would_cut_is_refused(url, longest):
+    world = World(None, history=url)
+    whole, cut = "a" * longest, "a" * (longest + 1)
+    assert servers.target_of(world.connections, "history", whole)
+    with pytest.raises(ConfigError, match=f"takes {longest + 9} bytes, and its server takes"):
+        servers.target_of(world.connections, "history", cut)
+
+
+@pytest.mark.parametrize(
+    ("store", "url"),
+    [
+        (
+            "postgresql://headrace:pw@localhost/headrace",
+            "postgresql://root@127.0.0.1:5432/{tenant}",
+        ),
+        ("postgresql://DB:5433/headrace", "postgres://x@db:5433/{tenant}"),
+        ("postgresql://db/headrace", "postgresql://other/?dbname={tenant}&host=db"),
+        ("sqlite:////srv/headrace/store.db", "sqlite:////srv/{tenant}/store.db"),
+    ],
+)
+def test_a_tenant_that_is_called_as_the_stores_database_has_no_rows_there(store, url):
+    connections = Connections({}, store, servers={"history": Server(url)})
+    with pytest.raises(ConfigError, match="the store's own"):
+        servers.target_of(connections, "history", "headrace")
+
+
 def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypatch):
     monkeypatch.setattr(servers, "_MOST_OF_TENANTS", 2)
     for number in range(4):
