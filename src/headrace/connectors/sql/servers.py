@@ -38,10 +38,12 @@ IN_COMPANY: Final = Waits(
 class Target:
     """A database that is not the store. Safe in several threads; not to be taken over a fork."""
 
-    def __init__(self, name: str, address: Address, waits: Waits) -> None:
+    def __init__(
+        self, name: str, address: Address, waits: Waits, fitted: set[Hashable] | None = None
+    ) -> None:
         self.address = address
         #: tables that were found to be what their sinks describe
-        self.fitted: set[Hashable] = set()
+        self.fitted: set[Hashable] = set() if fitted is None else fitted
         self._where = f"connection {name} ({address.shown})"
         self._writer = writer_of(engine_of(address, waits, f"connection {name}"))
 
@@ -90,6 +92,7 @@ class Target:
 
 
 _targets: dict[tuple[int, str, str, Server, bool], Target] = {}
+_fitted: dict[tuple[int, str, str, Server], set[Hashable]] = {}
 _making = threading.Lock()
 
 
@@ -132,7 +135,9 @@ def target_of(
             if tenant:
                 address.refuse_long_names(f"connection {name}")
                 _refuse_the_stores(address, connections.database_url, name)
-            target = Target(name, address, IN_COMPANY if in_company else Waits())
+            # To look at tables costs more than to connect; so that outlives the connections.
+            fitted = _fitted.setdefault((os.getpid(), name, tenant, server), set())
+            target = Target(name, address, IN_COMPANY if in_company else Waits(), fitted)
         # Put last, as the one that was asked for now.
         _targets[key] = target
         _give_up_of_tenants()

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from headrace.connectors.sql import servers, tenants
+from headrace.connectors.sql import servers, table, tenants
 from headrace.databases.engines import Waits
 from headrace.errors import ConfigError
 from headrace.model.streams import LaneId, Slice
@@ -201,7 +201,10 @@ def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypa
         world.write(effect(f"t{number}"))
     kept = {key[2] for key in servers._targets if key[2]}
     assert kept == {"t2", "t3"}
+    looked = []
+    monkeypatch.setattr(table, "fit", lambda *_: looked.append(_))
     assert world.write(effect("t0", first=9))[0].error is None
+    assert looked == [], "its table was found to fit once in this process"
 
 
 def test_only_a_deploy_is_told_which_connections_there_are(tmp_path):
