@@ -2,13 +2,14 @@
 
 import time
 from contextlib import closing
+from functools import partial
 
 import pytest
 from sqlalchemy import text
 
-from headrace.databases import engines
-from headrace.databases.engines import wait_for_ever
+from headrace.databases.engines import Waits, wait_for_ever
 from headrace.errors import OutcomeUnknown, StoreUnavailable
+from headrace.store import database as stores
 from headrace.store.database import open_database
 
 ASKED = text("SELECT 1")
@@ -17,9 +18,8 @@ ASKED = text("SELECT 1")
 @pytest.fixture
 def database(proxied_url, monkeypatch):
     """One that is given up soon; psycopg waits two seconds at least for a connection."""
-    for name, seconds in (("_CONNECT_WAIT_S", 2), ("_SILENCE_IN_POOL_S", 1.0)):
-        monkeypatch.setattr(engines, name, seconds)
-    monkeypatch.setattr(engines, "_SILENCE_BEYOND_S", 0.5)
+    short = partial(Waits, connect_s=2, silence_s=0.5, silence_in_pool_s=1.0)
+    monkeypatch.setattr(stores, "Waits", short)
     with closing(open_database(proxied_url, statement_wait_s=1.0)) as database:
         with database.write() as connection:
             connection.execute(text("CREATE TABLE kept (number int)"))

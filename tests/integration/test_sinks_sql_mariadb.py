@@ -477,8 +477,7 @@ def test_a_commit_that_is_not_answered_is_looked_for(database, monkeypatch):
 
 
 def test_a_server_that_says_nothing_is_given_up(database, monkeypatch):
-    monkeypatch.setattr(servers, "Waits", lambda: Waits(statement_s=1.0))
-    monkeypatch.setattr(engines, "_SILENCE_BEYOND_S", 0.5)
+    monkeypatch.setattr(servers, "Waits", lambda: Waits(statement_s=1.0, silence_s=0.5))
     database.prepared(PLAIN)
     assert database.write(PLAIN, leads("a")) == [None]
     with database.server.hanging():
