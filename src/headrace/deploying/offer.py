@@ -248,10 +248,17 @@ def _deployment(settings: Settings, offer: Offer[Any], name: str) -> Deployment:
     )
 
 
-def configure(settings: Settings, registry: Registry, names: Collection[str]) -> None:
-    """Let what is deployed at this moment be run as the YAML file says now."""
+def configure(
+    settings: Settings, registry: Registry, names: Collection[str], *, unread: bool = False
+) -> None:
+    """Let what is deployed at this moment be run as the YAML file says now.
+
+    Where the module is ``unread``, one that was removed may have left it, so what is for nobody
+    stays so unless the YAML file itself says ``all_tenants``.
+    """
     for name in names:
-        while not _configured(settings, registry, name):
+        said = "all_tenants" in settings.of_use_case(name).model_fields_set
+        while not _configured(settings, registry, name, stays_for_nobody=unread and not said):
             pass  # somebody deployed meanwhile, and that is what is deployed now
 
 
@@ -286,11 +293,15 @@ def driver_name(settings: Settings) -> str:
     return settings.driver.name or f"{socket.gethostname()}/{settings.module}"
 
 
-def _configured(settings: Settings, registry: Registry, name: str) -> bool:
+def _configured(
+    settings: Settings, registry: Registry, name: str, *, stays_for_nobody: bool
+) -> bool:
     """Whether it is now as the YAML file says, or not deployed at all."""
     for deployment in registry.deployments():
         if deployment.use_case == name:
             now = replace(deployment, **_chosen(settings, name))
+            if stays_for_nobody and not deployment.all_tenants:
+                now = replace(now, all_tenants=False)
             if now != deployment and not registry.deploy(now, over=deployment):
                 return False
             renew_reruns(registry, [name])

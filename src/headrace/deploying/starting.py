@@ -61,7 +61,7 @@ def begin(
             _tell_not_deployed(error, ours)
         else:
             raise
-        configure(settings, store.registry, sorted(ours))
+        configure(settings, store.registry, sorted(ours), unread=True)
         return frozenset(ours)
     deployed = _deployed(
         store.registry

@@ -10,6 +10,7 @@ from headrace.deploying import offer as deploying
 from headrace.deploying.offer import check_without_servers, deploy, load
 from headrace.deploying.starting import begin
 from headrace.errors import ConfigError, SinkUnavailable
+from headrace.model.streams import Tenant
 from headrace.operating.retiring import retire
 from headrace.versions import load_code
 
@@ -154,6 +155,19 @@ def test_a_broken_file_stops_no_start_of_what_was_deployed(tmp_path, store, caps
     (tmp_path / "use_cases.py").write_text("raise SystemExit\n")
     with pytest.raises(ConfigError, match="SystemExit"):
         begin(settings(), tmp_path, store, anew=True)
+
+
+def test_a_broken_file_gives_nobody_a_use_case_that_was_removed(tmp_path, store):
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    retire(store.registry, "two")
+    (tmp_path / "use_cases.py").write_text("x = 1 / 0\n")
+    begin(settings(use_cases={"one": {"priority": 5}}), tmp_path, store)
+    store.registry.add_tenant(Tenant("corp"))
+    assert [stream.id.use_case for stream in store.registry.streams()] == ["one"]
+    assert deployment_of(store).priority == 5
+    begin(settings(use_cases={"two": {"all_tenants": True}}), tmp_path, store)
+    assert deployment_of(store, "two").all_tenants, "the YAML file says so"
 
 
 WRITTEN_AS = [
