@@ -36,13 +36,13 @@ from headrace.cli.rollouts import (
     show_stopped,
     waited,
 )
-from headrace.deploying.offer import check, wanted
+from headrace.deploying.offer import check, file_that_gives, wanted
 from headrace.deploying.offer import deploy as deploy_into
 from headrace.errors import UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, StreamId
 from headrace.operating.over import reruns_over
-from headrace.operating.retiring import left_out, retire
+from headrace.operating.retiring import lacking, left_out, retire
 from headrace.operating.rollout import (
     Rollout,
     Standings,
@@ -161,7 +161,8 @@ def remove(
 
     Its streams are removed, and tenants that are added later get none. What is in flight may end;
     its topics and results are left alone. Deployed again it is for tenants that never had it;
-    `streams add` gives it back to the others, from startingOffsets on.
+    `streams add` gives it back to the others, from startingOffsets on. So that is said of one that
+    is still in its file.
 
     Example: `headrace use-cases remove score`
     """
@@ -171,6 +172,13 @@ def remove(
             confirm(config, "use-cases", "remove", name)
         count = len(retire(store.registry, name))
         say(f"use case {name} removed, and {counted(count, 'stream')} of it")
+        file = file_that_gives(*settings_and_folder(config), name)
+    if file is not None:
+        say(
+            f"warning: {name} is still in {file.name}: the next deploy, or start of a driver, "
+            "gives it to tenants that never had it; take it out there",
+            err,
+        )
 
 
 def _with_open_failures(store: Store) -> dict[StreamId, int]:
@@ -227,6 +235,7 @@ def deploy(
         )
         newer = overtaken(store.registry, deployments)
         runs_on = left_out(store.registry, str(offer.path), offer.use_cases)
+        idle = lacking(store.registry, asked)
         deployed = [
             _deployed(store, deployment, changed, found, newer) for deployment in deployments
         ]
@@ -238,6 +247,12 @@ def deploy(
         say(
             f"warning: {gone} is not in {offer.path.name} any more, and runs on as it was "
             f"deployed: 'headrace use-cases remove {gone}' ends it",
+            err,
+        )
+    for stream in idle:
+        say(
+            f"warning: no tenant has a stream of {stream.use_case}, so nothing of it runs: "
+            f"'headrace streams add {stream}' gives it to one",
             err,
         )
     if not no_wait and (newer or not is_done(found)):

@@ -197,6 +197,20 @@ def check_without_servers(settings: Settings, folder: Path) -> None:
     check(settings, folder, source.read(), servers=False)
 
 
+def file_that_gives(settings: Settings, folder: Path, name: str) -> Path | None:
+    """The file that a use case is in, where its next deployment is for all tenants.
+
+    None where it is not in it, or nobody can tell, as the file does not load.
+    """
+    if not settings.of_use_case(name).all_tenants:
+        return None
+    try:
+        offer = check(settings, folder, only=name, but=[name], servers=False)
+    except ConfigError:
+        return None
+    return offer.path if name in offer.use_cases else None
+
+
 def deploy(
     settings: Settings, offer: Offer[Any], registry: Registry, only: str | None = None
 ) -> list[Deployment]:

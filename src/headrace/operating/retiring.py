@@ -36,6 +36,20 @@ def left_out(registry: Registry, module: str, names: Collection[str]) -> list[st
     ]
 
 
+def lacking(registry: Registry, names: Collection[str]) -> list[StreamId]:
+    """For each of these use cases that no tenant has a stream of, the one that a tenant could have.
+
+    Without tenants nothing is lacking.
+    """
+    tenants = {one.name for one in registry.tenants() if one.state is not State.REMOVED}
+    had = {
+        stream.id.use_case
+        for stream in registry.streams()
+        if stream.state is not State.REMOVED and stream.id.tenant in tenants
+    }
+    return [StreamId(name, min(tenants)) for name in sorted(set(names) - had) if tenants]
+
+
 def retire(registry: Registry, name: str) -> list[StreamId]:
     """Give a use case to no further tenant, and remove its streams; return those that ran.
 

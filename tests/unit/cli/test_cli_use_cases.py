@@ -90,6 +90,35 @@ def test_what_the_file_has_no_more_is_named_and_removed_by_the_command_that_is_t
     assert (unknown.exit_code, "no use case nobody" in unknown.output) == (2, True)
 
 
+def test_a_use_case_that_is_removed_and_still_in_its_file_is_named(headrace, config, store):
+    file = config.parent / "use_cases.py"
+    file.write_text(SOURCE)
+    assert headrace("use-cases", "deploy").exit_code == 0
+    told = headrace("use-cases", "remove", "pages", "--yes")
+    assert told.exit_code == 0
+    assert "warning: pages is still in use_cases.py: the next deploy, or start of" in told.stderr
+    config.write_text(config.read_text() + "use_cases: {pages: {all_tenants: false}}\n")
+    assert "still in" not in headrace("use-cases", "remove", "pages", "--yes").output
+    file.write_text("x = 1 / 0\n")
+    told = headrace("use-cases", "remove", "pages", "--yes")
+    assert (told.exit_code, told.stderr) == (0, ""), "what does not load is not looked at further"
+
+
+def test_a_deploy_of_what_no_tenant_has_says_so_and_what_gives_it_to_one(headrace, config, store):
+    (config.parent / "use_cases.py").write_text(SOURCE)
+    assert "no tenant" not in headrace("use-cases", "deploy").output
+    assert headrace("use-cases", "remove", "pages", "--yes").exit_code == 0
+    told = headrace("use-cases", "deploy", "--json")
+    assert told.exit_code == 0
+    assert "warning: no tenant has a stream of pages, so nothing of it runs" in told.stderr
+    assert "'headrace streams add acme/pages'" in told.stderr
+    assert headrace("streams", "add", "bolt/pages", "--yes").exit_code == 0
+    assert "no tenant" not in headrace("use-cases", "deploy").output
+    for tenant in ("acme", "bolt"):
+        store.registry.set_tenant_state(tenant, State.REMOVED)
+    assert "no tenant" not in headrace("use-cases", "deploy").output, "there is none"
+
+
 def test_a_url_in_place_of_a_folder_is_refused_at_deploy_and_nothing_is_deployed(
     headrace, config, store
 ):
