@@ -124,6 +124,27 @@ def test_while_up_is_stopped_a_command_that_needs_it_says_so_and_what_to_do(yaml
     )
 
 
+AT_ANOTHER = """\
+from headrace import use_case
+from headrace.sinks import SqlTable
+
+@use_case(topic="{tenant}.visits", sink=SqlTable("visits", {"n": "bigint"}, at="shop"))
+def score(table, context):
+    return table
+"""
+
+
+def test_a_database_of_somebody_else_that_is_not_reached_is_no_matter_of_up(yaml):
+    store = f"sqlite:///{yaml}/headrace.db"
+    remember(folder_of(yaml), {"bootstrap.servers": "127.0.0.1:1", "database_url": store})
+    with (yaml / "headrace.yaml").open("a") as file:
+        file.write("connections: {shop: {url: 'postgresql+psycopg://me:wrong@127.0.0.1:1/shop'}}\n")
+    (yaml / "use_cases.py").write_text(AT_ANOTHER)
+    told = headrace(yaml, "use-cases", "deploy")
+    assert (told.exit_code, "connection shop" in told.output) == (75, True)
+    assert "headrace up" not in told.output
+
+
 @pytest.mark.parametrize(
     "words",
     [
