@@ -170,7 +170,9 @@ def retry(
 
 def _retry_one(failures: Failures, failure: Failure) -> None:
     go_on(failures, failure)
-    say(f"failure {failure.id}: {failure.slice.lane} goes on at offset {offsets(failure)}")
+    named = failure.error.offset
+    at = failure.slice.from_offset if named is None else named
+    say(f"failure {failure.id}: {failure.slice.lane} goes on at offset {at}")
 
 
 @app.command()
@@ -205,7 +207,9 @@ def skip(
 
 def _skip_one(failures: Failures, letters: DeadLetters, failure: Failure) -> None:
     go_on_behind(failures, letters, failure)
-    say(f"failure {failure.id}: {failure.slice.lane} goes on behind offset {offsets(failure)}")
+    named = failure.error.offset
+    where = f"at offset {failure.skipped_to}" if named is None else f"behind offset {named}"
+    say(f"failure {failure.id}: {failure.slice.lane} goes on {where}")
 
 
 @app.command()

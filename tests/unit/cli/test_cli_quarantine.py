@@ -211,6 +211,11 @@ def test_retry_takes_ids_a_stream_or_all(headrace, fail, store):
     assert offsets(store) == {0: 3, 1: 3}
 
 
+def test_a_retried_slice_goes_on_at_its_begin(headrace, fail):
+    shown = headrace("quarantine", "retry", str(fail(offset=None))).output
+    assert "acme.visits[0] goes on at offset 3\n" in shown
+
+
 @pytest.mark.parametrize("words", [(), ("7", "--all"), ("--stream", "acme/score", "--all")])
 def test_retry_wants_to_know_exactly_which(headrace, words):
     result = headrace("quarantine", "retry", *words)
@@ -281,6 +286,7 @@ def test_a_slice_without_a_named_record_is_skipped_only_on_purpose(headrace, fai
     result = headrace("quarantine", "skip", str(number), "--whole-slice", "--yes")
     assert result.exit_code == 0
     assert "passes over 6 offsets" in result.output
+    assert "acme.visits[0] goes on at offset 9\n" in result.output
     assert offsets(store) == {0: 9, 1: 3}
     assert letters.kept == []
 
