@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from headrace.errors import ConfigError
 from headrace.settings.fields import UNSET
+from headrace.settings.known_keys import no_such_key
 from headrace.settings.whole import Settings
 
 #: keys whose values many commands do not need: what their environment lacks is told when it is
@@ -70,7 +71,7 @@ def _yaml_fault(error: yaml.YAMLError) -> str:
 
 def _meaning(fault: Any) -> str:
     if fault["type"] == "extra_forbidden":
-        return "there is no such key"
+        return no_such_key(Settings, fault["loc"])
     if fault["type"] == "missing":
         return "this key is missing"
     return str(fault["msg"]).removeprefix("Value error, ")

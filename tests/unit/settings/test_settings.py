@@ -55,7 +55,22 @@ def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("module: a.py\nmodul: b.py\n", "line 2: modul: there is no such key"),
+        ("module: a.py\nmodul: b.py\n", "modul: there is no such key; is 'module' meant?"),
+        (
+            "module: a.py\nuse_cases: {score: {retry: 1}}\n",
+            "line 2: use_cases.score.retry: there is no such key; is 'retries' meant?",
+        ),
+        ("module: a.py\nconsol: {port: 1}\n", "consol: there is no such key; is 'console' meant?"),
+        ("module: a.py\nconsole: {x: 1}\n", "console.x: there is no such key; there are "),
+        ("module: a.py\nregistry: {url: x}\n", "there are basic.auth.credentials.source, "),
+        (
+            "module: a.py\ndoors: {tls: {certificate: x}}\n",
+            "no such key; is 'certificate_file' meant?",
+        ),
+        (
+            "module: a.py\nconnections: {a: {url: b, records_per_s: {mst: 1}}}\n",
+            "mst: there is no such key; is 'most' meant?",
+        ),
         ("kafka: {}\n", "line 1: module: this key is missing"),
         ("module: a.py\ndriver:\n  bin_budget: soon\n", "line 3: driver.bin_budget: a duration"),
         ("module: a.py\ndriver:\n  bin_budget: 0s\n", "line 3: driver.bin_budget"),
