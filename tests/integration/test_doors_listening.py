@@ -91,6 +91,10 @@ def test_an_address_that_is_taken_or_not_ours_is_named():
             match=rf"127.0.0.1:{port}: process {os.getpid()} \(.* listens there already",
         ):
             serve(made(), Listening("127.0.0.1", port))
+        with pytest.raises(
+            ConfigError, match=r"another port or address \(console\.port and console\.host\)"
+        ):
+            serve(made(), Listening("127.0.0.1", port, section="console"))
     with pytest.raises(ConfigError, match=r"192\.0\.2\.1:1"):
         serve(made(), Listening("192.0.2.1", 1))
     with pytest.raises(ConfigError, match="no address"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -65,7 +66,8 @@ def gateway(
         chosen = settings.gateway
         app = gateway_of(settings, _guard(settings, store, insecure_no_auth), store)
         drain_s = chosen.delivery_timeout + _ANSWER_S
-        listening = listening_of(settings.doors, chosen.host, chosen.port, drain_s)
+        found = listening_of(settings.doors, chosen.host, chosen.port, drain_s)
+        listening = replace(found, section="gateway")
         told = f"gateway at {chosen.host}:{chosen.port}, {', '.join(chosen.types)}"
         err.print(told, markup=False, highlight=False)
         # Full collections over all that is loaded would stop every request for long.

@@ -83,7 +83,8 @@ def console_listening(settings: Settings) -> Listening:
     chosen = settings.console
     found = listening_of(settings.doors, chosen.host, chosen.port)
     most = 2 * (chosen.most_clients + chosen.most_requests)
-    return replace(found, patience=ClientTimeouts(most_connections=most))
+    patience = ClientTimeouts(most_connections=most)
+    return replace(found, patience=patience, section="console")
 
 
 @contextmanager

@@ -65,6 +65,8 @@ class Listening:
     #: how long requests that run may go on once the server is to end
     drain_s: float = 10.0
     patience: ClientTimeouts = field(default_factory=ClientTimeouts)
+    #: of the YAML file, where host and port stand; empty: they stand in none
+    section: str = ""
 
 
 class _Server(uvicorn.Server):
@@ -244,7 +246,8 @@ def _bound(listening: Listening) -> socket.socket:
         listener.close()
         taken = exc.errno == errno.EADDRINUSE
         why = f"{taken_by(listening.port)} listens there already" if taken else str(exc)
-        raise ConfigError(f"{where}: {why}; choose another port or address") from exc
+        keys = f" ({section}.port and {section}.host)" if (section := listening.section) else ""
+        raise ConfigError(f"{where}: {why}; choose another port or address{keys}") from exc
     return listener
 
 

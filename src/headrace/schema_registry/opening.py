@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import FastAPI
 
 from headrace.doors.door import RequestLimits, guard_of, install_door, listening_of
@@ -52,4 +54,5 @@ def registry_of(settings: Settings, store: Store, *, insecure: bool = False) -> 
 def registry_listening(settings: Settings) -> Listening:
     """Where the registry listens."""
     chosen = settings.schema_registry
-    return listening_of(settings.doors, chosen.host, chosen.port)
+    found = listening_of(settings.doors, chosen.host, chosen.port)
+    return replace(found, section="schema_registry")

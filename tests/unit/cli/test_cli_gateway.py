@@ -1,6 +1,12 @@
 """A gateway that cannot be what it is asked to be says so and ends."""
 
+import socket
+
 import pytest
+
+from headrace.console.opening import console_listening
+from headrace.schema_registry.opening import registry_listening
+from headrace.settings import Settings
 
 
 @pytest.fixture
@@ -55,3 +61,16 @@ def test_without_a_secret_no_key_can_be_checked(headrace, typed, monkeypatch):
 def test_a_setting_that_cannot_be_is_refused_by_its_name(headrace, typed, written, said):
     typed(f"gateway:\n  {written}\n")
     assert said in refusal(headrace)
+
+
+def test_a_port_that_is_taken_is_refused_by_its_key(headrace, typed):
+    typed(TYPES)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = refusal(headrace, "--port", str(taken.getsockname()[1]))
+    assert "(gateway.port and gateway.host)" in " ".join(told.split())
+
+
+def test_each_door_knows_its_section():
+    chosen = Settings(module="a.py")
+    assert console_listening(chosen).section == "console"
+    assert registry_listening(chosen).section == "schema_registry"
