@@ -36,7 +36,7 @@ from headrace.cli.rollouts import (
     show_stopped,
     waited,
 )
-from headrace.deploying.offer import check, file_that_gives, wanted
+from headrace.deploying.offer import check, file_that_gives, paths_so_far, wanted
 from headrace.deploying.offer import deploy as deploy_into
 from headrace.errors import UnknownName
 from headrace.model.records import Deployment
@@ -234,7 +234,8 @@ def deploy(
             else waited(Rollout(store, deployments, settings.driver.lease), wait_s)
         )
         newer = overtaken(store.registry, deployments)
-        runs_on = left_out(store.registry, str(offer.path), offer.use_cases)
+        paths = paths_so_far(offer, folder, store.registry)
+        runs_on = left_out(store.registry, paths, offer.use_cases)
         idle = lacking(store.registry, asked)
         deployed = [
             _deployed(store, deployment, changed, found, newer) for deployment in deployments

@@ -30,6 +30,7 @@ from headrace.settings import Settings
 from headrace.use_cases import UseCase
 from headrace.versions import Code, Shelf, find_module, load_code, read_code
 from headrace.versions.code import sha256
+from headrace.versions.paths import as_asked
 
 _U = TypeVar("_U", Declared, UseCase)
 
@@ -195,6 +196,21 @@ def check_without_servers(settings: Settings, folder: Path) -> None:
     if not source.shelf.is_empty:
         return
     check(settings, folder, source.read(), servers=False)
+
+
+def paths_so_far(offer: Offer[Any], folder: Path, registry: Registry) -> set[str]:
+    """Where the file of an offer is, and where others were that were deployed out of ``folder``.
+
+    One that is still there may be of another YAML file, and one without a copy here of another
+    machine; neither is told.
+    """
+    here, gone = as_asked(folder), set[str]()
+    for deployment in registry.deployments():
+        path = Path(deployment.module)
+        ours = path.is_relative_to(here) and not path.exists()
+        if ours and offer.shelf.take(deployment.digest) is not None:
+            gone.add(deployment.module)
+    return {str(offer.path), *gone}
 
 
 def file_that_gives(settings: Settings, folder: Path, name: str) -> Path | None:

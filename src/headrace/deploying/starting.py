@@ -15,7 +15,16 @@ from typing import Any
 
 import structlog
 
-from headrace.deploying.offer import Offer, check, configure, deploy, keep, load, source_of
+from headrace.deploying.offer import (
+    Offer,
+    check,
+    configure,
+    deploy,
+    keep,
+    load,
+    paths_so_far,
+    source_of,
+)
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 from headrace.model.records import Deployment
 from headrace.operating.retiring import left_out
@@ -72,7 +81,7 @@ def begin(
     old = [deployed[name] for name in sorted(offer.use_cases) if name not in new]
     configure(settings, store.registry, [deployment.use_case for deployment in old])
     _tell_apart(offer, old)
-    _tell_left_out(offer, store.registry)
+    _tell_left_out(offer, folder, store.registry)
     if any(deployment.digest == offer.digest for deployment in old):
         _keep_again(settings, offer)
     return frozenset(offer.use_cases)
@@ -117,8 +126,8 @@ def _tell_apart(offer: Offer[Any], deployed: Sequence[Deployment]) -> None:
             )
 
 
-def _tell_left_out(offer: Offer[Any], registry: Registry) -> None:
-    for name in left_out(registry, str(offer.path), offer.use_cases):
+def _tell_left_out(offer: Offer[Any], folder: Path, registry: Registry) -> None:
+    for name in left_out(registry, paths_so_far(offer, folder, registry), offer.use_cases):
         log.warning(
             "a use case that the file has no more runs on",
             use_case=name,

@@ -17,19 +17,19 @@ from headrace.model.streams import State, StreamId
 from headrace.ports import Registry
 
 
-def left_out(registry: Registry, module: str, names: Collection[str]) -> list[str]:
+def left_out(registry: Registry, modules: Collection[str], names: Collection[str]) -> list[str]:
     """Use cases that were deployed from a file, run, and are not in it any more.
 
     Args:
         registry: where deployments are.
-        module: path of the file.
+        modules: path of the file, and those that it had before.
         names: the use cases that it has now.
     """
     run = {stream.id.use_case for stream in registry.streams() if stream.state is not State.REMOVED}
     return [
         deployment.use_case
         for deployment in registry.deployments()
-        if deployment.module == module
+        if deployment.module in modules
         and deployment.until is None
         and deployment.use_case not in names
         and (deployment.all_tenants or deployment.use_case in run)

@@ -90,6 +90,18 @@ def test_what_the_file_has_no_more_is_named_and_removed_by_the_command_that_is_t
     assert (unknown.exit_code, "no use case nobody" in unknown.output) == (2, True)
 
 
+def test_what_a_module_had_under_its_former_name_is_named_by_deploy(headrace, config, store):
+    (config.parent / "use_cases.py").write_text(SOURCE)
+    assert headrace("use-cases", "deploy").exit_code == 0
+    (config.parent / "use_cases.py").unlink()
+    (config.parent / "flows.py").write_text(SOURCE.replace("def pages", "def visits"))
+    config.write_text(config.read_text().replace("use_cases.py", "flows.py"))
+    told = headrace("use-cases", "deploy").stderr
+    assert "pages is not in flows.py any more, and runs on" in told
+    assert "'headrace use-cases remove pages' ends it" in told
+    assert "score is" not in told, "it is of a file that was never here"
+
+
 def test_a_use_case_that_is_removed_and_still_in_its_file_is_named(headrace, config, store):
     file = config.parent / "use_cases.py"
     file.write_text(SOURCE)
