@@ -418,6 +418,20 @@ def test_a_server_that_may_only_be_read_is_waited_for_and_sets_no_record_aside(d
     assert "hunter2" not in error.message
 
 
+def test_where_tables_may_not_be_made_it_is_said_how_to_make_them_by_hand(database):
+    user = f"u{uuid.uuid4().hex[:20]}"
+    database.asked(f"CREATE USER {user} IDENTIFIED BY 'hunter2'")
+    database.asked(f"GRANT SELECT, INSERT, UPDATE ON {database.url.database}.* TO {user}")
+    database.user = {"user": user, "password": "hunter2"}
+    for _ in ("the notes", "the table"):
+        with pytest.raises(ConfigError, match="denied") as refused:
+            database.prepared(KEYED)
+        database.asked(re.search("make it by hand: '(CREATE TABLE .*)'", str(refused.value))[1])
+    database.prepared(KEYED)
+    assert database.write(KEYED, leads("a")) == [None]
+    database.asked(f"DROP USER {user}")
+
+
 def test_tables_that_are_there_need_no_right_to_make_any(database):
     database.prepared(KEYED)
     user = f"u{uuid.uuid4().hex[:20]}"

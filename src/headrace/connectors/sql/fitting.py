@@ -12,26 +12,44 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Table, inspect
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.types import Integer, TypeEngine
 
 from headrace.connectors.sql import mysql_statement, mysql_tables
+from headrace.connectors.sql.errors import translated
 from headrace.connectors.sql.kinds import narrower_than, table_of
 from headrace.connectors.sql.marks import MARKS
 from headrace.connectors.sql.newest import VERSION
 from headrace.connectors.sql.rows import Rows
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, TargetMissing
 from headrace.payload.exact import digits_of
 
 
-def make(connection: Connection, table: Table) -> None:
-    """Make a table if it is not there."""
+def make(connection: Connection, table: Table, where: str) -> None:
+    """Make a table if it is not there.
+
+    Raises:
+        ConfigError: it may not be made; the message has what makes it.
+    """
     if inspect(connection).has_table(table.name):
         return
     if connection.dialect.name == "mysql":
-        mysql_tables.make(connection, table)
+        made = mysql_tables.making(connection, table)
     else:
-        connection.execute(CreateTable(table, if_not_exists=True))
+        made = str(CreateTable(table, if_not_exists=True).compile(dialect=connection.dialect))
+    try:
+        connection.exec_driver_sql(made)
+    except DBAPIError as error:
+        told = translated(error, where)
+        if not isinstance(told, TargetMissing):
+            raise
+        # Only our own sessions take double quotes there.
+        quote = "`" if connection.dialect.name == "mysql" else '"'
+        by_hand = " ".join(made.replace('"', quote).split())
+        raise ConfigError(
+            f"{told}; let its user make tables, or make it by hand: '{by_hand}'"
+        ) from error
 
 
 def fit_marks(connection: Connection, where: str) -> None:
@@ -40,7 +58,7 @@ def fit_marks(connection: Connection, where: str) -> None:
     Raises:
         ConfigError: it does not.
     """
-    make(connection, MARKS)
+    make(connection, MARKS, f"{where}: {MARKS.name}")
     if connection.dialect.name == "mysql":
         key = [column.name for column in MARKS.primary_key]
         mysql_tables.check(connection, MARKS.name, key, f"{where}: {MARKS.name}")
@@ -56,7 +74,7 @@ def fit(connection: Connection, rows: Rows) -> None:
     _check_amounts(rows, dialect)
     if dialect == "mysql":
         mysql_statement.check_order(rows.update or {}, rows.where)
-    make(connection, table_of(rows.name, rows.columns, rows.key, rows.newest_by))
+    make(connection, table_of(rows.name, rows.columns, rows.key, rows.newest_by), rows.where)
     found = inspect(connection)
     there = found.get_columns(rows.name)
     types = {column["name"]: column["type"] for column in there}

@@ -37,12 +37,10 @@ WHERE table_schema = DATABASE() AND table_name = %s AND collation_name IS NOT NU
 _EXACT = re.compile(r".*_nopad_bin|.*_0900_bin|binary")
 
 
-def make(connection: Connection, table: Table) -> None:
-    """Make a table whose keys compare by each character; what was begun is committed by it."""
+def making(connection: Connection, table: Table) -> str:
+    """What makes a table whose keys compare by each character; it commits what was begun."""
     made = str(CreateTable(table, if_not_exists=True).compile(dialect=connection.dialect))
-    connection.exec_driver_sql(
-        f"{made} ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE={_exact(connection)}"
-    )
+    return f"{made} ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE={_exact(connection)}"
 
 
 def check(connection: Connection, name: str, key: Sequence[str], where: str) -> None:
