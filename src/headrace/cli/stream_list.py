@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.table import Table
@@ -27,7 +27,7 @@ from headrace.model.streams import State, Stream, StreamId
 from headrace.operating.schemas_seen import SchemaSeen, known_versions, named_after, schemas_seen
 from headrace.ports import Log, Registry, Store
 from headrace.telemetry.conditions import Condition, condition
-from headrace.telemetry.newest_reports import newest
+from headrace.telemetry.newest_reports import LastFigures, newest
 
 #: what a stream may be shown as
 STATES = tuple(state.value for state in ShownState)
@@ -188,13 +188,23 @@ def listed(
     tenants = {tenant.name: tenant for tenant in store.registry.tenants()}
     for lag in found:
         name = lag.stream.id
-        word = told.get(name)
+        word = _since(lag, told.get(name))
         how = condition(lag.stream, tenants[name.tenant], word, stopped[name], now_s, starting)
         if asked.fits(how):
             writers = () if word is None else word.figures.writers
             names = named_after(lag.stream.topic, name.tenant, topics)
             seen = schemas_seen(known, names, writers, now_s)
             yield Listed(lag, how, word and word.at_s, seen)
+
+
+def _since(lag: StreamLag, word: LastFigures | None) -> LastFigures | None:
+    """The driver's last word, but for a topic that it missed then and that is there now."""
+    topic = lag.stream.topic
+    missed = f"topic {topic} is not there yet"
+    if word is None or lag.topic is None or not word.figures.note.startswith(missed):
+        return word
+    note = f"topic {topic} is there now; the driver looks again by itself"
+    return word._replace(figures=replace(word.figures, note=note))
 
 
 def _starting(up: RunningUp | None, reports: Iterable[Report]) -> str | None:

@@ -174,6 +174,16 @@ def test_where_kafka_is_that_of_up_it_is_said_how_up_stands(headrace, config):
     assert len(told.splitlines()) == 1
 
 
+@pytest.mark.usefixtures("visits")
+def test_a_topic_that_is_there_now_is_not_said_to_be_missing(headrace, tell):
+    word = "topic acme.visits is not there yet; 'headrace topics create score' makes it"
+    tell(state="waiting", note=word)
+    shown = listed(headrace)["acme"]
+    assert "0:3, 1:3" in shown
+    assert "is not there yet" not in shown
+    assert "is there now; the driver looks again by itself" in shown
+
+
 def test_while_up_starts_a_stream_that_nobody_holds_is_not_said_to_need_one(headrace, config, tell):
     with FolderLock(folder_of(config.parent)):
         shown = listed(headrace)["acme"]
