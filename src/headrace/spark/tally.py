@@ -117,6 +117,8 @@ class Tally:
 
     def charged(self, effect: Effect, written: Written) -> None:
         """What this effect alone took of the sink's time is its own lanes', done or not."""
+        if not written.seconds:
+            return
         self._own_s += written.seconds
         for piece in effect.slices:
             before_s = self._written_s.get(piece.lane, 0.0)
