@@ -413,9 +413,11 @@ class World:
             if stopped_s < life.turned_s:
                 self.decisions.found.append(f"{piece} runs, and its stream waits for a person")
             made_s = self.topics.made_at_s[topic]
-            # While no broker answers what the topic is nobody can know.
+            # While no broker answers, or nobody was sent to ask, what the topic is nobody can know.
             looked_s = self.topics.answering_s(made_s, life.turned_s)
-            if now is not None and now.log < self.topics.made[topic] and looked_s > LOOKED_S:
+            asks = any(job.actor is life.actor for job in self.jobs)
+            is_late = looked_s > LOOKED_S and not asks
+            if now is not None and now.log < self.topics.made[topic] and is_late:
                 self.decisions.found.append(
                     f"{piece} runs in a topic made again, and brokers answered for {looked_s:g} s"
                 )
