@@ -5,7 +5,7 @@ What may run of it now follows from that and from its lanes alone, so it is aske
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -44,6 +44,8 @@ class HeldStream:
     lanes: dict[str, Lane] = field(default_factory=dict)
     #: lanes that wait, or waited, for others to come to their ends; of most logs there are none
     heirs: tuple[str, ...] = ()
+    #: where lanes that others wait for end, as far as that is known
+    _ends: Mapping[str, Place] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     credit_s: float = 0.0
     #: shares bins only with streams of the same label; empty is no suspicion
@@ -134,6 +136,7 @@ class HeldStream:
         self._find_heirs()
 
     def _find_heirs(self) -> None:
+        self._ends = ends_in(self.lineage)
         self.heirs = tuple(
             name
             for name, lane in self.lanes.items()
@@ -152,7 +155,7 @@ class HeldStream:
 
     def is_done(self, name: str) -> bool:
         """Whether a lane is committed to the end that those which follow it have for it."""
-        until = ends_in(self.lineage).get(name) if self.heirs else None
+        until = self._ends.get(name) if self.heirs else None
         return until is not None and name in self.lanes and self.lanes[name].position >= until
 
     @property

@@ -243,7 +243,7 @@ class RecordedWaves:
         """Forget slices of a wave that can never run again; what is left to run of it."""
         left = self.progress.finish_intent(wave.id, [], self.driver, over=slices).left
         self.board.ended(wave)
-        log.warning("recorded slices given up: their logs lost some of them", **of_wave(wave))
+        log.warning("recorded slices given up: nobody can read them any more", **of_wave(wave))
         return left
 
     def _forget(self, wave: Wave) -> list[Wave]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -208,8 +209,10 @@ def paths_so_far(offer: Offer[Any], folder: Path, registry: Registry) -> set[str
     for deployment in registry.deployments():
         path = Path(deployment.module)
         ours = path.is_relative_to(here) and not path.exists()
-        if ours and offer.shelf.take(deployment.digest) is not None:
-            gone.add(deployment.module)
+        # A copy that is damaged tells nothing either.
+        with suppress(ConfigError):
+            if ours and offer.shelf.take(deployment.digest) is not None:
+                gone.add(deployment.module)
     return {str(offer.path), *gone}
 
 

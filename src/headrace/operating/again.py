@@ -111,7 +111,7 @@ def is_more(now: Seek, asked: Seek) -> bool:
 def _is_more(now: int | None, before: int | None) -> bool:
     """Whether an amount is; what nobody can count is no more than what nobody could."""
     if now is None or before is None:
-        return before == 0
+        return now is None and before is not None
     return now * 10 > before * 11
 
 

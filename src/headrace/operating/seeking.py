@@ -239,7 +239,7 @@ def _check_followers(
     What comes again is newer than all that was read before, as it has to be where a log was cut.
     So an older state of a key would stay for ever over that which its younger lane had told.
     """
-    back = in_order(name for name, shift in shifts.items() if shift.again)
+    back = in_order(name for name, shift in shifts.items() if shift.again != 0)
     late = {
         name: of.starts[name]
         for name in in_order(followers(back, lineage) & lanes.keys() & of.starts.keys())

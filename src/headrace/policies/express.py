@@ -3,7 +3,7 @@
 A flood can fill every slot with bins of a whole budget, and then a tenant with two records waits
 for the first of them to end. So of several slots one is the *express*: only short bins start there,
 of streams that are known and quick. Whoever has little to do waits for at most one such short bin,
-and slow, unknown or suspected streams can between them never hold all slots, whatever they do.
+and slow or suspected streams can between them never hold all slots, whatever they do.
 
 Of three slots or more, one of the others takes no stream that hung when it was last alone: that
 holds its slot for a whole `handler_timeout`, and one that is merely slow, which the express does
@@ -13,7 +13,9 @@ Who is new is known after a few slices, but if one that hangs holds the other sl
 learn of it for a whole `handler_timeout`. So where these have been held for longer than bins take,
 the express takes slices of new streams as well, by turns with quick work. Each of their calls has
 the patience of company (`watchdog.py`), though it may be alone: it is others who wait for its slot.
-One that overruns that is tried again apart, and the express is closed to it.
+One that overruns that is tried again apart, and the express is closed to it. Where a call cannot be
+interrupted (C code), its wave has to be ended for that: some 17 s, or 62 s for the first waves of a
+version (`watchdog.limit_s`).
 
 The express is not left idle for it: where no quick work waits, a flood may use it too, by the short
 bin. With one slot there is no express; fairness alone then decides whose turn it is.

@@ -45,7 +45,7 @@ def long_runs(board: Board, now_s: float) -> LongRuns:
     said = {
         held.stream.id: waits
         for held in board.runnable(now_s)
-        if not board.runs(held) and not held.throttled
+        if held.has_work and not board.runs(held) and not held.throttled
     }
     for flight in long:
         run = f"what runs of it has run for more than {_told(now_s - flight.since_s)}"

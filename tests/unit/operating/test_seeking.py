@@ -1,5 +1,7 @@
 """A seek is looked at before the store is told."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.connectors.kafka import OFFSETS
@@ -235,6 +237,14 @@ def test_what_was_read_after_a_lane_is_sent_back_with_it(store, log, halves, to,
         planned(store, log, ACME, wanted)
     assert offsets(store) == {0: 9, 1: 9, 2: 5, 3: 1, 4: 0}
     assert seek(store, log, ACME, {"0": 4, "2": 0, "3": 0})["acme.visits[0]"] == 4
+
+
+def test_nor_is_it_alone_where_nobody_can_count_how_much_that_is(store, log, halves, monkeypatch):
+    halves(9, 9, 5, 1, 0)
+    uncounted = replace(log.places, between=lambda _later, _place: None)
+    monkeypatch.setattr(type(log), "places", uncounted)
+    with pytest.raises(ConfigError, match="would count as newer"):
+        planned(store, log, ACME, {"0": 4})
 
 
 @pytest.mark.parametrize("to", ["earliest", "latest", {"1": 9}, {"0": 9}, {"3": 0}, {"2": 5}])

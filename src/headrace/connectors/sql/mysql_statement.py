@@ -63,7 +63,7 @@ def check_order(update: Mapping[str, str], where: str) -> None:
     for name, expression in update.items():
         read = _COMING.sub("", expression)
         for before in done:
-            if re.search(rf"\b{before}\b", read):
+            if re.search(rf"\b{before}\b", read, re.IGNORECASE):
                 raise ConfigError(
                     f"{where}: MariaDB and MySQL set {before!r} before {name!r}, which is made of "
                     f"what {before!r} was: put {name!r} before it in update"

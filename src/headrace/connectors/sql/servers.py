@@ -23,7 +23,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from headrace.databases.addresses import Address, parse, parse_elsewhere
 from headrace.databases.engines import Waits, engine_of, writer_of
-from headrace.errors import ConfigError, OutcomeUnknown, SinkUnavailable
+from headrace.errors import ConfigError, OutcomeUnknown, SinkUnavailable, TargetMissing, words_of
 from headrace.ports import Connections, Server
 
 TENANT: Final = "{tenant}"
@@ -56,6 +56,7 @@ class Target:
 
         Raises:
             SinkUnavailable: the server is not reached.
+            TargetMissing: its client cannot begin with what it was told.
             OutcomeUnknown: on leaving; the commit may or may not have happened.
         """
         connection = self._connected()
@@ -89,6 +90,10 @@ class Target:
             # A driver may quote what it was given; the chain of causes would show it all the same.
             said = self.address.without_password(" ".join(str(error.orig).split()))
             raise SinkUnavailable(f"{self._where}: it is not reached: {said}") from None
+        except Exception as error:
+            # Of a file that is not there, an option that is none: it is never asked at all.
+            said = self.address.without_password(words_of(error))
+            raise TargetMissing(f"{self._where}: its client cannot begin: {said}") from None
 
 
 _targets: dict[tuple[int, str, str, Server, bool], Target] = {}

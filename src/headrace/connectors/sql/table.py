@@ -146,12 +146,15 @@ class SqlTable:
         if self.at is None:
             return SqlTableWriter(self._rows, BesidePositions(in_sql(site.positions)))
         if is_one_for_each_tenant(site.connections, self.at):
-            return TenantsWriter(partial(self._opened_for, site, self.at))
+            parts = partial(self._opened_for, site, self.at), partial(_forget, site, self.at)
+            return TenantsWriter(*parts)
         return self._opened_at(site, target_of(site.connections, self.at))
 
     def _opened_for(self, site: Site, at: str, tenant: str) -> SqlTableWriter:
         target = target_of(site.connections, at, tenant, in_company=site.in_company)
-        described = (self.name, tuple(self.columns.items()), self.key, self.newest_by)
+        update = None if self.update is None else tuple(self.update.items())
+        columns = tuple(self.columns.items())
+        described = (self.name, columns, self.key, update, self.newest_by, self.delete_by)
         if described not in target.fitted:
             try:
                 self._fit(target.begin())
@@ -190,6 +193,10 @@ class SqlTable:
     @property
     def _where(self) -> str:
         return f"table {self.name}" + (f" at {self.at}" if self.at is not None else "")
+
+
+def _forget(site: Site, at: str, tenant: str) -> None:
+    target_of(site.connections, at, tenant, in_company=site.in_company).fitted.clear()
 
 
 def _problem(sink: SqlTable) -> str | None:

@@ -40,6 +40,8 @@ class TenantsWriter:
 
     #: of a tenant; raises what makes that impossible
     opened: Callable[[str], SqlTableWriter]
+    #: what is known of the tables of a tenant
+    forget: Callable[[str], None]
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
@@ -73,7 +75,11 @@ class TenantsWriter:
             writer = self._opened(tenant)
         except HeadraceError as error:
             return [failed(error)] * len(effects)
-        return writer.write(effects)
+        told = writer.write(effects)
+        if any(one.error and one.error.code == TargetMissing.__name__ for one in told):
+            # When a person resumes its lanes, the table is looked at again, or made.
+            self.forget(tenant)
+        return told
 
     def _opened(self, tenant: str) -> SqlTableWriter:
         try:

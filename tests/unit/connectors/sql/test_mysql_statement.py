@@ -65,6 +65,8 @@ def test_an_update_may_read_what_is_set_after_it_and_not_what_was_set_before():
     check_order({"at": "excluded.at", "score": "scores.score + excluded.at"}, "t")
     with pytest.raises(ConfigError, match=r"put 'score' before it in update"):
         check_order({"at": "excluded.at", "score": "scores.score + length(scores.at)"}, "t")
+    with pytest.raises(ConfigError, match=r"put 'score' before it in update"):
+        check_order({"at": "excluded.at", "score": "scores.score + length(scores.AT)"}, "t")
 
 
 def made(columns, key=()):

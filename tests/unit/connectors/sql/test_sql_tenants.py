@@ -220,3 +220,35 @@ def test_only_a_deploy_is_told_which_connections_there_are(tmp_path):
 def test_other_braces_than_a_tenants_are_refused(at):
     with pytest.raises(ConfigError, match="may stand in braces, and not alone"):
         SqlTable("leads", COLUMNS, at=at)
+
+
+def test_a_tenant_whose_client_cannot_begin_stops_alone(tmp_path):
+    world = World(
+        tmp_path,
+        at="of-{tenant}",
+        of_acme=f"sqlite:///{tmp_path}/acme/history.db",
+        of_bolt="mysql://nobody@127.0.0.1:1/bolt?sslmode=require",
+    )
+    told = world.write(effect("acme"), effect("bolt"))
+    assert told[0].error is None
+    assert told[1].error.code == "TargetMissing"
+    assert world.rows("acme") == [("a", 1)]
+
+
+def test_what_is_declared_otherwise_is_looked_at_again(world):
+    assert world.write(effect("acme"))[0].error is None
+    adds = SqlTable(
+        "leads", COLUMNS, key=("lead",), at="history", update={"size": "leads.siz + excluded.size"}
+    )
+    (told,) = adds.open(world.site()).write([effect("acme", first=9)])
+    assert told.error.code == "TargetMissing"
+
+
+def test_a_table_that_is_gone_is_made_again_when_its_lanes_are_resumed(world):
+    assert world.write(effect("acme"))[0].error is None
+    with closing(sqlite3.connect(world.folder / "acme" / "history.db")) as database:
+        database.execute("DROP TABLE leads")
+    (stopped,) = world.write(effect("acme", "b", 9))
+    assert stopped.error.code == "TargetMissing"
+    assert world.write(effect("acme", "b", 9))[0].error is None
+    assert world.rows("acme") == [("b", 1)]
