@@ -5,6 +5,7 @@ import sqlite3
 import time
 from contextlib import closing
 from dataclasses import replace
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -236,11 +237,14 @@ def test_a_tenant_whose_client_cannot_begin_stops_alone(tmp_path):
 
 
 def test_what_is_declared_otherwise_is_looked_at_again(world):
-    assert world.write(effect("acme"))[0].error is None
-    adds = SqlTable(
-        "leads", COLUMNS, key=("lead",), at="history", update={"size": "leads.siz + excluded.size"}
-    )
-    (told,) = adds.open(world.site()).write([effect("acme", first=9)])
+    columns = {"lead": "text", "paid": "decimal(9, 2)"}
+    plain = SqlTable("leads", columns, key=("lead",), at="history")
+    table = pa.table({"lead": ["a"], "paid": pa.array([Decimal("0.10")], pa.decimal128(9, 2))})
+    paid = replace(effect("acme"), output=table)
+    assert plain.open(world.site()).write([paid])[0].error is None
+    # SQLite keeps them as texts, and would add them up as floats.
+    adds = replace(plain, update={"paid": "leads.paid + excluded.paid"})
+    (told,) = adds.open(world.site()).write([paid])
     assert told.error.code == "TargetMissing"
 
 
