@@ -23,7 +23,14 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from headrace.databases.addresses import Address, parse, parse_elsewhere
 from headrace.databases.engines import Waits, engine_of, writer_of
-from headrace.errors import ConfigError, OutcomeUnknown, SinkUnavailable, TargetMissing, words_of
+from headrace.errors import (
+    ConfigError,
+    HeadraceError,
+    OutcomeUnknown,
+    SinkUnavailable,
+    TargetMissing,
+    words_of,
+)
 from headrace.ports import Connections, Server
 
 TENANT: Final = "{tenant}"
@@ -142,7 +149,7 @@ def target_of(
                 _refuse_the_stores(address, connections.database_url, name)
             # To look at tables costs more than to connect; so that outlives the connections.
             fitted = _fitted.setdefault((os.getpid(), name, tenant, server), set())
-            target = Target(name, address, IN_COMPANY if in_company else Waits(), fitted)
+            target = _made(name, address, IN_COMPANY if in_company else Waits(), fitted)
         # Put last, as the one that was asked for now.
         _targets[key] = target
         _give_up_of_tenants()
@@ -157,6 +164,16 @@ def check_address(connections: Connections, at: str) -> None:
     """
     if TENANT not in at:
         _address(_filled(connections.server(at), "tenant"), at)
+
+
+def _made(name: str, address: Address, waits: Waits, fitted: set[Hashable]) -> Target:
+    try:
+        return Target(name, address, waits, fitted)
+    except HeadraceError:
+        raise
+    except Exception as error:
+        said = address.without_password(words_of(error))
+        raise ConfigError(f"connection {name}: an option of its URL is wrong: {said}") from None
 
 
 def _give_up_of_tenants() -> None:

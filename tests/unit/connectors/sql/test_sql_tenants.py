@@ -256,3 +256,15 @@ def test_a_table_that_is_gone_is_made_again_when_its_lanes_are_resumed(world):
     assert stopped.error.code == "TargetMissing"
     assert world.write(effect("acme", "b", 9))[0].error is None
     assert world.rows("acme") == [("b", 1)]
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:///{}/bolt/history.db?timeout=2s", "mysql://a@127.0.0.1/b?connect_timeout=2s"]
+)
+def test_a_wrong_option_of_a_tenants_url_stops_that_tenant_alone(tmp_path, url):
+    good = f"sqlite:///{tmp_path}/acme/history.db"
+    world = World(tmp_path, at="of-{tenant}", of_acme=good, of_bolt=url.format(tmp_path))
+    told = world.write(effect("bolt"), effect("acme"))
+    assert told[0].error.code == "TargetMissing"
+    assert "of-bolt" in told[0].error.message
+    assert told[1].error is None
