@@ -66,6 +66,18 @@ def wave(number, name="quick"):
     return Wave(f"w{number}", name, (Bin((piece,), 1.0),), 60.0)
 
 
+def hold(store, name, numbers):
+    """Have the lanes of these waves in the store, at their beginnings."""
+    store.registry.deploy(Deployment(name, "m.py", "0" * 64, TOPIC))
+    streams = [StreamId(name, f"tenant{number}") for number in numbers]
+    for stream in streams:
+        store.registry.add_tenant(Tenant(stream.tenant))
+    store.membership.hold(streams)
+    store.progress.start_lanes(
+        [LaneStart(stream, "id", {f"{stream.tenant}.visits[0]": 0}) for stream in streams]
+    )
+
+
 def until(condition, deadline_s=120.0):
     """Whether it comes true in time."""
     end = time.monotonic() + deadline_s
@@ -233,6 +245,8 @@ def read_again(engine, folder):
 
     made = use_case(topic=TOPIC, form="wave", name="quick", guarantee="exactly-once")(report)
     engine.take(made, Deployment("quick", "m.py", "0" * 64, TOPIC, handler_timeout_s=300.0))
+    with closing(open_store(engine.tools.connections.database_url)) as store:
+        hold(store, "quick", range(2))
     found = []
     for number in range(2):
         engine.start(wave(number))
@@ -341,14 +355,7 @@ def apart(engine, folder):
         return [replace(planned, id=f"{planned.use_case} {planned.id}") for planned in made]
 
     with closing(open_store(engine.tools.connections.database_url)) as store:
-        store.registry.deploy(Deployment("gold", "m.py", "0" * 64, TOPIC))
-        streams = [StreamId("gold", f"tenant{number}") for number in (*lanes, last)]
-        for stream in streams:
-            store.registry.add_tenant(Tenant(stream.tenant))
-        store.membership.hold(streams)
-        store.progress.start_lanes(
-            [LaneStart(stream, "id", {f"{stream.tenant}.visits[0]": 0}) for stream in streams]
-        )
+        hold(store, "gold", (*lanes, last))
         files.mkdir()
         take(engine, handler)
         take(engine, handler, "gold", "at-most-once")
