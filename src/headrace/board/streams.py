@@ -45,7 +45,7 @@ class HeldStream:
     #: lanes that wait, or waited, for others to come to their ends; of most logs there are none
     heirs: tuple[str, ...] = ()
     #: where lanes that others wait for end, as far as that is known
-    _ends: Mapping[str, Place] = field(default_factory=dict)
+    ends: Mapping[str, Place] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     credit_s: float = 0.0
     #: shares bins only with streams of the same label; empty is no suspicion
@@ -136,7 +136,7 @@ class HeldStream:
         self._find_heirs()
 
     def _find_heirs(self) -> None:
-        self._ends = ends_in(self.lineage)
+        self.ends = ends_in(self.lineage)
         self.heirs = tuple(
             name
             for name, lane in self.lanes.items()
@@ -155,8 +155,8 @@ class HeldStream:
 
     def is_done(self, name: str) -> bool:
         """Whether a lane is committed to the end that those which follow it have for it."""
-        until = self._ends.get(name) if self.heirs else None
-        return until is not None and name in self.lanes and self.lanes[name].position >= until
+        until, lane = self.ends.get(name), self.lanes.get(name)
+        return until is not None and lane is not None and lane.position >= until
 
     @property
     def closed(self) -> dict[str, list[Ahead]]:

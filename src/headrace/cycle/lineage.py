@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from headrace.board import HeldStream
-from headrace.model.lineage import Lineage, Parent, begun, closed, ends_in
+from headrace.model.lineage import Lineage, Parent, begun, closed
 from headrace.model.places import Place
 from headrace.policies.data_loss import LIST_PATIENCE_S, NOWHERE, Short, seen_short
 from headrace.ports import TopicInfo
@@ -37,11 +37,11 @@ def startable(
     """
     if held.deployment.until is not None:
         return dict(first), {}
-    found, ends = dict(first), ends_in(held.lineage)
+    found = dict(first)
     while True:
         known = held.lanes.keys() | found.keys()
         followed = {
-            name: begun(info.parents[name], info.lanes, known, ends)
+            name: begun(info.parents[name], info.lanes, known, held.ends)
             for name in found
             if name in info.parents
         }

@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from headrace.board import Board
-from headrace.model.lineage import ends_in
 from headrace.model.places import UNKNOWN
 from headrace.model.streams import LaneId, Slice, State, StreamId
 from headrace.model.waves import Wave
@@ -137,7 +136,7 @@ def _is_over(piece: Slice, board: Board) -> bool:
     held, lane = board.streams.get(piece.lane.stream), board.lane(piece.lane)
     if held is None or lane is None or not lane.gone:
         return False
-    until = ends_in(held.lineage).get(piece.lane.name)
+    until = held.ends.get(piece.lane.name)
     return until is not None and piece.from_offset >= until
 
 

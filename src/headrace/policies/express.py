@@ -74,14 +74,13 @@ def are_held_up(held_s: float, bin_budget_s: float) -> bool:
 
 def new_only(snapshot: Snapshot) -> Snapshot:
     """The snapshot with its new streams alone."""
-    new = (view for view in snapshot.streams if view.cost.samples < _KNOWN_SAMPLES)
-    return replace(snapshot, streams=tuple(new))
+    return replace(snapshot, streams=tuple(filter(_is_new, snapshot.streams)))
 
 
 def hurried(planned: Bin, views: Mapping[StreamId, StreamView]) -> Bin:
     """A bin of the express, in haste if a stream of it is new."""
     used = {piece.lane.stream for piece in planned.slices}
-    is_new = any(views[stream].cost.samples < _KNOWN_SAMPLES for stream in used)
+    is_new = any(_is_new(views[stream]) for stream in used)
     return replace(planned, hurried=True) if is_new else planned
 
 
@@ -143,8 +142,12 @@ def _fewer_hung(snapshot: Snapshot, room: int) -> Snapshot:
     return replace(snapshot, streams=tuple(v for v in snapshot.streams if v.id not in over))
 
 
+def _is_new(view: StreamView) -> bool:
+    return view.cost.samples < _KNOWN_SAMPLES
+
+
 def _is_fit(view: StreamView, most_s: float, new_of: Collection[str] = ()) -> bool:
     cost = view.cost
     one_s = cost.seconds_per_slice + cost.seconds_per_record
-    may = cost.samples >= _KNOWN_SAMPLES or view.id.use_case in new_of
+    may = not _is_new(view) or view.id.use_case in new_of
     return may and not view.apart and one_s <= most_s
