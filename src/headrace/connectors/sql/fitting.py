@@ -27,17 +27,17 @@ from headrace.payload.exact import digits_of
 
 
 def make(connection: Connection, table: Table, where: str) -> None:
-    """Make a table if it is not there.
+    """Make a table if it is not there; MariaDB and MySQL commit what was begun then.
 
     Raises:
         ConfigError: it may not be made; the message has what makes it.
     """
     if inspect(connection).has_table(table.name):
         return
-    if connection.dialect.name == "mysql":
-        made = mysql_tables.making(connection, table)
-    else:
-        made = str(CreateTable(table, if_not_exists=True).compile(dialect=connection.dialect))
+    is_mysql = connection.dialect.name == "mysql"
+    made = str(CreateTable(table, if_not_exists=True).compile(dialect=connection.dialect))
+    if is_mysql:
+        made += f" {mysql_tables.options(connection)}"
     try:
         connection.exec_driver_sql(made)
     except DBAPIError as error:
@@ -45,7 +45,7 @@ def make(connection: Connection, table: Table, where: str) -> None:
         if not isinstance(told, TargetMissing):
             raise
         # Only our own sessions take double quotes there.
-        quote = "`" if connection.dialect.name == "mysql" else '"'
+        quote = "`" if is_mysql else '"'
         by_hand = " ".join(made.replace('"', quote).split())
         raise ConfigError(
             f"{told}; let its user make tables, or make it by hand: '{by_hand}'"

@@ -14,8 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, Table
-from sqlalchemy.schema import CreateTable
+from sqlalchemy import Connection
 
 from headrace.errors import ConfigError
 
@@ -37,10 +36,9 @@ WHERE table_schema = DATABASE() AND table_name = %s AND collation_name IS NOT NU
 _EXACT = re.compile(r".*_nopad_bin|.*_0900_bin|binary")
 
 
-def making(connection: Connection, table: Table) -> str:
-    """What makes a table whose keys compare by each character; it commits what was begun."""
-    made = str(CreateTable(table, if_not_exists=True).compile(dialect=connection.dialect))
-    return f"{made} ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE={_exact(connection)}"
+def options(connection: Connection) -> str:
+    """What makes a table fit, said at the end of the statement that makes it."""
+    return f"ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE={_exact(connection)}"
 
 
 def check(connection: Connection, name: str, key: Sequence[str], where: str) -> None:
