@@ -49,7 +49,7 @@ class Address:
     @property
     def place(self) -> tuple[str, str, str, str]:
         """Kind, host, port and database; what is left out of the URL as the client takes it."""
-        kind = self.url.drivername.partition("+")[0]
+        kind = self.url.get_backend_name()
         host = self._said("host", self.url.host).lower()
         port = self._said("port", self.url.port) or _PORTS.get(kind, "")
         name = self._said("dbname", self.url.database) or self._user
@@ -61,7 +61,7 @@ class Address:
         Raises:
             ConfigError: it does not.
         """
-        kind = self.url.drivername.partition("+")[0]
+        kind = self.url.get_backend_name()
         most = _MOST_BYTES.get(kind)
         names = {"database": self._said("dbname", self.url.database)}
         if kind == "postgresql":
@@ -127,7 +127,7 @@ def _read(url: str, whose: str, *, with_mysql: bool) -> Address:
     if parsed.drivername in _MYSQL and with_mysql:
         if not parsed.database:
             raise ConfigError(f"{whose}'s URL names no database; write it as {examples}")
-        kind = parsed.drivername.partition("+")[0]
+        kind = parsed.get_backend_name()
         # One name for both: which of them it is tells the server itself.
         return _on_a_server(parsed, whose, kind, "mysql+pymysql")
     raise ConfigError(
