@@ -40,8 +40,7 @@ def _changes(
 ) -> list[tuple[str, str]]:
     if update is not None:
         # The driver fills in what stands after a percent sign.
-        given = {name: _of_mysql(expression) for name, expression in update.items()}
-        return [(name, expression.replace("%", "%%")) for name, expression in given.items()]
+        return [(name, _of_mysql(said).replace("%", "%%")) for name, said in update.items()]
     names = [column.name for column in table.columns if column.name not in key]
     if not names:
         return [(key[0], _there(table, key[0]))]

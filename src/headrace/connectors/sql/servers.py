@@ -45,12 +45,10 @@ IN_COMPANY: Final = Waits(
 class Target:
     """A database that is not the store. Safe in several threads; not to be taken over a fork."""
 
-    def __init__(
-        self, name: str, address: Address, waits: Waits, fitted: set[Hashable] | None = None
-    ) -> None:
+    def __init__(self, name: str, address: Address, waits: Waits, fitted: set[Hashable]) -> None:
         self.address = address
         #: tables that were found to be what their sinks describe
-        self.fitted: set[Hashable] = set() if fitted is None else fitted
+        self.fitted = fitted
         self._where = f"connection {name} ({address.shown})"
         self._writer = writer_of(engine_of(address, waits, f"connection {name}"))
 

@@ -9,6 +9,7 @@ SQLAlchemy's core writes the statement; its per-row parameter processing is pass
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -163,7 +164,7 @@ def _check_numbers(column: pa.ChunkedArray[Any], dialect: str) -> None:
     row = pc.index(wrong, pa.scalar(value=True)).as_py()
     if row >= 0:
         number, name = column[row].as_py(), "SQLite" if dialect == "sqlite" else "MySQL"
-        said = "NaN" if number != number else number  # noqa: PLR0124 - no other equals not itself
+        said = "NaN" if math.isnan(number) else number
         raise ValueError(f"row {row}: it is {said}, which {name} has none of; PostgreSQL keeps it")
 
 

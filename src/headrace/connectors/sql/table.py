@@ -146,8 +146,8 @@ class SqlTable:
         if self.at is None:
             return SqlTableWriter(self._rows, BesidePositions(in_sql(site.positions)))
         if is_one_for_each_tenant(site.connections, self.at):
-            parts = partial(self._opened_for, site, self.at), partial(_forget, site, self.at)
-            return TenantsWriter(*parts)
+            opened = partial(self._opened_for, site, self.at)
+            return TenantsWriter(opened, partial(_forget, site, self.at))
         return self._opened_at(site, target_of(site.connections, self.at))
 
     def _opened_for(self, site: Site, at: str, tenant: str) -> SqlTableWriter:
