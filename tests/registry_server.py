@@ -4,24 +4,21 @@ It is fetched from Maven Central with the Ivy of pyspark, 109 MB, and kept in th
 ``scripts/setup-tests`` fetches it beforehand; where it cannot be had its tests are skipped.
 """
 
-import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+from fetched_once import fetched_once
 from headrace.embedded.addresses import free_ports
-from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.ivy import _ivy_jar, _settings
-from headrace.embedded.jars import cache_folder
 from headrace.embedded.java import find_java
 
 VERSION = "3.0.9"
@@ -35,29 +32,24 @@ MODULE = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"
 
 def fetched() -> Path:
     """The folder of its jars; fetched now if it is not there."""
-    folder = cache_folder() / f"registry-{VERSION}-{SHA256[:16]}"
-    if folder.is_dir():
-        return folder
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with (
-        FolderLock(folder.parent / ".registry", wait_s=600, wait_for_living=True),
-        tempfile.TemporaryDirectory(dir=folder.parent) as name,
-    ):
-        if not folder.is_dir():
-            scratch = Path(name)
-            (scratch / "ivy.xml").write_text(MODULE)
-            settings = os.environ.get("HEADRACE_IVY_SETTINGS") or _settings(scratch, False)
-            command = [str(find_java()), "-Xmx256m", "-jar", str(_ivy_jar()), "-settings", settings]
-            command += ["-ivy", str(scratch / "ivy.xml"), "-confs", "default"]
-            command += ["-retrieve", f"{scratch}/out/[artifact].[ext]"]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            (archive,) = scratch.glob("out/*.tar.gz")
-            with archive.open("rb") as file:
-                assert hashlib.file_digest(file, "sha256").hexdigest() == SHA256
-            with tarfile.open(archive) as packed:
-                packed.extractall(scratch / "jars", filter="data")
-            (scratch / "jars").rename(folder)
-    return folder
+    return fetched_once("registry", VERSION, SHA256, _archive_in, _unpacked)
+
+
+def _archive_in(folder: Path) -> Path:
+    (folder / "ivy.xml").write_text(MODULE)
+    settings = os.environ.get("HEADRACE_IVY_SETTINGS") or _settings(folder, False)
+    command = [str(find_java()), "-Xmx256m", "-jar", str(_ivy_jar()), "-settings", settings]
+    command += ["-ivy", str(folder / "ivy.xml"), "-confs", "default"]
+    command += ["-retrieve", f"{folder}/out/[artifact].[ext]"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (archive,) = folder.glob("out/*.tar.gz")
+    return archive
+
+
+def _unpacked(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder / "jars", filter="data")
+    return folder / "jars"
 
 
 class RegistryServer:
