@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
+from headrace.databases.addresses import parse_elsewhere
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
 from headrace.sinks import SqlTable
@@ -28,8 +29,8 @@ def url(request):
 
 def test_of_many_that_make_a_tenants_table_at_once_all_write_to_it(url):
     # The tenant is called as its database is.
-    tenant, any_ = url.database, url.set(database="{tenant}")
-    address = any_.render_as_string(hide_password=False).replace("%7Btenant%7D", "{tenant}")
+    tenant, whole = url.database, url.render_as_string(hide_password=False)
+    address = whole.replace(tenant, "{tenant}")
     connections = Connections({}, "sqlite:////no/store.db", servers={"history": Server(address)})
     site = Site(connections, Store(), "w-1", "run-0")
     SINK.prepare(site)
@@ -41,8 +42,7 @@ def test_of_many_that_make_a_tenants_table_at_once_all_write_to_it(url):
 
     with ThreadPoolExecutor(AT_ONCE) as threads:
         assert list(threads.map(write, range(AT_ONCE))) == [None] * AT_ONCE
-    driver = {"mariadb": "mysql+pymysql"}.get(url.drivername, "postgresql+psycopg")
-    engine = create_engine(url.set(drivername=driver))
+    engine = create_engine(parse_elsewhere(whole, "history").url)
     with engine.connect() as connection:
         found = connection.execute(text("SELECT lead FROM leads ORDER BY lead")).scalars().all()
     engine.dispose()

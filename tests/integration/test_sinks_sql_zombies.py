@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, text
 
+from headrace.databases.addresses import parse_elsewhere
 from headrace.ports import Connections, Effect, Server, Site
 from headrace.sinks import SqlTable
 from zombies import Zombies
@@ -37,7 +38,7 @@ def attempted(url, seed, *, fenced):
 
 
 def rows(url):
-    engine = create_engine(url.replace("mariadb://", "mysql+pymysql://"))
+    engine = create_engine(parse_elsewhere(url, "history").url)
     with engine.connect() as connection:
         found = Counter(map(tuple, connection.execute(text("SELECT tenant, place FROM seen"))))
     engine.dispose()
