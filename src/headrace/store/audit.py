@@ -19,8 +19,6 @@ from headrace.store.pairs import portions
 from headrace.store.schema import audit, tenants
 from headrace.store.tenants import NAME
 
-#: SQLite has a limit on parameters
-
 
 class SqlAudit:
     """``headrace.ports.Audit`` on SQLite or PostgreSQL. Safe in several threads."""

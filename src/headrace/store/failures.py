@@ -45,7 +45,6 @@ from headrace.store.schema import streams as stream_rows
 
 log = structlog.get_logger(__name__)
 
-#: rows of one statement
 _Headers = tuple[tuple[str, bytes | None], ...]
 
 #: what may be large, and what a list shows instead

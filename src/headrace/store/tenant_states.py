@@ -24,8 +24,6 @@ from headrace.store.schema import keys, tenants
 from headrace.store.schema import streams as stream_rows
 from headrace.store.tenants import of_row
 
-#: SQLite has a limit on parameters
-
 
 def set_states(connection: Connection, wanted: Sequence[Tenant], state: State) -> list[str]:
     """Suspend, resume or remove, in the name of an operator; the names whose state is another."""

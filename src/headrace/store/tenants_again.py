@@ -21,8 +21,6 @@ from headrace.store.pairs import matching, portions
 from headrace.store.schema import deployments, points, positions, tenants
 from headrace.store.schema import streams as stream_rows
 
-#: SQLite has a limit on parameters
-
 
 def begin_anew(connection: Connection, again: Mapping[str, Mapping[str, Any]], at_s: float) -> None:
     """Let removed tenants begin, with the streams of each use case that is for all.
