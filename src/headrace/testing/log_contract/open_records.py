@@ -23,6 +23,7 @@ from headrace.testing.log_contract.visiting import (
     all_of,
     beginning,
     end_of,
+    filled,
 )
 from headrace.testing.log_fake import Row
 
@@ -33,19 +34,15 @@ class TestOpenRecords:
     def test_tables_have_the_columns_everybody_expects(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, [Row(b"v", b"k", (("h", b"1"),), 1234)])
+        piece = filled(topics, log, [Row(b"v", b"k", (("h", b"1"),), 1234)])
         batches = [batch for visits in visit(piece) for batch in visits]
         assert all(without_places(it.records).schema.equals(RECORD_SCHEMA) for it in batches)
         (row,) = itertools.chain(*(batch.records.to_pylist() for batch in batches))
-        assert (row["topic"], row["key"], row["value"]) == (topic, b"k", b"v")
+        assert (row["topic"], row["key"], row["value"]) == (piece.topic, b"k", b"v")
         assert row["headers"] in (None, [{"key": "h", "value": b"1"}])
 
     def test_a_record_is_where_it_says(self, topics: OpenTopics, log: Log, visit: Visit) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(5))
+        piece = filled(topics, log, numbered(5))
         found = [batch.records for batches in visit(piece) for batch in batches]
         places = [place_of_row(table, row) for table in found for row in range(table.num_rows)]
         for number, place in enumerate(places):
@@ -56,9 +53,7 @@ class TestOpenRecords:
     def test_it_ends_where_its_log_says(
         self, topics: OpenTopics, log: Log, visit: Visit, read: Read
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(3))
+        piece = filled(topics, log, numbered(3))
         tables = [batch.records for batches in visit(piece) for batch in batches]
         place = next(place_of_row(table, 0) for table in tables if table.num_rows)
         behind = log.places.behind(place)
@@ -67,9 +62,7 @@ class TestOpenRecords:
     def test_every_batch_says_how_far_it_came(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(7))
+        piece = filled(topics, log, numbered(7))
         batches = [batch for found in visit(piece, batch_records=2) for batch in found]
         assert all(batch.records.num_rows <= 2 for batch in batches)
         before = piece.from_offset
@@ -82,9 +75,7 @@ class TestOpenRecords:
     def test_what_has_a_place_of_its_own_is_numbered_from_where_its_slice_says(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = replace(beginning(log, topic), ordinal=7)
-        topics.write(topic, piece.lane.name, numbered(5))
+        piece = replace(filled(topics, log, numbered(5)), ordinal=7)
         batches = [batch for found in visit(piece, batch_records=2) for batch in found]
         placed = [PLACE_COLUMN in batch.records.schema.names for batch in batches]
         assert all(placed) or not any(placed)
@@ -95,10 +86,8 @@ class TestOpenRecords:
     def test_at_a_time_is_the_first_that_is_not_older_and_after_the_last_nobody_knows(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
+        piece = filled(topics, log, numbered(5, first=100))
         lane = piece.lane.name
-        topics.write(topic, lane, numbered(5, first=100))
         tables = [batch.records for batches in visit(piece) for batch in batches]
         rows = [row for table in tables for row in table.to_pylist()]
         times = [row["timestamp"].timestamp() for row in rows]
@@ -112,11 +101,9 @@ class TestOpenRecords:
     def test_a_lane_begins_with_the_first_that_retention_left(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        lane = beginning(log, topic).lane.name
-        topics.write(topic, lane, numbered(5))
-        topics.expire(topic, lane, 2)
-        assert all_of(visit(beginning(log, topic))) == [b"2", b"3", b"4"]
+        piece = filled(topics, log, numbered(5))
+        topics.expire(piece.topic, piece.lane.name, 2)
+        assert all_of(visit(beginning(log, piece.topic))) == [b"2", b"3", b"4"]
 
     def test_lanes_that_follow_have_what_comes_after(
         self, topics: OpenTopics, log: Log, visit: Visit
@@ -135,9 +122,7 @@ class TestOpenRecords:
     def test_an_empty_slice_is_complete_at_once(
         self, topics: OpenTopics, log: Log, read: Read
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(2))
+        piece = filled(topics, log, numbered(2))
         (batch,) = read(replace(piece, until_offset=piece.from_offset))
         assert (batch.records.num_rows, batch.last, batch.error) == (0, True, None)
         assert (batch.reached, batch.behind) == (piece.from_offset, None)
@@ -145,9 +130,7 @@ class TestOpenRecords:
     def test_slices_come_one_after_the_other(
         self, topics: OpenTopics, log: Log, read: Read
     ) -> None:
-        pieces = [beginning(log, topics.make()) for _ in range(3)]
-        for piece in pieces:
-            topics.write(piece.topic, piece.lane.name, numbered(5))
+        pieces = [filled(topics, log, numbered(5)) for _ in range(3)]
         batches = read(*pieces, batch_records=2)
         came = [piece for piece, _ in itertools.groupby(batches, lambda batch: batch.slice)]
         assert sorted(came, key=pieces.index) == pieces
@@ -156,9 +139,7 @@ class TestOpenRecords:
     def test_a_reader_reads_again_also_after_it_was_closed_early(
         self, topics: OpenTopics, log: Log, visit: Visit, open_reader: OpenReader
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(5))
+        piece = filled(topics, log, numbered(5))
         known = replace(piece, until_offset=end_of(visit(piece)), records=5)
         with open_reader() as reader:
             begun = reader.read([known], 2)

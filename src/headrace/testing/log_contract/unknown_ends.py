@@ -39,6 +39,7 @@ from headrace.testing.log_contract.visiting import (
     all_of,
     beginning,
     end_of,
+    filled,
     visit,
 )
 from headrace.testing.log_fake import Row
@@ -86,9 +87,7 @@ class TestUnknownEnds:
     def test_all_that_is_there_comes_once_and_in_order(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(50))
+        piece = filled(topics, log, numbered(50))
         assert all_of(visit(piece)) == [b"%d" % number for number in range(50)]
 
     def test_visits_come_through_a_stretch_without_records(
@@ -105,9 +104,7 @@ class TestUnknownEnds:
     def test_a_slice_has_no_more_records_than_it_says(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic, records=3)
-        topics.write(topic, piece.lane.name, numbered(10))
+        piece = replace(filled(topics, log, numbered(10)), records=3)
         visits = visit(piece)
         assert all(len(values(batches)) <= 3 for batches in visits)
         assert all_of(visits) == [b"%d" % number for number in range(10)]
@@ -115,11 +112,9 @@ class TestUnknownEnds:
     def test_a_slice_has_no_more_bytes_than_it_says_but_for_a_single_record(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = replace(beginning(log, topic), most_bytes=25)
         sizes = [10, 10, 10, 100, 10]
         rows = [Row(b"%d" % number * size) for number, size in enumerate(sizes)]
-        topics.write(topic, piece.lane.name, rows)
+        piece = replace(filled(topics, log, rows), most_bytes=25)
         visits = visit(piece)
         assert all_of(visits) == [row.value for row in rows]
         for found in map(values, visits):
@@ -128,22 +123,18 @@ class TestUnknownEnds:
     def test_what_comes_later_is_found_from_where_the_last_visit_came_to(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(4))
+        piece = filled(topics, log, numbered(4))
         after = replace(piece, from_offset=end_of(visit(piece)))
         assert all_of(visit(after)) == []
-        topics.write(topic, piece.lane.name, numbered(3, first=4))
+        topics.write(piece.topic, piece.lane.name, numbered(3, first=4))
         assert all_of(visit(after)) == [b"4", b"5", b"6"]
 
     def test_what_was_read_can_be_read_again_exactly(
         self, topics: OpenTopics, log: Log, visit: Visit, read: Read
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(4))
+        piece = filled(topics, log, numbered(4))
         until = end_of(visit(piece))
-        topics.write(topic, piece.lane.name, numbered(3, first=4))
+        topics.write(piece.topic, piece.lane.name, numbered(3, first=4))
         (*_, last) = again = read(replace(piece, until_offset=until, records=4))
         assert values(again) == [b"0", b"1", b"2", b"3"]
         assert (last.reached, last.last, last.error, last.behind) == (until, True, None, None)
@@ -151,9 +142,7 @@ class TestUnknownEnds:
     def test_only_the_last_batch_says_what_is_behind(
         self, topics: OpenTopics, log: Log, read: Read
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(20))
+        piece = filled(topics, log, numbered(20))
         *others, last = read(piece, batch_records=7)
         assert all(batch.records.num_rows <= 7 for batch in (*others, last))
         assert [(batch.last, batch.behind) for batch in others] == [(False, None)] * len(others)
@@ -163,16 +152,14 @@ class TestUnknownEnds:
     def test_a_sealed_lane_ends_where_those_that_follow_it_say(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic)
-        topics.write(topic, piece.lane.name, numbered(4))
-        topics.split(topic, piece.lane.name)
+        piece = filled(topics, log, numbered(4))
+        topics.split(piece.topic, piece.lane.name)
         visits = visit(piece)
         assert all_of(visits) == [b"0", b"1", b"2", b"3"]
         behind = visits[-1][-1].behind
         assert behind is not None
         assert behind.sealed
-        parents = log.topics([topic])[topic].parents
+        parents = log.topics([piece.topic])[piece.topic].parents
         ends = {parent for followed in parents.values() for parent in followed}
         assert {parent.lane for parent in ends} == {piece.lane.name}
         assert {parent.until for parent in ends} == {end_of(visits)}
@@ -180,10 +167,7 @@ class TestUnknownEnds:
     def test_lanes_are_read_one_by_one_and_one_that_is_not_there_fails_alone(
         self, topics: OpenTopics, log: Log, read: Read
     ) -> None:
-        one, other = topics.make(), topics.make()
-        pieces = [beginning(log, one), beginning(log, other)]
-        for piece in pieces:
-            topics.write(piece.topic, piece.lane.name, numbered(5))
+        pieces = [filled(topics, log, numbered(5)) for _ in range(2)]
         strange = pieces[0].lane._replace(name="nobody-gave-this-name", tenant="strange")
         missing = replace(pieces[0], lane=strange, topic="strange")
         batches = read(*pieces, missing)
@@ -194,21 +178,16 @@ class TestUnknownEnds:
     def test_a_place_that_retention_took_fails_alone(
         self, topics: OpenTopics, log: Log, read: Read
     ) -> None:
-        topic, sound = topics.make(), topics.make()
-        old, piece = beginning(log, topic), beginning(log, sound)
-        for begin in (old, piece):
-            topics.write(begin.topic, begin.lane.name, numbered(10))
-        topics.expire(topic, old.lane.name, 6)
+        old, piece = (filled(topics, log, numbered(10)) for _ in range(2))
+        topics.expire(old.topic, old.lane.name, 6)
         assert log.start_offsets([old.lane.name])[old.lane.name] > old.from_offset
-        error = failure(read(old, piece), topic)
+        error = failure(read(old, piece), old.topic)
         assert (error.code, error.temporary) == ("OffsetOutOfRange", False)
 
     def test_places_are_told_apart_and_ordered(
         self, topics: OpenTopics, log: Log, visit: Visit
     ) -> None:
-        topic = topics.make()
-        piece = beginning(log, topic, records=1)
-        topics.write(topic, piece.lane.name, numbered(3))
+        piece = replace(filled(topics, log, numbered(3)), records=1)
         reached = [batches[-1].reached for batches in visit(piece)]
         assert sorted(reached) == reached
         assert place_at(0) <= piece.from_offset < reached[-1] < OPEN

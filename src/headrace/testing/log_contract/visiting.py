@@ -70,12 +70,19 @@ def visit(read: Read) -> Visit:
     return Visit(read)
 
 
-def beginning(log: Log, topic: str, lane: str = "", *, records: int = 100) -> Slice:
+def beginning(log: Log, topic: str, lane: str = "") -> Slice:
     """An open slice from where a lane begins."""
     name = lane or log.topics([topic])[topic].lanes[0]
     start = log.start_offsets([name])[name]
     where = LaneId("contract", topic, name)
-    return Slice(where, topic, start, OPEN, 1, more=True, records=records, most_bytes=10**6)
+    return Slice(where, topic, start, OPEN, 1, more=True, records=100, most_bytes=10**6)
+
+
+def filled(topics: OpenTopics, log: Log, rows: Sequence[Row]) -> Slice:
+    """An open slice of all of a lane that nobody has used, and that has these records now."""
+    piece = beginning(log, topics.make())
+    topics.write(piece.topic, piece.lane.name, rows)
+    return piece
 
 
 def all_of(visits: Sequence[Sequence[SliceBatch]]) -> list[bytes | None]:
