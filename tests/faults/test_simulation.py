@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -377,11 +378,9 @@ def test_claims_that_are_committed_late_and_not_told_are_found(monkeypatch):
     assert first_wrong(seeds=300, how="untold: ")
 
 
-def test_claims_that_are_committed_late_are_told(monkeypatch):
-    drawn = world.draw
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), commits_late=0.3))
+def test_claims_that_are_committed_late_are_told():
     for seed in range(60):
-        outcome = simulate(seed)
+        outcome = simulate(seed, odds={"commits_late": 0.3})
         assert not outcome.wrong, str(outcome)
 
 
@@ -402,18 +401,15 @@ RESHAPED = {"splits": 0.3, "drops": 0.15, "lists_late": 0.4}
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
-def test_lanes_follow_others_whatever_happens(monkeypatch, first):
-    drawn = world.draw
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **RESHAPED))
+def test_lanes_follow_others_whatever_happens(first):
     for seed in range(first, first + 20):
-        outcome = simulate(seed)
+        outcome = simulate(seed, odds=RESHAPED)
         assert not outcome.wrong, str(outcome)
 
 
-def test_lanes_that_become_others_are_played(monkeypatch):
-    drawn = world.draw
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **RESHAPED | {"drops": 0.5}))
-    counts = sum((simulate(seed).counts for seed in range(60)), start=simulate(60).counts)
+def test_lanes_that_become_others_are_played():
+    odds = RESHAPED | {"drops": 0.5}
+    counts = sum((simulate(seed, odds=odds).counts for seed in range(61)), start=Counter())
     for what in (
         "lanes split",
         "lanes merged",

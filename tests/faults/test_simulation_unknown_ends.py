@@ -22,19 +22,13 @@ from headrace.testing.simulation.run import in_memory, silent
 
 #: what is drawn beside whatever else a seed has
 HIDES = {"hides": 0.7, "reads_less": 0.3}
+HIDING = {**HIDES, "splits": 0.1, "drops": 0.05}
 
 
 @pytest.fixture(autouse=True)
 def no_log_lines():
     with silent():
         yield
-
-
-@pytest.fixture
-def hiding(monkeypatch):
-    drawn = world.draw
-    odds = {**HIDES, "splits": 0.1, "drops": 0.05}
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **odds))
 
 
 def only(monkeypatch, **odds):
@@ -53,27 +47,23 @@ def moving(kind):
     return replace(in_memory(), store=made)
 
 
-@pytest.mark.usefixtures("hiding")
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_nothing_is_wrong_where_only_reading_tells_where_lanes_end(first):
     for seed in range(first, first + 20):
-        outcome = simulate(seed)
+        outcome = simulate(seed, odds=HIDING)
         assert not outcome.wrong, str(outcome)
 
 
-@pytest.mark.usefixtures("hiding")
 def test_a_slice_that_ends_before_a_bad_record_is_read_as_an_attempt_that_slept_has_read():
     # A task of an earlier slice from the same place sleeps, reads less, and writes.
-    outcome = simulate(7210)
+    outcome = simulate(7210, odds=HIDING)
     assert not outcome.wrong, str(outcome)
 
 
-def test_a_slice_of_one_record_is_of_one_whatever_cannot_be_read_behind_it(monkeypatch):
+def test_a_slice_of_one_record_is_of_one_whatever_cannot_be_read_behind_it():
     # A record kills its worker, and one behind it cannot be read.
     odds = {"hides": 0.9, "reads_less": 0.5, "task_paused": 0.1, "unreadable": 0.03, "bad": 0.03}
-    drawn = world.draw
-    monkeypatch.setattr(world, "draw", lambda rng: replace(drawn(rng), **odds))
-    outcome = simulate(20275)
+    outcome = simulate(20275, odds=odds)
     assert not outcome.wrong, str(outcome)
 
 
@@ -87,9 +77,8 @@ def test_a_recorded_slice_of_a_lane_that_is_done_and_not_listed_any_more_is_over
     assert not outcome.wrong, str(outcome)
 
 
-@pytest.mark.usefixtures("hiding")
 def test_what_can_happen_to_such_lanes_is_played():
-    counts = sum((simulate(seed).counts for seed in range(80)), start=simulate(80).counts)
+    counts = sum((simulate(seed, odds=HIDING).counts for seed in range(81)), start=Counter())
     for what in (
         "reads written down",
         "slices read as before",
