@@ -266,10 +266,10 @@ class MemoryLog:
             raise LeaderUnknown(f"{piece}: the partition has no leader at the moment")
         start, until = number_at(piece.from_offset), number_at(piece.until_offset)
         if piece.is_open:
-            until = max(start, lane.end)
-        if not lane.start <= start <= len(lane.rows):
+            until = lane.end
+        if not lane.start <= start <= lane.end:
             raise OffsetOutOfRange(
-                f"{piece}: the log now has {lane.start}..{len(lane.rows)} (start to end)"
+                f"{piece}: the log now has {lane.start}..{lane.end} (start to end)"
             )
         if until > lane.end:
             raise Temporary(f"{piece}: the readable log ends at {lane.end}")
@@ -308,7 +308,7 @@ class MemoryLog:
         }
 
     def _end_of(self, name: str) -> Place | None:
-        return place_at(len(self._lanes[name].rows)) if name in self._lanes else None
+        return self.end_of(name) if name in self._lanes else None
 
     def _lanes_of(self, topic: str) -> list[str]:
         lanes = (name for name in self._lanes if name.startswith(f"{topic}["))
