@@ -14,7 +14,7 @@ here: a slice moves on from exactly where it stood, whatever the loop thinks.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -90,7 +90,7 @@ class Tally:
         self._lines = {piece: _Line(piece.from_offset, piece.from_offset) for piece in slices}
         self._started_s = started_s
         self._own_s = 0.0
-        self._written_s: dict[LaneId, float] = {}
+        self._written_s: defaultdict[LaneId, float] = defaultdict(float)
         self._offered: Counter[LaneId] = Counter()
         self._refused: Counter[LaneId] = Counter()
 
@@ -121,8 +121,7 @@ class Tally:
             return
         self._own_s += written.seconds
         for piece in effect.slices:
-            before_s = self._written_s.get(piece.lane, 0.0)
-            self._written_s[piece.lane] = before_s + written.seconds / len(effect.slices)
+            self._written_s[piece.lane] += written.seconds / len(effect.slices)
 
     def stop(self, portion: Portion, error: SliceError | None) -> None:
         """Nothing of this portion is done, and nothing more of its slices may be."""
@@ -235,7 +234,7 @@ class Tally:
                 bytes=line.bytes,
                 output_bytes=line.output_bytes,
                 seconds=line.own_s
-                + self._written_s.get(planned.lane, 0.0)
+                + self._written_s[planned.lane]
                 + shared_s * (1 + line.records) / weight,
                 timestamps_s=tuple(_thin(line.timestamps_s, SAMPLES)),
                 # Of those beyond, the next slice tells: their records come again.
