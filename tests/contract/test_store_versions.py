@@ -526,34 +526,27 @@ def test_no_version_that_was_counted_is_given_again_after_a_way_down_and_up(data
         ]
 
 
-def test_a_rerun_is_never_newer_than_its_stream_after_a_way_down_and_up(database, store_url):
+def test_a_rerun_is_never_newer_than_its_stream_after_a_way_down_and_up(database):
     fill(database, newest_version())
+    there = content(database)
+    before = {
+        table: next(row for row in there[table] if row["tenant"] == "name-2")
+        for table in ("headrace_streams", "headrace_positions")
+    }
+    use_case = before["headrace_streams"]["use_case"]
+    deployed = next(row for row in there["headrace_deployments"] if row["use_case"] == use_case)
+    rerun = {"use_case": f"{use_case}~0"}
     with database.write() as connection:
-        row = connection.execute(text("SELECT * FROM headrace_streams WHERE tenant = 'name-2'"))
-        stream = dict(row.mappings().one())
-        lane = connection.execute(text("SELECT * FROM headrace_positions WHERE tenant = 'name-2'"))
-        position = dict(lane.mappings().one())
-        rerun = {"use_case": f"{stream['use_case']}~0"}
-        deployment = connection.execute(
-            text("SELECT * FROM headrace_deployments WHERE use_case = :use_case"),
-            {"use_case": stream["use_case"]},
-        )
-        for table, row in (
-            ("headrace_deployments", dict(deployment.mappings().one())),
-            ("headrace_streams", stream),
-            ("headrace_positions", position),
-        ):
-            keys = ", ".join(row), ", ".join(f":{key}" for key in row)
-            connection.execute(
-                text(f"INSERT INTO {table} ({keys[0]}) VALUES ({keys[1]})"), row | rerun
-            )
+        for table in tables_of(connection):
+            row = {"headrace_deployments": deployed, **before}.get(table.name)
+            if row is not None:
+                connection.execute(insert(table), row | rerun)
     downgrade(database, "0016")
     upgrade(database)
     found = content(database)
-    for table in ("headrace_streams", "headrace_positions"):
-        before = {"headrace_streams": stream, "headrace_positions": position}[table]["depth"]
+    for table, kept in before.items():
         depths = {
             row["use_case"]: row["depth"] for row in found[table] if row["tenant"] == "name-2"
         }
-        assert depths[rerun["use_case"]] == before
-        assert depths[stream["use_case"]] > before
+        assert depths[rerun["use_case"]] == kept["depth"]
+        assert depths[use_case] > kept["depth"]
