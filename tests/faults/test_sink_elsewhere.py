@@ -7,11 +7,12 @@ import threading
 
 import pytest
 from matrix import FULL, SERVICE, note
-from rig import NAMES, Rig, until
+from rig import NAMES, WHEN_MADE, Rig, until
 from sqlalchemy import NullPool, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 import mariadb_server
+from headrace.databases.addresses import parse_elsewhere
 from headrace.testing.ledger import Found, Place
 
 pytestmark = SERVICE
@@ -27,8 +28,7 @@ def elsewhere(table, context):
 
 
 #: the order in which rows came; a table of MariaDB without a key lies in it
-DRIVERS = {"postgresql": "postgresql+psycopg", "mariadb": "mysql+pymysql"}
-ORDERS = {"postgresql": "xmin::text::bigint, cmin::text::bigint, ctid", "mariadb": "NULL"}
+ORDERS = {"postgresql": WHEN_MADE["postgresql"], "mariadb": "NULL"}
 
 
 @pytest.fixture(params=["postgres", "mariadb"])
@@ -45,9 +45,8 @@ def elsewhere(request, tmp_path):
 def rows_in(server):
     """What is in the table, in the order it was made."""
     kind = make_url(server.url).drivername
-    url = make_url(server.url).set(drivername=DRIVERS[kind])
     wanted = "SELECT tenant, topic, part, record FROM elsewhere"
-    engine = create_engine(url, poolclass=NullPool)
+    engine = create_engine(parse_elsewhere(server.url, "the test").url, poolclass=NullPool)
     try:
         with engine.connect() as connection:
             rows = connection.execute(text(f"{wanted} ORDER BY {ORDERS[kind]}")).all()
