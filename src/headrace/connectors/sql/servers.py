@@ -175,7 +175,8 @@ def _made(name: str, address: Address, waits: Waits, fitted: set[Hashable]) -> T
 
 
 def _give_up_of_tenants() -> None:
-    of_tenants = [key for key in _targets if key[2]]
+    # What a fork brought along is its parent's, who uses these connections.
+    of_tenants = [key for key in _targets if key[2] and key[0] == os.getpid()]
     for key in of_tenants[: max(0, len(of_tenants) - _MOST_OF_TENANTS)]:
         _targets.pop(key).close()
 

@@ -268,3 +268,18 @@ def test_a_wrong_option_of_a_tenants_url_stops_that_tenant_alone(tmp_path, url):
     assert told[0].error.code == "TargetMissing"
     assert "of-bolt" in told[0].error.message
     assert told[1].error is None
+
+
+def test_a_process_gives_up_no_connection_of_its_parent(world, monkeypatch):
+    monkeypatch.setattr(servers, "_MOST_OF_TENANTS", 1)
+    kept = servers.target_of(world.connections, "history", "acme")
+    closed = []
+
+    def close(target):
+        closed.append(target)
+
+    monkeypatch.setattr(servers.Target, "close", close)
+    monkeypatch.setattr(servers.os, "getpid", lambda: -1)
+    mine = [servers.target_of(world.connections, "history", tenant) for tenant in ("bolt", "cove")]
+    assert kept not in closed
+    assert closed == mine[:1]
