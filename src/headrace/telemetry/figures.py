@@ -23,7 +23,7 @@ from headrace.model.statistics import LagIs, LaneFigures, Point, Spread, StreamF
 from headrace.model.streams import StreamId
 from headrace.telemetry.history import FRESH_SPAN_S
 from headrace.telemetry.lateness import EndSample, lag_s, remembered
-from headrace.telemetry.long_runs import LongRuns, long_runs
+from headrace.telemetry.long_runs import long_runs
 from headrace.telemetry.meters import WINDOW_S, Meter, MeterWindow, merged_of
 from headrace.telemetry.report import Reporter, Shown, shown, shown_wave
 from headrace.telemetry.sketches import packed, spread_of
@@ -68,7 +68,7 @@ class _Now(NamedTuple):
     #: how long "lately" is
     span_s: float
     #: what is said of streams because slots are held for long
-    long: LongRuns
+    long: Mapping[StreamId, str]
 
 
 @dataclass(slots=True)

@@ -11,8 +11,6 @@ How long it is is told in steps, since whatever changes each second is described
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from headrace.board import Board
 from headrace.model.streams import StreamId
@@ -21,36 +19,22 @@ from headrace.model.streams import StreamId
 _STEPS = (10, 30, 60, 120, 300, 600, 1_800, 3_600)
 
 
-@dataclass(frozen=True, slots=True)
-class LongRuns:
-    """What is said of streams because of waves that run for long, by stream."""
-
-    said: Mapping[StreamId, str] = field(default_factory=dict)
-
-    def of(self, stream: StreamId) -> str:
-        """Of one; empty: nothing."""
-        return self.said.get(stream, "")
-
-
-_NONE = LongRuns()
-
-
-def long_runs(board: Board, now_s: float) -> LongRuns:
-    """What is to be said as of a second of the steady clock."""
+def long_runs(board: Board, now_s: float) -> dict[StreamId, str]:
+    """What is to be said as of a second of the steady clock; of most streams nothing is."""
     long = [flight for flight in board.flights.values() if now_s - flight.since_s >= _STEPS[0]]
     if not long:
-        return _NONE
+        return {}
     longest = _told(now_s - min(flight.since_s for flight in long))
     waits = f"waits for a slot: other streams hold theirs for more than {longest}"
     said = {
         held.stream.id: waits
         for held in board.runnable(now_s)
-        if held.has_work and not board.runs(held) and not held.throttled
+        if not board.runs(held) and not held.throttled
     }
     for flight in long:
         run = f"what runs of it has run for more than {_told(now_s - flight.since_s)}"
         said |= {piece.lane.stream: run for piece in flight.wave.slices}
-    return LongRuns(said)
+    return said
 
 
 def _told(seconds: float) -> str:

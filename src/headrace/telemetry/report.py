@@ -10,7 +10,7 @@ Nothing here decides anything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from headrace.model.statistics import LagIs, ShownState
 from headrace.model.streams import State, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, WaveResult
-from headrace.telemetry.long_runs import LongRuns, long_runs
+from headrace.telemetry.long_runs import long_runs
 from headrace.telemetry.meters import Meter
 from headrace.telemetry.timeline import Timeline
 from headrace.telemetry.tracing import Tracing
@@ -126,7 +126,9 @@ class Reporter:
             found = self.use_cases[name] = UseCaseMeter()
         return found
 
-    def _row(self, held: HeldStream, now_s: float, steady_s: float, long: LongRuns) -> StreamRow:
+    def _row(
+        self, held: HeldStream, now_s: float, steady_s: float, long: Mapping[StreamId, str]
+    ) -> StreamRow:
         # A stream that never did anything needs no sketches.
         meter = self.meters.get(held.stream.id) or _NOTHING
         p50_s, p99_s = meter.quantiles_s(now_s, 0.5, 0.99)
@@ -165,7 +167,9 @@ class Shown(NamedTuple):
     next_try_s: float | None = None
 
 
-def shown(held: HeldStream, meter: Meter, now_s: float, steady_s: float, long: LongRuns) -> Shown:
+def shown(
+    held: HeldStream, meter: Meter, now_s: float, steady_s: float, long: Mapping[StreamId, str]
+) -> Shown:
     """What passes by itself is told apart from what does not.
 
     A trouble is told for as long as it lasts: what was retried, skipped or came through is not.
@@ -179,7 +183,7 @@ def shown(held: HeldStream, meter: Meter, now_s: float, steady_s: float, long: L
         elif lane.tries or lane.attempts or waits:
             troubled.append(lane)
     state, waits_for = held.state, held.waits or held.blind
-    slot = long.of(held.stream.id)
+    slot = long.get(held.stream.id, "")
     trouble = _first(stopped or troubled)
     trouble = f"{trouble}; {slot}" if trouble and slot and not stopped else trouble
     note = held.stream.reason or waits_for or trouble or slot or meter.noted(now_s)
