@@ -10,7 +10,7 @@ Nothing is ended here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 #: between two lines
 TELL_EVERY_S = 3.0
-#: streams that are named
+#: waves, and streams of each, that are named
 _NAMED = 3
 
 
@@ -45,8 +45,8 @@ class Draining:
         self._next_s = now_s + TELL_EVERY_S
 
     def poll(self, now_s: float) -> None:
-        """Say what is still waited for, if it is time to; called after every turn."""
-        if now_s < self._next_s or self.driver.drained:
+        """Say what is still waited for, if it is time to; called before each turn."""
+        if now_s < self._next_s:
             return
         self._next_s = now_s + TELL_EVERY_S
         log.info(
@@ -60,10 +60,8 @@ def _waited_for(driver: Driver, now_s: float) -> Iterator[str]:
     flights = sorted(driver.board.flights.values(), key=lambda flight: flight.since_s)
     if flights:
         slices = sum(1 for flight in flights for _ in flight.wave.slices)
-        named = ", ".join(_told(flight, now_s) for flight in flights[:_NAMED])
-        more = len(flights) - _NAMED
-        some = f" and {more} more" if more > 0 else ""
-        yield f"{slices} slice{'s' * (slices != 1)} run: {named}{some}"
+        told = _first([_told(flight, now_s) for flight in flights])
+        yield f"{slices} slice{'s' * (slices != 1)} run: {told}"
     if driver.failing.is_busy:
         yield "dead letters are written"
     if driver.late_claims.is_busy:
@@ -73,7 +71,10 @@ def _waited_for(driver: Driver, now_s: float) -> Iterator[str]:
 def _told(flight: Flight, now_s: float) -> str:
     """A wave, by its first streams."""
     streams = sorted({piece.lane.stream for piece in flight.wave.slices})
-    more = len(streams) - _NAMED
-    some = f" and {more} more" if more > 0 else ""
-    names = ", ".join(map(str, streams[:_NAMED]))
-    return f"{names}{some} for {now_s - flight.since_s:.0f} s"
+    return f"{_first(list(map(str, streams)))} for {now_s - flight.since_s:.0f} s"
+
+
+def _first(told: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(told) - _NAMED
+    return ", ".join(told[:_NAMED]) + (f" and {more} more" if more > 0 else "")
