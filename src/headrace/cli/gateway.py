@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -66,8 +65,9 @@ def gateway(
         chosen = settings.gateway
         app = gateway_of(settings, _guard(settings, store, insecure_no_auth), store)
         drain_s = chosen.delivery_timeout + _ANSWER_S
-        found = listening_of(settings.doors, chosen.host, chosen.port, drain_s)
-        listening = replace(found, section="gateway")
+        listening = listening_of(
+            settings.doors, chosen.host, chosen.port, drain_s, section="gateway"
+        )
         told = f"gateway at {chosen.host}:{chosen.port}, {', '.join(chosen.types)}"
         err.print(told, markup=False, highlight=False)
         # Full collections over all that is loaded would stop every request for long.

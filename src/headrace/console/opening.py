@@ -81,10 +81,9 @@ def console_app(
 def console_listening(settings: Settings) -> Listening:
     """Where the console listens."""
     chosen = settings.console
-    found = listening_of(settings.doors, chosen.host, chosen.port)
+    found = listening_of(settings.doors, chosen.host, chosen.port, section="console")
     most = 2 * (chosen.most_clients + chosen.most_requests)
-    patience = ClientTimeouts(most_connections=most)
-    return replace(found, patience=patience, section="console")
+    return replace(found, patience=ClientTimeouts(most_connections=most))
 
 
 @contextmanager

@@ -78,8 +78,18 @@ def install_door(
     )
 
 
-def listening_of(settings: DoorsSettings, host: str, port: int, drain_s: float = 10.0) -> Listening:
-    """Where a door listens, with TLS if the settings say so."""
+def listening_of(
+    settings: DoorsSettings, host: str, port: int, drain_s: float = 10.0, *, section: str = ""
+) -> Listening:
+    """Where a door listens, with TLS if the settings say so.
+
+    Args:
+        settings: section ``doors``.
+        host: of the door.
+        port: of the door.
+        drain_s: how long requests that run may go on once the server is to end.
+        section: of the YAML file, where host and port stand.
+    """
     tls = settings.tls
     if tls is None and not settings.proxies and not is_loopback(host):
         log.warning(
@@ -87,7 +97,7 @@ def listening_of(settings: DoorsSettings, host: str, port: int, drain_s: float =
             url=f"http://{host}:{port}",
         )
     files = None if tls is None else Tls(tls.certificate_file, tls.key_file)
-    return Listening(host, port, files, drain_s)
+    return Listening(host, port, files, drain_s, section=section)
 
 
 def guard_of(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fastapi import FastAPI
 
 from headrace.doors.door import RequestLimits, guard_of, install_door, listening_of
@@ -54,5 +52,4 @@ def registry_of(settings: Settings, store: Store, *, insecure: bool = False) -> 
 def registry_listening(settings: Settings) -> Listening:
     """Where the registry listens."""
     chosen = settings.schema_registry
-    found = listening_of(settings.doors, chosen.host, chosen.port)
-    return replace(found, section="schema_registry")
+    return listening_of(settings.doors, chosen.host, chosen.port, section="schema_registry")
