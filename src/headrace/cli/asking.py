@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.amounts import counted
 from headrace.cli.console import DEFAULT_CONFIG, say, settings_and_folder
 from headrace.connectors.kafka import KafkaLog
 from headrace.cycle.lags import lags
@@ -172,8 +173,7 @@ def _can_be_asked() -> bool:
 def _told(shift: Shift) -> str:
     begin = "no position" if shift.at is None else str(shift.at)
     amounts = [
-        f"{'nobody knows how many' if amount is None else amount} "
-        f"{'offset' if amount == 1 else 'offsets'} {what}"
+        f"{'nobody knows how many offsets' if amount is None else counted(amount, 'offset')} {what}"
         for amount, what in ((shift.again, "read again"), (shift.passed, "passed over"))
         if amount != 0
     ]
