@@ -3,12 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
+from uncounted import UNCOUNTED
 
 from headrace.board.lanes import Lane
 from headrace.cycle.failing import _past
 from headrace.cycle.lineage import is_over
 from headrace.model.lineage import Parent
-from headrace.model.places import OPEN, UNKNOWN, Places, place_at
+from headrace.model.places import OPEN, UNKNOWN, place_at
 from headrace.model.receipts import Behind, Receipt
 from headrace.model.streams import LaneId, Slice
 from headrace.policies.visits import LEAST, SELDOM_S
@@ -17,11 +18,6 @@ from headrace.testing.wide_log import WIDE_PLACES, wide
 NOW_S = 100.0
 UP_TO_DATE = Behind(0.0)
 LANE = LaneId("keep", "acme", "acme.visits[0]")
-UNCOUNTED = Places(
-    after=lambda _place, _records: OPEN,
-    between=lambda _later, _place: None,
-    behind=WIDE_PLACES.behind,
-)
 
 
 def piece(records=16):

@@ -1,10 +1,10 @@
 """A log that can not count its records is read as any other, and nobody is told of a number."""
 
 import pytest
+from uncounted import UNCOUNTED
 
 from headrace.cli import asking
 from headrace.errors import HandlerHung
-from headrace.model.places import OPEN, Places, number_at, place_at
 from headrace.model.streams import StreamId
 from headrace.operating.again import consequences, is_more
 from headrace.operating.seeking import planned
@@ -20,11 +20,7 @@ class Uncounted(WideLog):
 
     @property
     def places(self):
-        return Places(
-            after=lambda _place, _records: OPEN,
-            between=lambda _later, _place: None,
-            behind=lambda place: place_at(number_at(place) + 1),
-        )
+        return UNCOUNTED
 
 
 @pytest.fixture
