@@ -1,14 +1,10 @@
 """What one answer of a log does not list may be there in the next: no lane is gone at once."""
 
 import pytest
+from lanes_of_acme import ACME, TOPIC, at, believed, look, stream
 
-from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.model.records import FailureState
-from headrace.model.streams import DataLossPolicy, State, StreamId
-from headrace.policies.data_loss import LIST_PATIENCE_S
-
-ACME = StreamId("keep", "acme")
-TOPIC = "acme.visits"
+from headrace.model.streams import DataLossPolicy, State
 
 
 @pytest.fixture
@@ -23,31 +19,11 @@ def begun(world):
         world.turns()
         for half in world.log.split(TOPIC, 0):
             world.send("acme", 2, half)
-        look(world)
+        look(world, 8)
         assert at(world) == {"0": 5, "1": 2, "2": 2}
         return world
 
     return begin
-
-
-def look(world, turns=8):
-    """Half a minute passes, so that topics are looked at, and then some seconds."""
-    world.clock.move(TOPICS_EVERY_S + 2)
-    world.turns(turns)
-
-
-def patiently(world):
-    """As long as a lane has to be missing from each answer, and some turns."""
-    world.turns(int(LIST_PATIENCE_S) + 8, seconds=1.0)
-
-
-def at(world):
-    positions = world.store.progress.load_positions([ACME])
-    return {position.lane.name[len(TOPIC) + 1 : -1]: position.next_offset for position in positions}
-
-
-def stream(world):
-    return next(found for found in world.store.registry.streams() if found.id == ACME)
 
 
 def test_a_parent_that_is_done_and_missing_from_one_answer_is_not_read_again(begun):
@@ -55,7 +31,7 @@ def test_a_parent_that_is_done_and_missing_from_one_answer_is_not_read_again(beg
     world.log.set_listed(TOPIC, 0, False)
     look(world, 2)
     world.log.set_listed(TOPIC, 0, True)
-    look(world)
+    look(world, 8)
     assert at(world) == {"0": 5, "1": 2, "2": 2}
     assert len(world.seen) == 9
 
@@ -66,7 +42,7 @@ def test_it_is_forgotten_when_every_answer_for_a_while_was_without_it(begun):
     look(world, 2)
     assert "0" in at(world)
     world.send("acme", 1, 1)
-    patiently(world)
+    believed(world)
     assert at(world) == {"1": 3, "2": 2}, "what is there is read meanwhile"
 
 
@@ -99,7 +75,7 @@ def test_it_is_lost_when_every_answer_for_a_while_was_without_it(begun):
     world = begun(DataLossPolicy.SKIP)
     world.log.set_listed(TOPIC, 1, False)
     look(world, 2)
-    patiently(world)
+    believed(world)
     (kept,) = world.store.failures.every(ACME)
     assert (kept.slice.lane.name, kept.state) == ("acme.visits[1]", FailureState.SKIPPED)
     assert at(world) == {"0": 5, "2": 2}

@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from lanes_of_acme import ACME, TOPIC, at, believed, look, stream
 
 from headrace.board import Board, HeldStream
 from headrace.connectors.kafka import OFFSETS
 from headrace.cycle.lags import lags
 from headrace.cycle.replay import ReplayStep, decide
 from headrace.cycle.reruns import range_of
-from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.errors import ConfigError
 from headrace.model.lineage import Parent
 from headrace.model.records import Deployment, FailureState
@@ -27,12 +27,10 @@ from headrace.model.streams import (
 )
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.operating.seeking import carry_out, planned, seek
-from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.log_fake import MemoryLog
-from headrace.testing.wide_log import WideLog, offset_of
+from headrace.testing.wide_log import WideLog
 
-ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
-TOPIC = "acme.visits"
+BOLT = StreamId("keep", "bolt")
 
 
 @pytest.fixture
@@ -51,30 +49,6 @@ def begun(world):
     return begin
 
 
-def look(world, turns=4):
-    """Half a minute passes, so that topics are looked at."""
-    world.clock.move(TOPICS_EVERY_S + 2)
-    world.turns(turns)
-
-
-def believed(world):
-    """A lane is not listed for so long that it counts as gone; and some turns."""
-    world.turns(int(LIST_PATIENCE_S) + 8, seconds=1.0)
-
-
-def at(world):
-    """Offsets by number, also where places are others."""
-    shown = offset_of if isinstance(world.log, WideLog) else lambda place: place
-    return {
-        found.lane.name[len(TOPIC) + 1 : -1]: shown(found.next_offset)
-        for found in world.store.progress.load_positions([ACME])
-    }
-
-
-def stream(world, of=ACME):
-    return next(found for found in world.store.registry.streams() if found.id == of)
-
-
 def stopped(world):
     """Nothing of acme runs: what waits is seen."""
     world.store.registry.set_tenant_state("acme", State.SUSPENDED)
@@ -84,6 +58,16 @@ def stopped(world):
 def going(world):
     world.store.registry.set_tenant_state("acme", State.ACTIVE)
     world.turns(8, seconds=1.0)
+
+
+def made_again_narrower(world):
+    """Acme's topic gets a second lane, is read, and made again without it."""
+    world.log.widen(TOPIC)
+    world.send("acme", 2, 1)
+    look(world)
+    world.log.delete_topic(TOPIC)
+    world.log.create_topic(TOPIC)
+    world.send("acme", 3)
 
 
 def test_halves_are_read_after_what_was_split_and_from_their_beginning(begun):
@@ -374,12 +358,7 @@ def test_of_a_removed_stream_it_waits_for_nothing():
 def test_a_lane_of_an_earlier_topic_does_not_open_what_has_its_name_now(world, begun, made):
     world.log = made()
     begun(DataLossPolicy.SKIP)
-    world.log.widen(TOPIC)
-    world.send("acme", 2, 1)
-    look(world)
-    world.log.delete_topic(TOPIC)
-    world.log.create_topic(TOPIC)
-    world.send("acme", 3)
+    made_again_narrower(world)
     look(world, 8)
     assert at(world) == {"0": 3}, "its topic has no such lane"
     world.log.set_leader(TOPIC, 0, False)
@@ -443,12 +422,7 @@ def test_a_lane_that_was_read_is_not_begun_again_when_its_parents_are_told_late(
 def test_nor_does_one_that_a_person_sought_in_the_topic_made_again(world, begun, made):
     world.log = made()
     begun(DataLossPolicy.FAIL)
-    world.log.widen(TOPIC)
-    world.send("acme", 2, 1)
-    look(world)
-    world.log.delete_topic(TOPIC)
-    world.log.create_topic(TOPIC)
-    world.send("acme", 3)
+    made_again_narrower(world)
     look(world)
     seek(world.store, world.log, ACME, "earliest")
     world.store.registry.set_stream_state(ACME, State.ACTIVE)
@@ -466,12 +440,7 @@ def test_nor_does_one_that_a_person_sought_in_the_topic_made_again(world, begun,
 def test_a_lane_that_a_topic_made_again_gets_later_has_lost_nothing(world, begun, made, policy):
     world.log = made()
     begun(policy)
-    world.log.widen(TOPIC)
-    world.send("acme", 2, 1)
-    look(world)
-    world.log.delete_topic(TOPIC)
-    world.log.create_topic(TOPIC)
-    world.send("acme", 3)
+    made_again_narrower(world)
     look(world)
     if policy is DataLossPolicy.FAIL:
         seek(world.store, world.log, ACME, "earliest")
