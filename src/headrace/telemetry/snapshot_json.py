@@ -88,18 +88,22 @@ def _with_numbers(text: str) -> str:
         whole = json.loads(text)
     except (ValueError, RecursionError):
         return text  # and is refused as what it is
-    lanes = list(_within("lanes", _within("streams", [("", whole)])))
     wrong = []
-    for holders, keys in ((lanes, _LANES), (_within("parents", lanes), _PARENTS)):
-        for path, holder in holders:
-            for key in holder.keys() & set(keys):
-                try:
-                    holder[key] = _read_place(holder[key])
-                except ValueError:
-                    wrong.append((f"{path}{key}", "is no place: its digits, as a string"))
+    for path, holder, key in _places(whole):
+        try:
+            holder[key] = _read_place(holder[key])
+        except ValueError:
+            wrong.append((f"{path}{key}", "is no place: its digits, as a string"))
     if wrong:
         raise _refused(sorted(wrong))
     return json.dumps(whole)
+
+
+def _places(whole: Any) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Each place of a snapshot: the path of the object that has it, that object, and the key."""
+    lanes = list(_within("lanes", _within("streams", [("", whole)])))
+    for holders, keys in ((lanes, _LANES), (_within("parents", lanes), _PARENTS)):
+        yield from ((path, at, key) for path, at in holders for key in keys if key in at)
 
 
 def _within(key: str, holders: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
