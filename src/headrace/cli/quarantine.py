@@ -170,9 +170,8 @@ def retry(
 
 def _retry_one(failures: Failures, failure: Failure) -> None:
     go_on(failures, failure)
-    named = failure.error.offset
-    at = failure.slice.from_offset if named is None else named
-    say(f"failure {failure.id}: {failure.slice.lane} goes on at offset {at}")
+    lane, _, at, _ = failure.place
+    say(f"failure {failure.id}: {lane} goes on at offset {at}")
 
 
 @app.command()
