@@ -18,6 +18,7 @@ from rich.text import Text
 from headrace.cli.failure_text import printable, when
 from headrace.cli.servers import RunningUp
 from headrace.cycle.lags import StreamLag, lags
+from headrace.cycle.missing_topics import not_there
 from headrace.errors import BrokerUnavailable, ConfigError, UnknownName
 from headrace.model.lane_names import in_order, said
 from headrace.model.places import text_of
@@ -200,8 +201,7 @@ def listed(
 def _since(lag: StreamLag, word: LastFigures | None) -> LastFigures | None:
     """The driver's last word, but for a topic that it missed then and that is there now."""
     topic = lag.stream.topic
-    missed = f"topic {topic} is not there yet"
-    if word is None or lag.topic is None or not word.figures.note.startswith(missed):
+    if word is None or lag.topic is None or not word.figures.note.startswith(not_there(topic)):
         return word
     note = f"topic {topic} is there now; the driver looks again by itself"
     return word._replace(figures=replace(word.figures, note=note))

@@ -47,6 +47,11 @@ class MissingTopics:
             self._untold.clear()
 
 
+def not_there(topic: str) -> str:
+    """How a stream says for itself that its topic is missing; lists know it again by this."""
+    return f"topic {topic} is not there yet"
+
+
 def _write(untold: Mapping[StreamId, str]) -> None:
     if len(untold) == 1:
         ((stream, topic),) = untold.items()

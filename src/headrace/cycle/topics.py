@@ -27,7 +27,7 @@ from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
 from headrace.cycle.lineage import doubtful, has_begun, is_over, startable, unlisted
 from headrace.cycle.losses import FirstAndLast, Losses
-from headrace.cycle.missing_topics import MissingTopics
+from headrace.cycle.missing_topics import MissingTopics, not_there
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
@@ -222,7 +222,7 @@ class TopicKeeper:
                 self._missing.note(stream.id, stream.topic)
             use_case, tenant = original(stream.id.use_case), stream.id.tenant
             make = f"headrace topics create {use_case} --inputs --tenant {tenant}"
-            self._wait(held, f"topic {stream.topic} is not there yet; '{make}' makes it")
+            self._wait(held, f"{not_there(stream.topic)}; '{make}' makes it")
             return False
         if stream.topic_id not in (None, info.topic_id):
             held.looked_at = _FIRST_A_LOOK
