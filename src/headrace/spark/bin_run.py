@@ -59,7 +59,7 @@ from headrace.spark.portions import (
     rest_of,
     slice_of,
 )
-from headrace.spark.process_settings import process_settings_kept
+from headrace.spark.process_settings import run_apart
 from headrace.spark.refused_rows import PartTaken, as_a_whole, as_told
 from headrace.spark.row_places import passed
 from headrace.spark.same_reads import ranges_of, read_otherwise
@@ -340,8 +340,8 @@ class BinRun:
 
     def _marked(self, planned: Slice | None, call: Callable[[], _T]) -> _T:
         """Run code of the use case; a slice at which it ends its worker is known by that."""
-        with process_settings_kept():
-            return call() if self.markers is None else self.markers.during(planned, call)
+        markers = self.markers
+        return run_apart(call if markers is None else lambda: markers.during(planned, call))
 
     def set_aside(
         self, portion: Portion, aside: Sequence[tuple[int, SliceError]]

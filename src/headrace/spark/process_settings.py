@@ -1,9 +1,10 @@
 """What a call changes for its whole process, put back when it is over.
 
 A worker calls the handlers of many tenants, one after the other. A library that goes to another
-folder, makes its files private, traps inexact decimals or deepens the stack does so for all calls
-to come, of other tenants and other use cases, whose results would then depend on who was there
-before. So these few are as they were after each call, however it ended.
+folder, makes its files private, traps inexact decimals, deepens the stack or gives every socket a
+millisecond does so for all calls to come, of other tenants and other use cases, whose results would
+then depend on who was there before. So these few are as they were after each call, however it
+ended; and each call has context variables of its own, where log lines have the tenant perhaps.
 
 What a module or a library sets for good is left alone, for it is set once and meant to stay: the
 environment, filters of warnings, the garbage collector, what it puts in the place of others'
@@ -12,29 +13,56 @@ functions. So are threads that a call leaves behind, which nobody can end.
 
 from __future__ import annotations
 
+import contextvars
 import decimal
 import os
 import signal
+import socket
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 #: whose handlers decide how the worker ends, and what becomes of processes that it begins
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE)
+#: what is asked by one function and set by the other
+_PLAIN: tuple[tuple[Callable[[], Any], Callable[[Any], None]], ...] = (
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+    (sys.getswitchinterval, sys.setswitchinterval),
+    (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    (sys.gettrace, sys.settrace),
+    (sys.getprofile, sys.setprofile),
+    (threading.gettrace, threading.settrace),  # type: ignore[arg-type]
+    (threading.getprofile, threading.setprofile),  # type: ignore[arg-type]
+    (socket.getdefaulttimeout, socket.setdefaulttimeout),
+)
+
+
+def run_apart(call: Callable[[], _T]) -> _T:
+    """Make a call; what it changed for its process or its thread is then as before."""
+    with _settings_kept():
+        return contextvars.copy_context().run(call)
 
 
 @contextmanager
-def process_settings_kept() -> Iterator[None]:
-    """Run the block; then folder, file mode, decimals, depth and signal handlers are as before."""
+def _settings_kept() -> Iterator[None]:
+    """Run the block; then folder, file mode, signal handlers and the like are as before."""
     folder, mode = _folder(), _file_mode()
-    depth, decimals = sys.getrecursionlimit(), decimal.getcontext().copy()
+    plain = [(ask(), ask, put) for ask, put in _PLAIN]
+    # A mutable thing: the call's own context variables hold the same one.
+    decimals = decimal.getcontext().copy()
     handlers = [(number, signal.getsignal(number)) for number in _SIGNALS]
     try:
         yield
     finally:
         os.umask(mode)
-        sys.setrecursionlimit(depth)
         decimal.setcontext(decimals)
+        for value, ask, put in plain:
+            if ask() is not value:
+                put(value)
         if folder is not None and _folder() != folder:
             with suppress(OSError):  # somebody has taken it away
                 os.chdir(folder)

@@ -1,15 +1,20 @@
 """What a handler changes for its process, and what the next one sees of it."""
 
+import contextvars
 import decimal
 import os
 import signal
+import socket
 import sys
+import threading
 from contextlib import suppress
 
 import pytest
 from task_bench import Bench, ListSink, by_tenant, with_tenant
 
-from headrace.spark.process_settings import process_settings_kept
+from headrace.spark.process_settings import run_apart
+
+WHO = contextvars.ContextVar("who", default="nobody")
 
 
 def go_elsewhere(folder):
@@ -43,12 +48,41 @@ def take_signals(_folder):
         signal.signal(number, signal.SIG_IGN)
 
 
+def bind_a_name(_folder):
+    WHO.set("acme")
+
+
+def trace(_folder):
+    sys.settrace(lambda *_: None)
+    sys.setprofile(lambda *_: None)
+    threading.settrace(lambda *_: None)
+    threading.setprofile(lambda *_: None)
+
+
+def keep_threads_waiting(_folder):
+    sys.setswitchinterval(5.0)
+
+
+def give_sockets_no_time(_folder):
+    socket.setdefaulttimeout(0.001)
+
+
+def shorten_numbers(_folder):
+    sys.set_int_max_str_digits(640)
+
+
+def looks():
+    return sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()
+
+
 def state():
     mode = os.umask(0o077)
     os.umask(mode)
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGCHLD)]
     exact = str(decimal.Decimal(1) / 3)
-    return os.getcwd(), mode, sys.getrecursionlimit(), handlers, exact
+    given = sys.getswitchinterval(), sys.get_int_max_str_digits(), socket.getdefaulttimeout()
+    depth, said = sys.getrecursionlimit(), WHO.get()
+    return os.getcwd(), mode, depth, handlers, exact, given, looks(), said
 
 
 ACTS = [
@@ -59,6 +93,11 @@ ACTS = [
     round_to_one_digit,
     flatten_the_stack,
     take_signals,
+    bind_a_name,
+    trace,
+    keep_threads_waiting,
+    give_sockets_no_time,
+    shorten_numbers,
 ]
 
 
@@ -70,12 +109,15 @@ def bench(tmp_path):
 @pytest.mark.parametrize("act", ACTS)
 def test_it_is_as_before_however_the_call_ends(act, tmp_path):
     before = state()
-    with process_settings_kept():
-        act(tmp_path)
+    assert run_apart(lambda: [act(tmp_path), 1][1]) == 1
     assert state() == before
-    with suppress(ZeroDivisionError), process_settings_kept():
+
+    def fail():
         act(tmp_path)
         raise ZeroDivisionError
+
+    with suppress(ZeroDivisionError):
+        run_apart(fail)
     assert state() == before
 
 
@@ -102,8 +144,7 @@ def test_it_works_where_the_folder_is_gone_before(tmp_path):
     here = os.getcwd()
     go_where_nothing_is(tmp_path)
     try:
-        with process_settings_kept():
-            pass
+        run_apart(lambda: None)
     finally:
         os.chdir(here)
 
