@@ -269,6 +269,14 @@ def no_use_case(name: str) -> UnknownName:
     )
 
 
+def other_topic(name: str, known: str, asked: str) -> ConfigError:
+    """It was deployed to read another one."""
+    return ConfigError(
+        f"use case {name} reads topic {known}, and its positions mean nothing in {asked}; deploy "
+        "it under another name"
+    )
+
+
 def tenant_removed(name: str) -> ConfigError:
     """It is not there any more."""
     return ConfigError(f"tenant {name} was removed; 'headrace tenants add {name}' starts it afresh")

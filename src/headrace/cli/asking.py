@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from headrace.cli.amounts import counted
 from headrace.cli.console import DEFAULT_CONFIG, say, settings_and_folder
 from headrace.connectors.kafka import KafkaLog
 from headrace.cycle.lags import lags
-from headrace.deploying.offer import connections_of, load
+from headrace.deploying.offer import connections_of, deployed_use_case, source_of
 from headrace.errors import ConfigError, HeadraceError, Temporary
 from headrace.model.lane_names import spoken
 from headrace.model.streams import State, StreamId, original
@@ -28,6 +28,7 @@ from headrace.operating.again import consequences, is_more, of_removal
 from headrace.operating.repeats import repeated
 from headrace.operating.seeking import Seek, Shift, begun_again
 from headrace.ports import Log, Store
+from headrace.store import open_store
 from headrace.use_cases import UseCase
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -46,7 +47,7 @@ def show_consequences(seeks: Sequence[Seek], config: Path) -> None:
     for use_case in sorted({original(seek.stream.use_case) for seek in seeks}):
         ours = [seek for seek in seeks if original(seek.stream.use_case) == use_case]
         again = any(seek.again != 0 for seek in ours)
-        _consequences(ours, _loaded(config, use_case) if again else None)
+        _consequences(ours, _deployed(config, use_case) if again else None)
 
 
 def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:
@@ -187,9 +188,13 @@ def _consequences(seeks: Sequence[Seek], use_case: UseCase | None) -> None:
         say(repeated(use_case.sink))
 
 
-def _loaded(config: Path, name: str) -> UseCase | None:
-    """The use case as it is in the file now; None if it cannot be had here."""
+def _deployed(config: Path, name: str) -> UseCase | None:
+    """The use case that runs, whatever lies in the folder; None if it cannot be had here."""
+    settings, folder = settings_and_folder(config)
     try:
-        return load(*settings_and_folder(config)).use_cases.get(name)
-    except HeadraceError:
+        with closing(open_store(settings.store_url())) as store:
+            known = {deployment.use_case: deployment for deployment in store.registry.deployments()}
+        with redirect_stdout(sys.stderr):  # a module may print; what we print may be JSON
+            return deployed_use_case(known[name], source_of(settings, folder))
+    except (HeadraceError, KeyError):
         return None

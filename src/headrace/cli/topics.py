@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Collection, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,7 +82,9 @@ def create(  # noqa: PLR0913 - options of a command
     with store_of(config) as store:
         said = TopicShape(partitions, replication, retention)
         settings, folder = settings_and_folder(config)
-        use_cases = _chosen(load(settings, folder).use_cases.values(), use_case)
+        with redirect_stdout(sys.stderr):  # a module may print; what we print may be JSON
+            offer = load(settings, folder)
+        use_cases = _chosen(offer.use_cases.values(), use_case)
         streams = store.registry.streams()
         _refuse_strangers(tenant or (), use_cases, streams)
         wanted = wanted_topics(use_cases, streams, said, inputs=inputs, tenants=tenant or ())

@@ -76,7 +76,7 @@ def begin(
         store.registry
     )  # to check may take a minute, and somebody may deploy meanwhile
     new = [name for name in sorted(offer.use_cases) if anew or name not in deployed]
-    for name in new:
+    for name in [None] if anew else new:
         deploy(settings, offer, store.registry, name)
     old = [deployed[name] for name in sorted(offer.use_cases) if name not in new]
     configure(settings, store.registry, [deployment.use_case for deployment in old])

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, insert, select, update
 
-from headrace.errors import ConfigError
+from headrace.errors import other_topic
 from headrace.model.places import Place, read_place, text_of
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
@@ -70,10 +70,7 @@ def deploy(
     elif known.topic == deployment.topic:
         connection.execute(update(deployments).where(ours).values(values))
     else:
-        raise ConfigError(
-            f"use case {deployment.use_case} reads topic {known.topic}, and its positions mean "
-            f"nothing in {deployment.topic}; deploy it under another name"
-        )
+        raise other_topic(deployment.use_case, known.topic, deployment.topic)
     if deployment.all_tenants:
         _add_missing_streams(connection, deployment)
     return True

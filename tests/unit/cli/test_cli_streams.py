@@ -8,9 +8,11 @@ from uuid import UUID
 import pytest
 
 from headrace.cli import asking, streams
+from headrace.cli.console import settings_and_folder
 from headrace.cli.failure_text import when
 from headrace.cli.servers import folder_of, remember
 from headrace.cycle.lags import StreamLag
+from headrace.deploying.offer import deploy, load
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import number_of
@@ -267,6 +269,23 @@ def test_a_seek_counts_and_asks_first(headrace, store, typed, there):
 
 
 @pytest.mark.usefixtures("visits", "terminal")
+def test_what_comes_of_it_is_told_of_what_runs_whatever_lies_in_the_folder(headrace, config):
+    source = (
+        "from headrace import use_case\nfrom headrace.sinks import Email, ParquetFiles\n"
+        "print('loading the model')\n"
+        '@use_case(topic="{tenant}.visits", sink=SINK)\n'
+        "def score(table, context):\n    return table\n"
+    )
+    file = config.parent / "use_cases.py"
+    file.write_text(source.replace("SINK", 'ParquetFiles("p")'))
+    assert headrace("use-cases", "deploy", "--no-wait").exit_code == 0
+    file.write_text(source.replace("SINK", "None"))
+    result = headrace(*SEEK, "earliest", input="n\n")
+    assert "files: rows come a second time" in result.output
+    assert "loading the model" not in result.stdout
+
+
+@pytest.mark.usefixtures("visits", "terminal")
 @pytest.mark.parametrize("typed", ["y\nn\n", "y\ny\n"])
 def test_a_seek_that_is_more_when_it_is_agreed_to_is_counted_and_asked_about_anew(
     headrace, store, monkeypatch, typed
@@ -343,7 +362,7 @@ def test_a_seek_to_where_it_stands_is_no_question(headrace, store, fail):
 
 
 @pytest.mark.usefixtures("visits")
-def test_what_it_means_for_the_sink_is_said_where_the_use_case_is_known(headrace, config):
+def test_what_it_means_for_the_sink_is_said_where_the_use_case_is_known(headrace, config, store):
     (config.parent / "use_cases.py").write_text(
         "from headrace import use_case\n"
         "from headrace.sinks import SqlTable\n"
@@ -351,6 +370,8 @@ def test_what_it_means_for_the_sink_is_said_where_the_use_case_is_known(headrace
         "          sink=SqlTable('scores', columns={'n': 'bigint'}))\n"
         "def score(table, context): return table\n"
     )
+    settings, folder = settings_and_folder(config)
+    deploy(settings, load(settings, folder), store.registry)
     result = headrace(*SEEK, "earliest", "--dry-run")
     assert "made again; exactly-once guards against kills, not against this" in result.output
     assert "table scores has no key: its rows come a second time" in result.output

@@ -68,10 +68,13 @@ def test_missing_topics_of_all_tenants_are_made_and_nothing_else_is_touched(head
     assert len(kafka.asked) == 1
 
 
-def test_a_dry_run_makes_nothing(headrace, kafka):
+def test_a_dry_run_makes_nothing(headrace, kafka, config):
+    # What a module prints goes where people look, not into what programs read.
+    with (config.parent / "use_cases.py").open("a") as file:
+        file.write('print("loading the model")\n')
     result = headrace("topics", "create", "--dry-run", "--json")
     assert [
-        (row["topic"], row["state"], row["partitions"]) for row in json.loads(result.output)
+        (row["topic"], row["state"], row["partitions"]) for row in json.loads(result.stdout)
     ] == [
         ("acme.scores", "would be made", 3),
         ("bolt.scores", "there already", 3),

@@ -53,6 +53,19 @@ def test_only_what_changed_is_deployed(tmp_path, store):
     ] == ["two"]
 
 
+def test_where_one_reads_another_topic_nothing_is_deployed(tmp_path, store):
+    write(tmp_path)
+    deploy(settings(), load(settings(), tmp_path), store.registry)
+    before = store.registry.deployments()
+    file = tmp_path / "use_cases.py"
+    topic = '"{tenant}.visits" if name == "one" else "{tenant}.others"'
+    file.write_text(file.read_text().replace('"{tenant}.visits"', topic) + "# changed\n")
+    offer = load(settings(), tmp_path)
+    with pytest.raises(ConfigError, match="use case two reads topic"):
+        deploy(settings(), offer, store.registry)
+    assert store.registry.deployments() == before
+
+
 def test_what_the_yaml_file_says_undoes_nothing_that_is_deployed_meanwhile(
     tmp_path, store, monkeypatch
 ):

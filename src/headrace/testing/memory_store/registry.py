@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from headrace.errors import ConfigError, no_tenant, no_use_case, stream_removed, tenant_removed
+from headrace.errors import (
+    ConfigError,
+    no_tenant,
+    no_use_case,
+    other_topic,
+    stream_removed,
+    tenant_removed,
+)
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
 from headrace.policies.stops import Status, changed
@@ -186,7 +193,7 @@ class MemoryRegistry:
         if over is not None and (known is None or known.revision != over.revision):
             return False
         if known is not None and known.topic != deployment.topic:
-            raise ConfigError(f"use case {name} reads {known.topic}; deploy it under another name")
+            raise other_topic(name, known.topic, deployment.topic)
         self.data.changed()
         self.data.deployments[name] = replace(deployment, revision=self.data.revision)
         for tenant in self.data.tenants.values():
