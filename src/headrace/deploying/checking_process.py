@@ -29,6 +29,7 @@ from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
 from headrace.use_cases import UseCase
 from headrace.versions import load_code
+from headrace.versions.elsewhere import refuse_elsewhere
 from headrace.versions.loading import line_in, origin_of
 from headrace.versions.paths import folder_of_file
 
@@ -58,7 +59,9 @@ def main() -> int:
 def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
     until_s = time.monotonic() + check.limit_s
     tell(out, doing=f"{check.path}: it is imported")
+    path_before = list(sys.path)
     use_cases = load_code(check.code, check.path).use_cases
+    refuse_elsewhere(check.code, folder_of_file(check.path), path_before)
     wanted = [use_case for name, use_case in use_cases.items() if check.is_wanted(name)]
     packed = [Packed(_at(check, use_case), _pack(check, use_case, out)) for use_case in wanted]
     rest_s = until_s - time.monotonic()

@@ -1,8 +1,10 @@
 """What would hurt a driver is refused where it is deployed: file, use case, line and advice."""
 
+import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
@@ -227,6 +229,55 @@ def test_another_process_needs_no_file(tmp_path, top, answer):
     command = [sys.executable, "-P", "-c", WORKER, str(tmp_path / "code")]
     done = subprocess.run(command, cwd=Path("/"), capture_output=True, text=True, check=False)
     assert done.stdout == "5\n", done.stderr
+
+
+def folder_at(tmp_path, name):
+    """A folder below the use case, or beside it."""
+    place = tmp_path / name if name == "lib" else tmp_path.with_name(f"{tmp_path.name}-{name}")
+    place.mkdir()
+    return place
+
+
+PATH = "import sys\nsys.path.insert(0, r'{folder}')\n"
+
+
+@pytest.mark.parametrize("folder", ["lib", "elsewhere"])
+@pytest.mark.parametrize("line", ["import scoring", "def later():\n    from scoring import score"])
+def test_what_is_imported_from_a_folder_that_is_no_part_of_a_version_is_refused(
+    check, tmp_path, folder, line
+):
+    place = folder_at(tmp_path, folder)
+    (place / "scoring.py").write_text("def score():\n    return 1\n")
+    with pytest.raises(ConfigError, match="scoring is imported from") as refused:
+        check(top=PATH.format(folder=place) + line)
+    assert ("write 'import lib.scoring'" in str(refused.value)) == (folder == "lib")
+    assert "install it as a package" in str(refused.value)
+
+
+@pytest.mark.parametrize(("folder", "fits"), [("lib", False), ("elsewhere", True)])
+def test_what_the_environment_names_is_installed_but_for_what_lies_below_the_use_case(
+    check, tmp_path, monkeypatch, folder, fits
+):
+    place = folder_at(tmp_path, folder)
+    (place / "scoring.py").write_text("def score():\n    return 1\n")
+    monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
+    with nullcontext() if fits else pytest.raises(ConfigError, match=r"import lib\.scoring"):
+        check(top="import scoring")
+
+
+def test_a_package_that_is_found_by_a_hook_is_installed(check, tmp_path):
+    place = tmp_path / "src"
+    place.mkdir()
+    (place / "scoring.py").write_text("")
+    top = f"""\
+import importlib.util, sys
+class Hook:
+    def find_spec(self, name, path, target=None):
+        if name == "scoring":
+            return importlib.util.spec_from_file_location(name, r"{place / "scoring.py"}")
+sys.meta_path.append(Hook())
+import scoring"""
+    check(top=top)
 
 
 def test_a_module_may_hold_on_to_what_cannot_be_pickled(check):

@@ -1,0 +1,125 @@
+"""Modules that a version imports from a folder that is neither local nor installed.
+
+A module may put a folder on ``sys.path`` and import from there. Reading (`reading.py`) does not
+follow that, so what lies there would be no part of the version: a change in it is no new version,
+and Python keeps what it imported first, so that after the next deploy some processes run the old
+one and some the new one, in silence. So whoever has imported a version to check it asks here, and
+such a module is refused by its name.
+
+Installed is what the environment has, and what lay on Python's path before. Of what ``PYTHONPATH``
+names, a folder below that of the use cases is none: that is somebody's source, not an installation.
+
+What a function imports by a call, or by a path that it makes itself, is not seen.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from headrace.errors import ConfigError
+from headrace.versions.code import Code
+from headrace.versions.local_imports import imports_of, parsed
+
+_LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
+
+
+def refuse_elsewhere(code: Code, folder: Path, path_before: Sequence[str]) -> None:
+    """Refuse a version that was imported with something from elsewhere.
+
+    Args:
+        code: the version, whose main module is imported.
+        folder: where that was read.
+        path_before: ``sys.path`` as it was before.
+
+    Raises:
+        ConfigError: what it was, and what to do.
+    """
+    installed = [Path(root).resolve() for root in (*_environment(), *_given(path_before, folder))]
+    for name, file in _imported(code):
+        if any(file.is_relative_to(root) for root in installed) or _is_hooked(name):
+            continue
+        raise ConfigError(
+            f"{name} is imported from {file}, which is neither installed nor beside the use case: "
+            "it would not be part of the version, and after a deploy old and new would run side by "
+            f"side; {_advice(name, file, folder.resolve())}"
+        )
+
+
+def _advice(name: str, file: Path, folder: Path) -> str:
+    install = "install it as a package, on executors too"
+    if not file.is_relative_to(folder):
+        return f"{install}, or move it beside the use case"
+    parts = [*file.relative_to(folder).parent.parts, name.rpartition(".")[2]]
+    if not all(part.isidentifier() for part in parts):
+        return f"{install}, or move it beside the use case"
+    return f"leave sys.path alone and write 'import {'.'.join(parts)}', or {install}"
+
+
+def _imported(code: Code) -> Iterator[tuple[str, Path]]:
+    """What is imported, and what functions of the version will import, with its file."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and _may_be_elsewhere(name):
+            yield name, Path(file).resolve()
+    for name in sorted(_tops_said(code) - sys.modules.keys()):
+        if _may_be_elsewhere(name) and (file := _would_be(name)):
+            yield name, file
+
+
+def _may_be_elsewhere(name: str) -> bool:
+    top = name.partition(".")[0]
+    ours = top == "headrace" or top.startswith(("headrace_version_", "__"))
+    return not ours and top not in sys.stdlib_module_names
+
+
+def _tops_said(code: Code) -> set[str]:
+    return {
+        said.partition(".")[0]
+        for module in code.modules
+        for given in imports_of(
+            parsed(module.source, module.file), module.file, module.name, package=module.package
+        )
+        for said in given.names
+    } - {name.partition(".")[0] for name in code.names}
+
+
+def _would_be(name: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
+    return Path(places[0]).resolve() if places and places[0] else None
+
+
+def _is_hooked(name: str) -> bool:
+    """Whether it was found by something else than a path: how packages are installed editable."""
+    top = name.partition(".")[0]
+    for finder in sys.meta_path:
+        with suppress(Exception):  # somebody's own
+            if finder is not PathFinder and finder.find_spec(top, None) is not None:
+                return True
+    return False
+
+
+def _environment() -> Iterator[str]:
+    yield from (sysconfig.get_path(name) for name in _LIBRARIES)
+    yield from (*site.getsitepackages(), site.getusersitepackages())
+
+
+def _given(path_before: Sequence[str], folder: Path) -> Iterator[str]:
+    named = {os.path.realpath(said) for said in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    for said in filter(None, path_before):
+        real = os.path.realpath(said)
+        if real not in named or not Path(real).is_relative_to(folder.resolve()):
+            yield real
