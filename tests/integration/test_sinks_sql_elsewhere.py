@@ -133,6 +133,25 @@ def test_a_task_that_is_killed_while_it_writes_leaves_nothing_and_holds_nobody_u
     assert total(prepared) == [1]
 
 
+def test_a_commit_that_is_refused_costs_whose_row_it_is_alone(prepared):
+    asked(prepared, "CREATE TABLE leads (lead text PRIMARY KEY)")
+    asked(prepared, "INSERT INTO leads VALUES ('a'), ('c')")
+    asked(
+        prepared,
+        "ALTER TABLE sums ADD FOREIGN KEY (lead) REFERENCES leads DEFERRABLE INITIALLY DEFERRED",
+    )
+    three = [effect(lanes=(tenant,), lead=lead) for tenant, lead in zip("tuv", "abc", strict=True)]
+    for again in (False, True):
+        told = write(prepared, Anywhere(), *three)
+        assert [written.error and written.error.code for written in told] == [
+            None,
+            "SinkRefused",
+            None,
+        ]
+        assert [written.reached for written in told[::2]] == [(10,) if again else None] * 2
+    assert asked(prepared, "SELECT lead, total FROM sums ORDER BY 1") == [("a", 1), ("c", 1)]
+
+
 def test_tables_that_are_there_need_no_right_to_make_any(prepared):
     role = f"writer_{uuid.uuid4().hex}"
     asked(prepared, f"CREATE ROLE {role} LOGIN PASSWORD 'hunter2'")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
@@ -70,9 +72,9 @@ def site(store, tmp_path):
     return made
 
 
-def _effect(epoch=1):
-    piece = Slice(LaneId("score", "acme", "t[0]"), "t", 0, 1, epoch)
-    return Effect((piece,), (1,), pa.table({"lead": ["a"], "score": [5]}), move_positions=True)
+def _effect(epoch=1, tenant="acme", lead="a"):
+    piece = Slice(LaneId("score", tenant, "t[0]"), "t", 0, 1, epoch)
+    return Effect((piece,), (1,), pa.table({"lead": [lead], "score": [5]}), move_positions=True)
 
 
 def _rows(site):
@@ -104,3 +106,40 @@ def test_a_zombie_writes_nothing_once_another_driver_holds_the_stream(site, stor
     assert _SINK.open(site).write([_effect(epoch)])[0].committed
     assert _SINK.open(site).write([_effect(epoch)])[0].superseded
     assert _rows(site) == [("a", 5)]
+
+
+AT_THE_COMMIT = """
+CREATE TABLE leads (lead TEXT PRIMARY KEY);
+INSERT INTO leads VALUES ('a'), ('c');
+DROP TABLE scores;
+CREATE TABLE scores (
+    lead TEXT PRIMARY KEY REFERENCES leads (lead) DEFERRABLE INITIALLY DEFERRED, score BIGINT
+);
+"""
+ALL_ROLLED_BACK = """
+CREATE TRIGGER leads BEFORE INSERT ON scores WHEN new.lead = 'b'
+BEGIN SELECT RAISE(ROLLBACK, 'nobody knows it'); END;
+"""
+
+
+@pytest.mark.parametrize("made", [AT_THE_COMMIT, ALL_ROLLED_BACK])
+def test_whose_row_is_refused_late_costs_no_other_tenant_and_holds_no_lock(
+    site, store, tmp_path, made
+):
+    for tenant in ("bolt", "cove"):
+        store.registry.add_tenant(Tenant(tenant))
+        store.progress.start_lanes([LaneStart(StreamId("score", tenant), "id", {"t[0]": 0})])
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        connection.executescript(made)
+    streams = [StreamId("score", tenant) for tenant in ("acme", "bolt", "cove")]
+    epochs = store.membership.hold(streams)
+    three = [_effect(epochs[s], s.tenant, lead) for s, lead in zip(streams, "abc", strict=True)]
+    told = _SINK.open(site).write(three)
+    assert [(written.committed, written.error is None) for written in told] == [
+        (True, True),
+        (False, False),
+        (True, True),
+    ]
+    assert _rows(site) == [("a", 5), ("c", 5)]
+    with closing(sqlite3.connect(tmp_path / "store.db", timeout=0)) as another:
+        another.execute("BEGIN IMMEDIATE")

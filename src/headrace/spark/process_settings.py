@@ -35,8 +35,8 @@ _PLAIN: tuple[tuple[Callable[[], Any], Callable[[Any], None]], ...] = (
     (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
     (sys.gettrace, sys.settrace),
     (sys.getprofile, sys.setprofile),
-    (threading.gettrace, threading.settrace),  # type: ignore[arg-type]
-    (threading.getprofile, threading.setprofile),  # type: ignore[arg-type]
+    (threading.gettrace, threading.settrace),
+    (threading.getprofile, threading.setprofile),
     (socket.getdefaulttimeout, socket.setdefaulttimeout),
 )
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine, RootTransaction
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine
 
 from headrace.databases.addresses import Address, parse
+from headrace.databases.commits import commit
 from headrace.databases.engines import Waits, engine_of, writer_of
-from headrace.errors import OutcomeUnknown
 from headrace.store.faults import translated
 
 _WAITS = Waits()
@@ -30,6 +29,7 @@ class Database:
     def __init__(self, address: Address, engine: Engine) -> None:
         self.address = address
         self.engine = engine
+        self._where = f"store {address.shown}"
         self._writer = writer_of(engine)
 
     def __repr__(self) -> str:
@@ -52,33 +52,21 @@ class Database:
         with translated(self.address), self._writer.connect() as connection:
             transaction = connection.begin()
             yield connection
-            self._commit(transaction)
+            commit(transaction, self._where)
 
     @contextmanager
     def guest(self) -> Iterator[Connection]:
-        """As ``write``, but errors of the block itself pass as they are."""
+        """As ``write``, but errors of the block itself, and of its commit, pass as they are."""
         with translated(self.address):
             connection = self._writer.connect()
         try:
             with translated(self.address):
                 transaction = connection.begin()
             yield connection
-            with translated(self.address):
-                self._commit(transaction)
+            commit(transaction, self._where)
         finally:
             # Rolls back what was not committed.
             connection.close()
-
-    def _commit(self, transaction: RootTransaction) -> None:
-        try:
-            transaction.commit()
-        except DBAPIError as exc:
-            if not exc.connection_invalidated:
-                raise
-            raise OutcomeUnknown(
-                f"store {self.address.shown}: the answer to a commit was lost; "
-                "it may have happened or not"
-            ) from exc
 
     def close(self) -> None:
         """Close all connections that are not in use."""

@@ -22,11 +22,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from headrace.databases.addresses import Address, parse, parse_elsewhere
+from headrace.databases.commits import commit
 from headrace.databases.engines import Waits, engine_of, writer_of
 from headrace.errors import (
     ConfigError,
     HeadraceError,
-    OutcomeUnknown,
     SinkUnavailable,
     TargetMissing,
     words_of,
@@ -68,14 +68,7 @@ class Target:
         try:
             transaction = connection.begin()
             yield connection
-            try:
-                transaction.commit()
-            except DBAPIError as error:
-                if not error.connection_invalidated:
-                    raise
-                raise OutcomeUnknown(
-                    f"{self._where}: the answer to a commit was lost; it may have happened or not"
-                ) from error
+            commit(transaction, self._where)
         finally:
             # Rolls back what was not committed.
             connection.close()

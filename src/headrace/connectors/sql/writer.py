@@ -3,7 +3,8 @@
 Many tenants' effects share one transaction, since what costs is the commit. The whole group is
 tried at once: one question who may write, one ``executemany``. Only if the database refuses a row
 is the group halved, under savepoints, until the bad effect is alone: it costs its own tenant only,
-and the others some twenty statements, not a savepoint each.
+and the others some twenty statements, not a savepoint each. If it refuses the commit, the halves
+are transactions.
 
 Where the rows go, and what decides whether they may, is a *place*: the store, where positions move
 in the same transaction (`beside_positions.py`), or another database (`elsewhere.py`).
@@ -84,10 +85,7 @@ class SqlTableWriter:
         """Write all effects that can be written; see ``SinkWriter.write``."""
         outcomes = dict(self._rows.wrong(effects))
         group = [effect for index, effect in enumerate(effects) if index not in outcomes]
-        try:
-            written = iter(self._write_group(group))
-        except (SinkUnavailable, TargetMissing) as error:
-            written = iter([failed(error)] * len(group))
+        written = iter(self._written(group))
         return [outcomes.get(index) or next(written) for index in range(len(effects))]
 
     def check_effect(self, effect: Effect) -> None:
@@ -106,6 +104,12 @@ class SqlTableWriter:
     def close(self) -> None:
         """Nothing to give up: connections are kept for the next bin."""
 
+    def _written(self, group: Sequence[Effect]) -> list[Written]:
+        try:
+            return self._write_group(group)
+        except (SinkUnavailable, TargetMissing) as error:
+            return [failed(error)] * len(group)
+
     def _write_group(self, group: Sequence[Effect]) -> list[Written]:
         if not group:
             return []
@@ -114,6 +118,13 @@ class SqlTableWriter:
         except SentElsewhereError as sent:
             rest = iter(self._write_group([e for e in group if id(e) not in sent.ids]))
             return [SUPERSEDED if id(e) in sent.ids else next(rest) for e in group]
+        except SinkRefused as error:
+            # All of it: by a constraint that is checked at the commit, or a trigger that rolls
+            # everything back. So nothing of it is there, and the halves go by themselves.
+            if len(group) == 1:
+                return [failed(error)]
+            half = len(group) // 2
+            return self._written(group[:half]) + self._written(group[half:])
 
     def _write_once(self, group: Sequence[Effect]) -> list[Written]:
         written: list[Written] = []
