@@ -8,6 +8,7 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import nullcontext
 from dataclasses import replace
 
 import psycopg
@@ -150,6 +151,23 @@ def test_a_commit_that_is_refused_costs_whose_row_it_is_alone(prepared):
         ]
         assert [written.reached for written in told[::2]] == [(10,) if again else None] * 2
     assert asked(prepared, "SELECT lead, total FROM sums ORDER BY 1") == [("a", 1), ("c", 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "compares"),
+    [
+        ("citext", "citext"),
+        ('text COLLATE "C"', None),
+        ("text", None),
+    ],
+)
+def test_a_table_that_takes_two_keys_for_one_is_not_used(url, kind, compares):
+    if kind == "citext":
+        asked(url, "CREATE EXTENSION citext")
+    asked(url, f"CREATE TABLE sums (lead {kind} PRIMARY KEY, total bigint)")
+    expected = pytest.raises(ConfigError, match=f"column 'lead' compares by {compares}")
+    with expected if compares else nullcontext():
+        SUMS.prepare(site(url, Store()))
 
 
 def test_tables_that_are_there_need_no_right_to_make_any(prepared):

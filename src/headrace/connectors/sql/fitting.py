@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.types import Integer, TypeEngine
 
-from headrace.connectors.sql import mysql_statement, mysql_tables
+from headrace.connectors.sql import alike, mysql_statement, mysql_tables
 from headrace.connectors.sql.errors import translated
 from headrace.connectors.sql.kinds import narrower_than, table_of
 from headrace.connectors.sql.marks import MARKS
@@ -99,6 +99,8 @@ def fit(connection: Connection, rows: Rows) -> None:
         )
     if dialect == "mysql":
         mysql_tables.check(connection, rows.name, rows.key, rows.where)
+    else:
+        alike.check(connection, rows.name, rows.key, rows.where)
 
 
 def _check_newest(rows: Rows, types: Mapping[str, TypeEngine[Any]], never_null: set[str]) -> None:

@@ -102,8 +102,15 @@ class Rows:
         """The values of tables as a database takes them.
 
         Raises:
-            SinkRefused: one does not fit its column.
+            SinkRefused: one does not fit its column, or a row has no key.
         """
+        for table in tables:
+            for column in self.key:
+                if table.column(column).null_count:
+                    # Some databases number it themselves, and the next record has that number.
+                    raise SinkRefused(
+                        f"{self.where}: a row has null in column {column!r}, which is of its key"
+                    )
         try:
             return rows_of(tables, self.columns, dialect)
         except (ValueError, OverflowError, pa.ArrowException) as error:

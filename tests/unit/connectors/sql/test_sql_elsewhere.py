@@ -169,8 +169,9 @@ def test_a_refused_effect_leaves_no_mark(world):
 def test_an_effect_is_looked_at_by_the_database_itself_and_nothing_of_it_is_kept(world):
     writer = SUMS.open(world.site("w-1"))
     writer.check_effect(effect())
-    bad = replace(effect(), output=pa.table({"lead": pa.array([None], pa.string()), "total": [1]}))
-    with pytest.raises(SinkRefused, match="NOT NULL"):
+    world.asked("CREATE UNIQUE INDEX totals ON sums (total)")
+    bad = replace(effect(), output=pa.table({"lead": ["b", "c"], "total": [1, 1]}))
+    with pytest.raises(SinkRefused, match="UNIQUE"):
         writer.check_effect(bad)
     with pytest.raises(WrongSchema, match="'total'"):
         writer.check_effect(replace(effect(), output=pa.table({"lead": ["a"]})))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pyarrow as pa
 import pytest
@@ -213,6 +213,35 @@ def test_a_table_that_lacks_the_key_is_not_used(positions):
     site = _site_with(positions, "CREATE TABLE scores (lead TEXT, score BIGINT)")
     with pytest.raises(ConfigError, match=r"without a unique key \(lead\)"):
         SqlTable("scores", _COLUMNS, key=("lead",)).prepare(site)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ("lead TEXT COLLATE NOCASE PRIMARY KEY, score BIGINT", "'lead' compares by NOCASE"),
+        ("lead TEXT PRIMARY KEY COLLATE RTRIM, score BIGINT", "'lead' compares by RTRIM"),
+        ("lead TEXT PRIMARY KEY, score BIGINT UNIQUE ON CONFLICT REPLACE", "ON CONFLICT REPLACE"),
+        ("lead TEXT PRIMARY KEY, score BIGINT UNIQUE on conflict\nIGNORE", "gone in silence"),
+        ("lead TEXT PRIMARY KEY ON CONFLICT FAIL, score BIGINT", None),
+        ("lead TEXT PRIMARY KEY, score BIGINT, more TEXT COLLATE NOCASE UNIQUE", None),
+    ],
+)
+def test_a_table_that_takes_two_keys_for_one_or_drops_rows_is_not_used(positions, columns, told):
+    with positions.engine.begin() as connection:
+        connection.execute(text(f"CREATE TABLE scores ({columns})"))
+    with nullcontext() if told is None else pytest.raises(ConfigError, match=told):
+        Scores(positions, SqlTable("scores", _COLUMNS, key=("lead",)))
+
+
+def test_a_key_without_a_value_is_refused_where_the_database_would_number_it(positions):
+    with positions.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE scores (score INTEGER PRIMARY KEY, lead TEXT)"))
+    scores = Scores(positions, SqlTable("scores", _COLUMNS, key=("score",)))
+    rows = [("a", 1)], [("b", None)], [("c", 2)]
+    told = scores.write([_effect(r, tenant=t) for r, t in zip(rows, "tuv", strict=True)])
+    assert [written.committed for written in told] == [True, False, True]
+    assert "null in column 'score'" in told[1].error.message
+    assert scores.rows() == [("a", 1), ("c", 2)]
 
 
 def test_a_unique_constraint_serves_as_the_key(positions):
