@@ -73,11 +73,6 @@ class FoundCode:
     code: Code
     shelf: Shelf
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether it was found fit when it was deployed."""
-        return self.shelf.take(self.code.digest) is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -139,18 +134,17 @@ def source_of(settings: Settings, folder: Path) -> Source:
     return Source(settings.module, folder, Shelf((folder / settings.versions).resolve()))
 
 
-def load(settings: Settings, folder: Path, found: FoundCode | None = None) -> Offer[UseCase]:
+def load(settings: Settings, folder: Path) -> Offer[UseCase]:
     """The use cases of the file, imported into this process; those in ``use_cases`` are known.
 
     Args:
         settings: the YAML file.
         folder: where it is.
-        found: the module, if it was read already.
 
     Raises:
         ConfigError: the module does not load, or the YAML names a use case it does not have.
     """
-    found = found or source_of(settings, folder).read()
+    found = source_of(settings, folder).read()
     use_cases = load_code(found.code, found.path).use_cases
     return _offered(settings, found, use_cases)
 
@@ -158,7 +152,6 @@ def load(settings: Settings, folder: Path, found: FoundCode | None = None) -> Of
 def check(
     settings: Settings,
     folder: Path,
-    found: FoundCode | None = None,
     *,
     only: str | None = None,
     but: Collection[str] = (),
@@ -169,7 +162,6 @@ def check(
     Args:
         settings: the YAML file.
         folder: where it is.
-        found: the module, if it was read already.
         only: the one use case that is to be deployed; None for all.
         but: use cases that are not to be deployed.
         servers: prepare the sinks too.
@@ -178,7 +170,7 @@ def check(
         ConfigError: something would not run, or the YAML names a use case that is not there.
         SinkUnavailable: what a sink writes to does not answer.
     """
-    found = found or source_of(settings, folder).read()
+    found = source_of(settings, folder).read()
     connections = connections_of(settings, folder) if servers else None
     names, limit_s = None if only is None else frozenset({only}), settings.deploy_timeout
     asked = Check(found.code, found.path, limit_s, names, frozenset(but), connections)
@@ -193,10 +185,8 @@ def check_without_servers(settings: Settings, folder: Path) -> None:
     Raises:
         ConfigError: why.
     """
-    source = source_of(settings, folder)
-    if not source.shelf.is_empty:
-        return
-    check(settings, folder, source.read(), servers=False)
+    if source_of(settings, folder).shelf.is_empty:
+        check(settings, folder, servers=False)
 
 
 def paths_so_far(offer: Offer[Any], folder: Path, registry: Registry) -> set[str]:

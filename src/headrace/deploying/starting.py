@@ -21,9 +21,7 @@ from headrace.deploying.offer import (
     configure,
     deploy,
     keep,
-    load,
     paths_so_far,
-    source_of,
 )
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 from headrace.model.records import Deployment
@@ -57,7 +55,8 @@ def begin(
     """
     deployed = _deployed(store.registry)
     try:
-        offer = _beginning(settings, folder, frozenset() if anew else frozenset(deployed))
+        # Also of what was found fit once: what its import waits for may be gone by now.
+        offer: Offer[Any] = check(settings, folder, but=() if anew else deployed)
     except (ConfigError, SinkUnavailable) as error:
         places = {str(path) for path in places_of(settings.module, folder)}
         ours = {name for name, deployment in deployed.items() if deployment.module in places}
@@ -102,16 +101,6 @@ def _tell_not_deployed(error: HeadraceError, runs: Collection[str]) -> None:
     )
     then = "mend it while this runs, then type 'headrace use-cases deploy' in a second terminal"
     log.error("what lies in the folder is not deployed", error=str(error), why=f"{goes_on}; {then}")
-
-
-def _beginning(settings: Settings, folder: Path, deployed: frozenset[str]) -> Offer[Any]:
-    """What the file offers; checked, but for what is deployed and was checked then."""
-    found = source_of(settings, folder).read()
-    if found.is_kept:
-        offer = load(settings, folder, found)
-        if deployed >= offer.use_cases.keys():
-            return offer
-    return check(settings, folder, found, but=deployed)
 
 
 def _tell_apart(offer: Offer[Any], deployed: Sequence[Deployment]) -> None:

@@ -74,7 +74,13 @@ _LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\])(:\d+)?")
 _LAUNCH = re.compile(r"spark-submit|SparkSubmit|spark-class")
 #: where Spark looks first for the secret of a standalone cluster
 _AUTH_SECRET = "_SPARK_AUTH_SECRET"  # noqa: S105 - a name
-_SECRET = re.compile(r"(?i)password|secret|token|credential|access\.key")
+_SECRET = re.compile(
+    r"(?i)passw|secret|token|credential|(access|account|private)\.?key|\.sas\.|passphrase"
+)
+#: in a value: a password in an address, or given to a JVM
+_SECRET_INSIDE = re.compile(
+    r"(?i)//[^/@\s]*:[^/@\s]+@|-D[^=\s]*(passw|secret|token|apikey)[^=\s]*(?<!file)="
+)
 #: keys whose value only names where a secret is: a file, or one of Kubernetes
 _PLACE = re.compile(r"(?i)file$|\.secrets\.|\.secretKeyRef\.")
 
@@ -204,7 +210,7 @@ def _refuse(options: Mapping[str, str]) -> None:
             raise ConfigError(f"spark: {key}: every key of the spark map starts with 'spark.'")
         if key in _FIXED and value.lower() != _FIXED[key].lower():
             raise ConfigError(f"spark: {key} must be {_FIXED[key]}: Headrace's promises need it")
-        if _SECRET.search(key) and not _PLACE.search(key):
+        if (_SECRET.search(key) and not _PLACE.search(key)) or _SECRET_INSIDE.search(value):
             raise ConfigError(
                 f"spark: {key}: Spark shows its settings in its UI and event log; "
                 "give secrets by environment or file instead"

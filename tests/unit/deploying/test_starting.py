@@ -1,11 +1,13 @@
 """A start deploys what never was, and changes no code; what else lies in the folder it says."""
 
+import os
 import shutil
 
 import pytest
 from structlog.testing import capture_logs
 from two_use_cases import answers, deployment_of, settings, write
 
+from headrace.deploying import checking
 from headrace.deploying import offer as deploying
 from headrace.deploying.offer import check_without_servers, deploy, load
 from headrace.deploying.starting import begin
@@ -67,8 +69,29 @@ def test_only_what_is_deployed_is_checked(tmp_path, store, checks):
     begin(settings(), tmp_path, store)
     begin(settings(), tmp_path, store)
     begin(settings(), tmp_path, store, anew=True)
-    assert [check.but for check in checks] == [frozenset(), {"one"}, frozenset()]
+    assert [check.but for check in checks] == [
+        frozenset(),
+        {"one"},
+        {"one"},
+        {"one", "two"},
+        frozenset(),
+    ]
     assert all(check.connections is not None for check in checks)
+
+
+def test_a_start_imports_nothing_in_the_process_of_the_driver(tmp_path, store, monkeypatch):
+    monkeypatch.setattr("headrace.deploying.offer.checked", checking.checked)
+    write(tmp_path, names=("one",))
+    with (tmp_path / "use_cases.py").open("a") as source:
+        source.write(
+            f"import os, pathlib, time\npathlib.Path(r'{tmp_path}', str(os.getpid())).touch()\n"
+            f"if pathlib.Path(r'{tmp_path}', 'slow').exists(): time.sleep(600)\n"
+        )
+    begin(settings(), tmp_path, store)
+    (tmp_path / "slow").touch()
+    # What was found fit once, and is kept, may hang by now; what was deployed runs all the same.
+    assert begin(settings(deploy_timeout="1s"), tmp_path, store) == {"one"}
+    assert not (tmp_path / str(os.getpid())).exists()
 
 
 def test_a_start_reads_the_file_once(tmp_path, store, monkeypatch):

@@ -62,6 +62,14 @@ def test_bounds_that_make_no_sense_are_refused(least, most):
     [
         ("spark.authenticate.secret", "x", "give secrets by environment or file"),
         ("spark.hadoop.fs.s3a.access.key", "x", "give secrets by environment or file"),
+        ("spark.hadoop.fs.azure.account.key.acme", "x", "give secrets by environment or file"),
+        ("spark.hadoop.fs.azure.sas.box.acme", "x", "give secrets by environment or file"),
+        ("spark.executorEnv.DATABASE_URL", "postgresql://u:x@h/d", "give secrets by environment"),
+        (
+            "spark.executor.extraJavaOptions",
+            "-Xss4m -Djavax.net.ssl.keyStorePassword=x",
+            "give secrets by environment or file",
+        ),
         ("spark.speculation", "true", "spark.speculation must be false"),
         ("executor.memory", "1g", "every key of the spark map starts with 'spark.'"),
     ],
