@@ -75,7 +75,7 @@ _LAUNCH = re.compile(r"spark-submit|SparkSubmit|spark-class")
 #: where Spark looks first for the secret of a standalone cluster
 _AUTH_SECRET = "_SPARK_AUTH_SECRET"  # noqa: S105 - a name
 _SECRET = re.compile(
-    r"(?i)passw|secret|token|credential|(access|account|private)\.?key|\.sas\.|passphrase"
+    r"(?i)passw|secret|token|credential|(access|account|private)\.?key(?!prov)|\.sas\.|passphrase"
 )
 #: in a value: a password in an address, or given to a JVM
 _SECRET_INSIDE = re.compile(
