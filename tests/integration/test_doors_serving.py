@@ -1,5 +1,6 @@
 """A door against clients that mean harm, on real sockets."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -65,6 +67,37 @@ def test_a_client_that_says_nothing_more_is_closed(url, before):
         connection.sendall(before)
         answer = all_of(connection)
     assert (b"quick" in answer) is bool(before)
+
+
+def test_a_request_that_came_in_time_is_answered_though_the_server_reads_it_late():
+    app, loops, busy, go_on = made(), [], threading.Event(), threading.Event()
+
+    @app.get("/first")
+    async def first() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    def others():
+        busy.set()
+        assert go_on.wait(60)
+        loops[0].remove_reader(theirs)
+
+    patience = replace(PATIENCE, idle_s=3.0)
+    ours, theirs = socket.socketpair()
+    with (
+        ours,
+        theirs,
+        serving(app, Listening("127.0.0.1", 0, patience=patience)) as url,
+        opened(url, 60) as connection,
+    ):
+        connection.sendall(b"GET /first HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200 OK" in connection.recv(65536)
+        loops[0].call_soon_threadsafe(loops[0].add_reader, theirs, others)
+        ours.sendall(b"x")
+        assert busy.wait(60)
+        connection.sendall(b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(patience.idle_s + 0.5)
+        go_on.set()
+        assert b"200 OK" in connection.recv(65536)
 
 
 def test_the_second_header_of_a_connection_has_a_deadline_too(url):

@@ -17,8 +17,9 @@ header. Nobody here speaks another protocol (``upgrades``); a tunnel that was as
 ``CONNECT`` ends with its refusal.
 
 The clock of a header runs from the first moment a client may send it, which for a kept connection
-is its first byte: the quiet time before is uvicorn's keep-alive. Bodies that are read are bounded
-in ``bounds``.
+is its first byte: the quiet time before is uvicorn's keep-alive, after which it is looked once more
+whether something came: to close with a request unread resets the connection. Bodies that are read
+are bounded in ``bounds``.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ _CRUMBS = Problem(400, "pieces-too-small", "the body comes in too many and too s
 #: pieces of a body that may be as small as they like, and how many bytes the others have each
 _SMALL_PIECES = 1000
 _PIECE_BYTES = 16
+#: in which a loop looks at least once what came
+_LOOK_S = 0.01
 
 
 class _HeaderTooLong(Exception):
@@ -246,12 +249,14 @@ class DoorProtocol(HttpToolsProtocol):
             self._await_reader()
         elif self.cycle.response_complete and self.cycle.more_body:
             after_s = self.patience.rest_s
-            self._rest_timer = self.loop.call_later(after_s, self.timeout_keep_alive_handler)
+            self._rest_timer = self.loop.call_later(after_s, self._close_quiet)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection, also if it never took its last answer."""
-        super().timeout_keep_alive_handler()
-        self._await_reader()
+        """Close an idle connection, unless something came in time and was not read yet.
+
+        A loop that has much to do runs its clocks before it looks again what came.
+        """
+        self.timeout_keep_alive_task = self.loop.call_later(_LOOK_S, self._close_quiet)
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the answer comes."""
@@ -292,6 +297,11 @@ class DoorProtocol(HttpToolsProtocol):
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    def _close_quiet(self) -> None:
+        """Close a connection of which nothing more is wanted, also if its answer is not taken."""
+        super().timeout_keep_alive_handler()
+        self._await_reader()
 
     def _await_reader(self) -> None:
         if self._write_timer is None:
