@@ -20,12 +20,19 @@ def held():
 
 
 @pytest.fixture
-def port(held):
+def begun():
+    """That is set when one is read."""
+    return threading.Event()
+
+
+@pytest.fixture
+def port(held, begun):
     async def app(scope, receive, send):
         if scope["type"] != "http":
             return
         if scope["path"] == "/held":
             await receive()
+            begun.set()
             while not held.is_set() and (await receive())["type"] != "http.disconnect":
                 pass
         await send({"type": "http.response.start", "status": 204, "headers": []})
@@ -37,7 +44,7 @@ def port(held):
 
 
 def answer(port, address):
-    with socket.create_connection(("127.0.0.1", port), 10, (address, 0)) as client:
+    with socket.create_connection(("127.0.0.1", port), 60, (address, 0)) as client:
         try:
             client.sendall(REQUEST)
             return client.recv(100)[:12]
@@ -51,7 +58,7 @@ def crowd(port):
 
         def comes(address, count, said=b""):
             for _ in range(count):
-                client = socket.create_connection(("127.0.0.1", port), 10, (address, 0))
+                client = socket.create_connection(("127.0.0.1", port), 60, (address, 0))
                 stack.enter_context(client).sendall(said)
 
         yield comes
@@ -65,16 +72,17 @@ def test_idle_connections_of_one_address_give_way_to_another(port, crowd, said):
 
 
 def test_who_has_fewer_connections_loses_none(port, crowd):
-    with socket.create_connection(("127.0.0.1", port), 10, ("127.0.0.2", 0)) as client:
+    with socket.create_connection(("127.0.0.1", port), 60, ("127.0.0.2", 0)) as client:
         crowd("127.0.0.1", 2 * MOST)
         crowd("127.0.0.3", 2 * MOST)
         client.sendall(REQUEST)
         assert client.recv(100).startswith(b"HTTP/1.1 204")
 
 
-def test_a_request_that_is_answered_does_not_give_way(port, crowd):
-    with socket.create_connection(("127.0.0.1", port), 10, ("127.0.0.1", 0)) as client:
+def test_a_request_that_is_answered_does_not_give_way(port, crowd, begun):
+    with socket.create_connection(("127.0.0.1", port), 60, ("127.0.0.1", 0)) as client:
         client.sendall(REQUEST.replace(b"/ ", b"/held ", 1))
+        assert begun.wait(60)
         crowd("127.0.0.1", 2 * MOST)
         assert answer(port, "127.0.0.2") == b"HTTP/1.1 204"
         client.setblocking(False)

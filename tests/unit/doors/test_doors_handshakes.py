@@ -63,7 +63,7 @@ def crowd():
         def comes(port, address, count, said=b""):
             clients = []
             for _ in range(count):
-                client = socket.create_connection(("127.0.0.1", port), 10, (address, 0))
+                client = socket.create_connection(("127.0.0.1", port), 60, (address, 0))
                 clients.append(stack.enter_context(client))
                 client.sendall(said)
             return clients
@@ -72,7 +72,7 @@ def crowd():
 
 
 def answer(port, address, context):
-    with socket.create_connection(("127.0.0.1", port), 10, (address, 0)) as plain:
+    with socket.create_connection(("127.0.0.1", port), 60, (address, 0)) as plain:
         try:
             with context.wrap_socket(plain, server_hostname="localhost") as client:
                 client.sendall(REQUEST)
@@ -102,7 +102,7 @@ def test_handshakes_that_hang_give_way_to_another_address(door, crowd, context, 
 
 def test_who_has_fewer_connections_loses_none(door, crowd, context):
     port = door()
-    with socket.create_connection(("127.0.0.1", port), 10, ("127.0.0.2", 0)) as plain:
+    with socket.create_connection(("127.0.0.1", port), 60, ("127.0.0.2", 0)) as plain:
         crowd(port, "127.0.0.1", 2 * MOST)
         with context.wrap_socket(plain, server_hostname="localhost") as client:
             crowd(port, "127.0.0.3", 2 * MOST)
@@ -113,7 +113,7 @@ def test_who_has_fewer_connections_loses_none(door, crowd, context):
 def test_a_handshake_has_the_time_of_a_header(door, crowd):
     port = door(ClientTimeouts(header_s=0.5))
     (silent,) = crowd(port, "127.0.0.1", 1)
-    assert is_closed(silent, 10)
+    assert is_closed(silent, 60)
 
 
 def test_those_that_ended_leave_room(door, crowd, context):
@@ -121,7 +121,7 @@ def test_those_that_ended_leave_room(door, crowd, context):
     for client in crowd(port, "127.0.0.1", 2 * MOST):
         client.close()
     for client in crowd(port, "127.0.0.1", MOST - 1, b"no TLS at all\r\n\r\n"):
-        assert is_closed(client, 10)
+        assert is_closed(client, 60)
     for _ in range(2 * MOST):
         assert answer(port, "127.0.0.1", context).startswith(b"HTTP/1.1 200")
 
@@ -129,7 +129,7 @@ def test_those_that_ended_leave_room(door, crowd, context):
 def test_a_request_that_comes_with_the_end_of_the_handshake_is_heard(door, context):
     """The client's last word of the handshake and its request are in one segment."""
     port = door()
-    with socket.create_connection(("127.0.0.1", port), 10) as plain:
+    with socket.create_connection(("127.0.0.1", port), 60) as plain:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
         while True:
@@ -158,6 +158,6 @@ def test_a_door_that_ends_does_not_wait_for_handshakes(tls):
         client = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 10)
         time.sleep(0.2)
         since = time.monotonic()
-    assert time.monotonic() - since < 5
+    assert time.monotonic() - since < 20
     with client:
-        assert is_closed(client, 1)
+        assert is_closed(client, 60)

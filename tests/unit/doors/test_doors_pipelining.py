@@ -35,7 +35,7 @@ def waiting():
 
 
 def connected(url):
-    return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=10)
+    return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=60)
 
 
 @pytest.mark.parametrize("app", [answering, reading])
@@ -105,7 +105,7 @@ def test_what_is_answered_is_told_that_the_client_is_gone_though_another_request
         with connected(url) as client:
             client.sendall(REQUEST * 3)
             client.recv(100)
-        assert gone.wait(5)
+        assert gone.wait(60)
 
 
 def _send_all(client, requests):

@@ -51,7 +51,7 @@ def test_a_stranger_does_not_fill_the_log(sent, caplog, monkeypatch):
     with serving(app, Listening("127.0.0.1", 0)) as url:
         for _ in range(20):
             address = ("127.0.0.1", int(url.rpartition(":")[2]))
-            with socket.create_connection(address, timeout=10) as connection:
+            with socket.create_connection(address, timeout=60) as connection:
                 connection.sendall(sent)
                 with suppress(ConnectionError):
                     connection.recv(100)

@@ -32,7 +32,7 @@ def client():
     patience = ClientTimeouts(header_bytes=4096, most_waiting=20)
     with (
         serving(telling, Listening("127.0.0.1", 0, drain_s=1, patience=patience)) as url,
-        socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=5) as client,
+        socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=60) as client,
     ):
         yield client
 

@@ -23,7 +23,7 @@ async def told(answers):
 
     with capture_logs() as logs:
         async with watching(Backend("Kafka", ask, "events are refused"), every_s=0.001):
-            await asyncio.wait_for(over.wait(), 10)
+            await asyncio.wait_for(over.wait(), 60)
             await asyncio.sleep(0.02)
     return [(line["event"], line["server"], line.get("meanwhile")) for line in logs]
 
