@@ -101,8 +101,8 @@ def beside(config, **chosen):
 
 def test_beside_a_driver_it_answers_and_asks_for_a_key(config, store):
     with beside(config) as url:
-        assert httpx.get(f"{url}/readyz").status_code == 200
-        assert httpx.get(f"{url}/v1/tenants").status_code == 401
+        assert httpx.get(f"{url}/readyz", timeout=60).status_code == 200
+        assert httpx.get(f"{url}/v1/tenants", timeout=60).status_code == 401
 
 
 def test_a_port_that_is_taken_is_passed_over_unless_it_was_asked_for(config, store):

@@ -48,7 +48,9 @@ def test_drivers_find_it_with_a_key_that_opens_it_the_same_at_the_next_start(
         with command.registry_beside(chosen, key_file) as found:
             asked = with_addresses(chosen, found).registry_properties()
             user, password = asked["basic.auth.user.info"].split(":")
-            answer = httpx.get(f"{asked['schema.registry.url']}/subjects", auth=(user, password))
+            answer = httpx.get(
+                f"{asked['schema.registry.url']}/subjects", auth=(user, password), timeout=60
+            )
             assert answer.status_code == 200
             keys.append(password)
     assert keys[0] == keys[1]

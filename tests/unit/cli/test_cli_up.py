@@ -140,7 +140,7 @@ def test_down_ends_what_runs_and_says_what_goes_on(folder, running):
     process = running()
     done = headrace(folder, "down")
     assert done.exit_code == 0, done.output
-    assert process.wait(10) == -signal.SIGTERM
+    assert process.wait(60) == -signal.SIGTERM
     assert f"process {process.pid}" in done.output
     assert "'headrace up' goes on" in done.output
 
@@ -151,7 +151,7 @@ def test_down_kills_what_does_not_end_in_time(folder, running, monkeypatch):
     process = running("deaf")
     done = headrace(folder, "down", "--wait-s", "0.2")
     assert done.exit_code == 1
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
     assert "was killed; what was committed is kept" in done.output
     assert asked[0][0] == folder / ".headrace" / "fleet" / "headrace"
 

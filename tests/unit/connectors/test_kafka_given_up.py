@@ -21,7 +21,7 @@ def test_clients_are_ended_before_it_returns():
     free, ended = threading.Event(), threading.Event()
     free.set()
     clients = [_Client(free, ended)]
-    assert end_clients(clients, 10.0)
+    assert end_clients(clients, 60.0)
     assert ended.is_set()
     assert clients == []
 
@@ -30,7 +30,7 @@ def test_one_that_waits_for_brokers_is_left_behind():
     free, ended = threading.Event(), threading.Event()
     began_s = time.monotonic()
     assert not end_clients([_Client(free, ended)], 0.05)
-    assert time.monotonic() - began_s < 5.0
+    assert time.monotonic() - began_s < 20.0
     assert not ended.is_set()
     free.set()
-    assert ended.wait(10)
+    assert ended.wait(60)

@@ -254,13 +254,13 @@ def test_what_the_end_of_the_server_cuts_off_is_noted(api, store, tools):
 
     def slow(*_, **__):
         begun.set()
-        go.wait(10)
+        go.wait(60)
         return Redriven(0, (), 0)
 
     async def cut_off():
         shown = {"Authorization": f"Bearer {api.keys['operator']}"}
         asking = asyncio.create_task(api._send("POST", path, shown, {"json": {"limit": 5}}))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, 60)
         asking.cancel()
         try:
             await asking

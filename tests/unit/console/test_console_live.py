@@ -37,7 +37,7 @@ def played(store, play, most_clients=10):
         live = Live(Watcher(store, Clock()), most_clients)
         task = asyncio.create_task(live.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 return await play(live)
         finally:
             task.cancel()

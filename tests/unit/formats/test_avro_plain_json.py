@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import struct
-import time
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal

@@ -269,7 +269,7 @@ async def test_a_newer_schema_takes_effect_beside_the_requests():
 
 
 async def until(holds):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.005)
 

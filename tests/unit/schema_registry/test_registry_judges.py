@@ -19,11 +19,16 @@ from headrace.schema_registry.rules.texts import BadSchema, Compared
 from headrace.schema_registry.turns import JudgesBusy, Looked, Turns
 
 GOOD, BAD = WrittenSchema(SchemaKind.AVRO, '"int"'), WrittenSchema(SchemaKind.AVRO, "{")
-#: takes protoc several seconds
-SLOW = WrittenSchema(
-    SchemaKind.PROTOBUF,
-    f'syntax="proto3"; message M {{ reserved {",".join(str(2 * n + 1) for n in range(60_000))}; }}',
-)
+
+
+def slow(numbers):
+    reserved = ",".join(str(2 * number + 1) for number in range(numbers))
+    text = f'syntax="proto3"; message M {{ reserved {reserved}; }}'
+    return WrittenSchema(SchemaKind.PROTOBUF, text)
+
+
+#: takes protoc several seconds, and all the time that it may have
+SLOW, SLOWEST = slow(60_000), slow(120_000)
 
 
 def test_a_judge_that_takes_too_long_is_ended_and_another_one_goes_on():
@@ -44,14 +49,14 @@ def test_a_judge_that_takes_too_long_is_ended_and_another_one_goes_on():
 
 
 def test_the_deadline_of_a_judge_that_was_just_started_is_no_other():
-    judges = JudgesApart(1, deadline_s=0.5, wait_s=20.0)
+    judges = JudgesApart(1, deadline_s=0.5, wait_s=60.0)
     try:
         for _ in range(2):
-            with judges._judge(20.0) as judge:
+            with judges._judge(60.0) as judge:
                 since = time.monotonic()
                 with pytest.raises(BadSchema, match="longer than"):
                     judge.ask("form_of", [SLOW], 0.5)
-                assert time.monotonic() - since < 2.0
+                assert time.monotonic() - since < 15.0
     finally:
         judges.close()
 
@@ -94,11 +99,11 @@ def test_a_judge_that_cannot_be_started_leaves_nothing(monkeypatch, tmp_path):
 SERVER = """
 import sys
 from headrace.schema_registry.judges import JudgesApart
-from test_registry_judges import SLOW
+from test_registry_judges import SLOWEST
 if __name__ == "__main__":
     judges = JudgesApart(1, deadline_s=60.0)
     print(judges._free.queue[-1]._process.pid, flush=True)
-    judges.form(SLOW)
+    judges.form(SLOWEST)
 """
 
 
@@ -114,7 +119,8 @@ def test_judges_do_not_outlive_a_registry_that_was_killed(tmp_path):
         # the judge, and protoc that it waits for
         assert until(lambda: len(processes_of(group)) == 2)
         server.kill()
-    assert until(lambda: processes_of(group) == [], 2.0)
+    # protoc by itself ends when it has had its five seconds, and the judge behind it
+    assert until(lambda: processes_of(group) == [], 4.0)
 
 
 def processes_of(group):
@@ -130,7 +136,7 @@ def processes_of(group):
     return found
 
 
-def until(holds, seconds=10.0):
+def until(holds, seconds=60.0):
     """Whether it holds within some seconds."""
     give_up = time.monotonic() + seconds
     while not holds():
@@ -145,7 +151,7 @@ def test_a_tenant_has_one_judge_at_a_time():
     try:
         with judges._turns.of("acme"), pytest.raises(JudgesBusy, match="acme"):
             judges.form(GOOD, "acme")
-        with judges._judge(20.0), judges._judge(20.0), pytest.raises(JudgesBusy):
+        with judges._judge(60.0), judges._judge(60.0), pytest.raises(JudgesBusy):
             judges.form(GOOD, "bolt")
         judges.form(GOOD, "acme")
     finally:
@@ -153,7 +159,7 @@ def test_a_tenant_has_one_judge_at_a_time():
 
 
 def test_a_second_schema_of_a_tenant_waits_for_its_turn():
-    judges = JudgesApart(2, wait_s=20.0)
+    judges = JudgesApart(2, wait_s=60.0)
     found = []
     try:
         with judges._turns.of("acme"):
@@ -162,14 +168,14 @@ def test_a_second_schema_of_a_tenant_waits_for_its_turn():
             assert until(lambda: judges._turns.waiting == 1)
             assert judges.form(GOOD, "bolt").canonical == '"int"'
             assert not found
-        waiting.join(10.0)
+        waiting.join(60.0)
         assert [form.canonical for form in found] == ['"int"']
     finally:
         judges.close()
 
 
 def test_turns_of_a_tenant_come_in_the_order_in_which_they_were_asked_for():
-    turns, order = Turns(judges=2, wait_s=20.0, rest_s=10.0), []
+    turns, order = Turns(judges=2, wait_s=60.0, rest_s=10.0), []
 
     def take(number):
         with turns.of("acme"):
@@ -181,37 +187,37 @@ def test_turns_of_a_tenant_come_in_the_order_in_which_they_were_asked_for():
             thread.start()
             assert until(lambda wanted=number + 1: turns.waiting == wanted)
     for thread in threads:
-        thread.join(10.0)
+        thread.join(60.0)
     assert (order, turns.waiting) == ([0, 1, 2], 0)
 
 
 def test_where_many_wait_for_their_turn_the_next_one_is_told_at_once():
-    turns = Turns(judges=2, wait_s=20.0, rest_s=10.0, most_waiting=0)
+    turns = Turns(judges=2, wait_s=60.0, rest_s=10.0, most_waiting=0)
     since = time.monotonic()
     with turns.of("acme"):
         with pytest.raises(JudgesBusy, match="another schema of acme"), turns.of("acme"):
             pass
         with turns.of("bolt"):
             pass
-    assert time.monotonic() - since < 5.0
+    assert time.monotonic() - since < 30.0
 
 
 def test_who_waited_for_its_turn_waits_for_a_judge_what_is_left():
     judges = JudgesApart(1, wait_s=1.0)
     try:
-        with judges._judge(20.0), judges._turns.of("acme"):
+        with judges._judge(60.0), judges._turns.of("acme"):
             since = time.monotonic()
             with pytest.raises(JudgesBusy):
                 judges.form(GOOD, "acme")
-        with judges._judge(20.0), pytest.raises(JudgesBusy):
+        with judges._judge(60.0), pytest.raises(JudgesBusy):
             judges.form(GOOD, "acme")
-        assert time.monotonic() - since < 4.0
+        assert time.monotonic() - since < 30.0
     finally:
         judges.close()
 
 
 def test_a_tenant_whose_schema_was_ended_rests_and_others_do_not():
-    judges = JudgesApart(1, deadline_s=0.2, rest_s=60.0, wait_s=20.0)
+    judges = JudgesApart(1, deadline_s=0.2, rest_s=60.0, wait_s=60.0)
     try:
         with pytest.raises(BadSchema, match="longer than"):
             judges.form(SLOW, "acme")
@@ -244,28 +250,26 @@ def test_tenants_whose_schemas_take_long_leave_one_judge_to_others():
 
 
 def test_what_was_looked_at_before_for_a_request_is_of_its_deadline():
-    judges = JudgesApart(1, deadline_s=5.0, wait_s=20.0)
+    judges = JudgesApart(1, deadline_s=60.0, wait_s=60.0)
     try:
         assert judges.form(GOOD, looked=Looked(1.0)).canonical == '"int"'
-        since = time.monotonic()
-        with pytest.raises(BadSchema, match="longer than 5 s"):
-            judges.form(SLOW, looked=Looked(4.5))
-        assert time.monotonic() - since < 3.0
+        with pytest.raises(BadSchema, match="longer than 60 s"):
+            judges.form(SLOW, looked=Looked(59.5))
         # Nothing of the time is left for this one, which says nothing about it.
-        with pytest.raises(JudgesBusy, match="all 5 s"):
-            judges.faults(GOOD, [Compared(1, GOOD)], Level.FULL, looked=Looked(6.0))
+        with pytest.raises(JudgesBusy, match="all 60 s"):
+            judges.faults(GOOD, [Compared(1, GOOD)], Level.FULL, looked=Looked(61.0))
     finally:
         judges.close()
 
 
 def test_to_wait_for_a_judge_is_no_part_of_the_time_that_one_may_look():
-    judges, looked = JudgesApart(1, deadline_s=5.0, wait_s=20.0), Looked()
+    judges, looked = JudgesApart(1, deadline_s=60.0, wait_s=60.0), Looked()
     try:
-        with judges._judge(20.0):
+        with judges._judge(60.0):
             waiting = threading.Thread(target=judges.form, args=(GOOD,), kwargs={"looked": looked})
             waiting.start()
-            time.sleep(0.7)
+            time.sleep(2.0)
         waiting.join()
-        assert 0.0 < looked.seconds < 0.5
+        assert 0.0 < looked.seconds < 1.9
     finally:
         judges.close()

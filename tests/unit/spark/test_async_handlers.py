@@ -168,10 +168,10 @@ def test_one_call_that_takes_too_long_is_ended_and_named() -> None:
 
     async def hangs(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
         calls[int(record["value"])] += 1
-        await asyncio.sleep(60 if int(record["value"]) == 6 else 0)
+        await asyncio.sleep(120 if int(record["value"]) == 6 else 0)
         return {"n": int(record["value"])}
 
-    found = handle(of(hangs, call_timeout_s=0.05), numbers(9), CONTEXT, CallRules(patience_s=20))
+    found = handle(of(hangs, call_timeout_s=1.0), numbers(9), CONTEXT, CallRules(patience_s=60))
     assert found.error is not None
     assert found.error.code == "HandlerHung"
     assert "call_timeout_s" in found.error.message
@@ -186,11 +186,11 @@ def test_a_call_that_blocks_the_loop_is_named() -> None:
         return {"n": int(record["value"])}
 
     began_s = time.monotonic()
-    found = handle(of(blocks, concurrency=2), numbers(9), CONTEXT, CallRules(patience_s=0.3))
+    found = handle(of(blocks, concurrency=2), numbers(9), CONTEXT, CallRules(patience_s=1.0))
     assert found.error is not None
     assert found.error.code == "HandlerHung"
     assert (found.rows, found.blamed, found.error.offset) == (6, 6, 6)
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 25
 
 
 def test_a_call_that_catches_its_cancellation_is_named() -> None:
@@ -201,8 +201,8 @@ def test_a_call_that_catches_its_cancellation_is_named() -> None:
         return {"n": int(record["value"])}
 
     over: list[bool] = []
-    waits = of(stubborn, call_timeout_s=0.05)
-    found = handle(waits, numbers(4), CONTEXT, CallRules(patience_s=0.3))
+    waits = of(stubborn, call_timeout_s=0.5)
+    found = handle(waits, numbers(4), CONTEXT, CallRules(patience_s=1.5))
     over.append(True)
     assert found.error is not None
     assert found.error.code == "HandlerHung"
@@ -212,10 +212,10 @@ def test_a_call_that_catches_its_cancellation_is_named() -> None:
 
 def test_in_company_all_calls_together_that_take_too_long_blame_nobody() -> None:
     async def slow(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.25)
         return {"n": 1}
 
-    rules = CallRules(patience_s=0.2, shared=True)
+    rules = CallRules(patience_s=1.0, shared=True)
     found = handle(of(slow, concurrency=1), numbers(40), CONTEXT, rules)
     assert found.error is not None
     assert found.error.code == "HandlerSlow"
@@ -358,13 +358,13 @@ def test_what_was_answered_before_all_took_too_long_is_kept_and_no_record_is_bla
         return {"n": int(record["value"])}
 
     waits = of(slow, concurrency=4, call_timeout_s=5)
-    found = handle(waits, numbers(100), CONTEXT, CallRules(patience_s=0.55))
-    assert 8 <= found.rows <= 20
+    found = handle(waits, numbers(100), CONTEXT, CallRules(patience_s=2.05))
+    assert 8 <= found.rows <= 82
     assert made(found) == list(range(found.rows))
     assert found.error is not None
     assert (found.error.code, found.error.offset, found.blamed) == ("HandlerHung", None, None)
     assert set(called.values()) == {1}
-    shared = handle(waits, numbers(100), CONTEXT, CallRules(patience_s=0.55, shared=True))
+    shared = handle(waits, numbers(100), CONTEXT, CallRules(patience_s=2.05, shared=True))
     assert shared.error is not None
     assert shared.error.code == "HandlerSlow"
     assert made(shared) == list(range(shared.rows))
@@ -380,7 +380,7 @@ def test_what_failed_behind_a_record_without_an_answer_is_not_told_yet() -> None
         return {"n": number}
 
     waits = of(raises, concurrency=8, call_timeout_s=30)
-    found = handle(waits, numbers(9), CONTEXT, CallRules(patience_s=0.3))
+    found = handle(waits, numbers(9), CONTEXT, CallRules(patience_s=1.0))
     assert found.error is not None
     assert (made(found), found.error.code, found.error.offset) == ([0, 1], "HandlerHung", None)
 
@@ -398,8 +398,8 @@ def test_where_all_calls_block_one_of_them_takes_the_time(first: int) -> None:
         return {"n": number}
 
     began_s = time.monotonic()
-    found = handle(of(blocks, concurrency=50), numbers(50), CONTEXT, CallRules(patience_s=0.5))
-    assert time.monotonic() - began_s < 5
+    found = handle(of(blocks, concurrency=50), numbers(50), CONTEXT, CallRules(patience_s=1.0))
+    assert time.monotonic() - began_s < 18
     assert found.error is not None
     assert (found.error.code, found.error.offset, found.rows) == ("HandlerHung", first, first)
     assert Counter(called)[first] == 2  # again alone, since it might have been the last of many
@@ -411,10 +411,10 @@ def test_where_all_are_slow_and_block_the_last_one_is_not_to_blame() -> None:
         time.sleep(0.01)
         return {"n": int(record["value"])}
 
-    found = handle(of(busy, concurrency=50), numbers(300), CONTEXT, CallRules(patience_s=0.8))
+    found = handle(of(busy, concurrency=50), numbers(300), CONTEXT, CallRules(patience_s=2.5))
     assert found.error is not None
     assert (found.error.code, found.error.offset) == ("HandlerHung", None)
-    assert 20 <= found.rows <= 80
+    assert 20 <= found.rows <= 250
     assert made(found) == list(range(found.rows))
 
 

@@ -87,7 +87,7 @@ def test_a_question_that_hangs_is_left_behind_at_the_end(capsys):
     engine._spark.submit(lambda: hangs.wait(60))
     closing = threading.Thread(target=engine.close, daemon=True)
     closing.start()
-    closing.join(10)
+    closing.join(60)
     assert not closing.is_alive()
     assert "questions to Spark are left behind" in capsys.readouterr().out
     hangs.set()

@@ -119,5 +119,5 @@ def test_a_jvm_that_is_not_waited_for_is_ended(sleeping, monkeypatch):
     with pytest.raises(SystemExit):
         build_session("headrace", "local[1]", {}, {})
     jvm, other = begun
-    assert jvm.wait(10) != 0
+    assert jvm.wait(60) != 0
     assert (earlier.poll(), other.poll()) == (None, None)

@@ -14,14 +14,14 @@ from headrace.spark.timeouts import CallOverdue, bounded
 
 
 def test_a_quick_call_returns_its_value():
-    assert bounded(lambda: 7, 5.0) == 7
+    assert bounded(lambda: 7, 60.0) == 7
 
 
 def test_a_call_that_waits_is_ended():
     began = time.monotonic()
     with pytest.raises(CallOverdue):
         bounded(lambda: time.sleep(60), 0.02)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 50
 
 
 def test_a_call_that_spins_is_ended():
@@ -99,12 +99,12 @@ def test_a_call_that_blocks_the_signal_keeps_none_after_it_from_being_ended():
     with suppress(CallOverdue):
         bounded(deaf, 0.02)
     try:
-        assert bounded(lambda: 7, 5.0) == 7, "the ring of the call before is over"
+        assert bounded(lambda: 7, 60.0) == 7, "the ring of the call before is over"
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         began = time.monotonic()
         with pytest.raises(CallOverdue):
-            bounded(lambda: time.sleep(3), 0.02)
-        assert time.monotonic() - began < 2
+            bounded(lambda: time.sleep(60), 0.02)
+        assert time.monotonic() - began < 50
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
 

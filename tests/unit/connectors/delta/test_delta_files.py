@@ -171,7 +171,7 @@ def test_a_disk_is_asked_at_once_for_all_that_a_commit_waits_for(tmp_path, monke
 
     def noted(descriptor):
         if "_delta_log" not in os.readlink(f"/proc/self/fd/{descriptor}"):
-            together.wait(timeout=5)
+            together.wait(timeout=60)
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
@@ -182,7 +182,7 @@ def test_files_of_one_commit_are_written_side_by_side(tmp_path, monkeypatch):
     together, write = threading.Barrier(3), data_files.pq.write_table
 
     def noted(*args, **options):
-        together.wait(timeout=5)
+        together.wait(timeout=60)
         write(*args, **options)
 
     monkeypatch.setattr(data_files.pq, "write_table", noted)

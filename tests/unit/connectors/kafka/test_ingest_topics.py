@@ -23,7 +23,7 @@ class FakeLog:
 
     def topics(self, names):
         self.asked.append(sorted(names))
-        self.go.wait(10)
+        self.go.wait(120)
         if self.down:
             raise self.error
         return {name: None for name in names if name in self.names}
@@ -53,7 +53,7 @@ def created(monkeypatch, log):
     def make(_config, partitions, timeout_s):
         made.append(partitions)
         made.timeout_s = timeout_s
-        made.go.wait(10)
+        made.go.wait(120)
         log.names |= partitions.keys() - made.refused.keys()
         return {name: error for name, error in made.refused.items() if name in partitions}
 
@@ -165,7 +165,7 @@ def test_who_asks_for_one_that_is_there_does_not_wait_for_one_that_is_made(log, 
         created.go.clear()
         new = asyncio.create_task(topics.is_there("acme.new"))
         try:
-            assert await asyncio.wait_for(topics.is_there("acme.visits"), 5)
+            assert await asyncio.wait_for(topics.is_there("acme.visits"), 60)
             assert not new.done()
         finally:
             created.go.set()
@@ -193,7 +193,7 @@ def test_an_error_that_nobody_thought_of_leaves_nobody_waiting(log):
     async def play(topics):
         log.down, log.error = True, RuntimeError("of the client")
         with pytest.raises(RuntimeError):
-            await asyncio.wait_for(topics.is_there("acme.visits"), 5)
+            await asyncio.wait_for(topics.is_there("acme.visits"), 60)
         log.down = False
         assert await topics.is_there("acme.visits")
 

@@ -74,7 +74,7 @@ def test_an_error_that_comes_again_and_again_is_given_up_in_time(others):
     pieces = [piece(topic, 0, 5) for topic in ["t", *others]]
     together = Round(client, pieces, FetchTimeouts(idle_s=0.05, look_s=0.02), CONFIG)
     together.start()
-    give_up_s = time.monotonic() + 2
+    give_up_s = time.monotonic() + 60
     while together.open_lanes and time.monotonic() < give_up_s:
         together.turn()
     assert together.open_lanes == []

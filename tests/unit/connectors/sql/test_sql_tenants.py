@@ -157,7 +157,8 @@ def test_in_company_a_server_that_never_lets_in_is_given_up_soon(kind):
         writer = world.sink.open(replace(world.site(), in_company=True))
         began_s = time.monotonic()
         told = writer.write([effect("acme")])
-    assert time.monotonic() - began_s < 5.0
+    # alone it has ten seconds
+    assert time.monotonic() - began_s < 9.0
     assert told[0].error.code == "TenantsSinkSlow"
 
 
