@@ -39,7 +39,7 @@ class DoorProcess:
     def answers(self):
         assert self.process.poll() is None, self.log()
         try:
-            return httpx.get(f"{self.url}/livez", timeout=5).status_code == 200
+            return httpx.get(f"{self.url}/livez", timeout=60).status_code == 200
         except httpx.TransportError:
             return False
 

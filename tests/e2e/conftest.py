@@ -61,7 +61,7 @@ class Visit:
 
     def until(self, claim, arg=None):
         """Wait for JavaScript to be true; the page's own waiting is refused by its CSP."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not self.page.evaluate(claim, arg):
             assert time.monotonic() < until, claim
             self.page.wait_for_timeout(30)
@@ -85,7 +85,7 @@ def visit(browser):
     def make(address, theme="light", **options):
         viewport = {"width": 1440, "height": 900}
         context = browser.new_context(color_scheme=theme, **{"viewport": viewport, **options})
-        context.set_default_timeout(15000)
+        context.set_default_timeout(60000)
         contexts.append(context)
         return Visit(context, address)
 

@@ -191,7 +191,7 @@ def served(app, port=0):
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not server.started:
         assert thread.is_alive(), "the fake ended"
         assert time.monotonic() < until, "the fake did not start"
@@ -200,4 +200,4 @@ def served(app, port=0):
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)

@@ -103,7 +103,7 @@ class Service:
 
     def told(self, enough: Callable[[Report], bool]) -> Report:
         """What the driver tells, as soon as it tells enough."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         with closing(open_store(f"sqlite:///{self.folder}/store.db")) as store:
             while True:
                 for report in store.statistics.reports():
@@ -117,7 +117,7 @@ class Service:
         lines = self.log.read_text().splitlines()
         return [json.loads(line) for line in lines if line.startswith('{"')]
 
-    def until(self, rows: int, timeout_s: float = 60.0) -> list[tuple[str, str, int]]:
+    def until(self, rows: int, timeout_s: float = 120.0) -> list[tuple[str, str, int]]:
         deadline = time.monotonic() + timeout_s
         while len(self.rows()) < rows:
             assert time.monotonic() < deadline, f"{self.rows()}\n{self.log.read_text()}"
@@ -134,7 +134,7 @@ def ended(process: subprocess.Popen[bytes], service: Service) -> None:
 def told_by_up(service: Service, process: subprocess.Popen[bytes]) -> dict[str, str]:
     """The addresses of the servers that `up` has started."""
     addresses = service.folder / ".headrace" / "up" / "servers.json"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not addresses.exists() or not addresses.read_text().endswith("}\n"):
         assert process.poll() is None, service.log.read_text()
         assert time.monotonic() < deadline, service.log.read_text()

@@ -80,7 +80,7 @@ class Systemd:
         left = top.children(recursive=True)
         for process in [top, *left]:
             process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
         psutil.wait_procs(left, 10)
         for cgroup in self._cgroups:
             for folder, _, _ in os.walk(cgroup, topdown=False):

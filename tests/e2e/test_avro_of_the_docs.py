@@ -93,7 +93,7 @@ def folder(tmp_path):
 
 def answers(url):
     try:
-        return "schemas" not in httpx.get(f"{url}/readyz", timeout=5).json()
+        return "schemas" not in httpx.get(f"{url}/readyz", timeout=60).json()
     except httpx.TransportError:
         return False
 

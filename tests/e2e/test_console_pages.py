@@ -308,7 +308,7 @@ def test_a_lost_connection_is_shown_and_comes_back(visit):
     page.get_by_text("reconnecting").wait_for()
     assert page.locator("[data-table] tbody tr[data-place]").count() == 5
     with served(fake(world, turn_s=0.5), port=int(address.rsplit(":", 1)[1])):
-        page.locator(".live.is-live").wait_for(timeout=30000)
+        page.locator(".live.is-live").wait_for(timeout=60000)
 
 
 def test_a_thousand_rows_that_change_are_drawn_by_those_in_sight_and_make_no_elements(visit):

@@ -296,7 +296,7 @@ def test_a_revoked_key_ends_the_session(service, visit):
     somebody = visit(service.url)
     somebody.enter(text, "tenants/acme")
     service.store.keys.revoke(key.prefix, time.time() - 1)
-    somebody.page.get_by_label("Key", exact=True).wait_for(timeout=20000)
+    somebody.page.get_by_label("Key", exact=True).wait_for(timeout=60000)
 
 
 def test_a_key_made_here_opens_the_door(service, operator, visit):

@@ -148,7 +148,7 @@ class Ward(Service):
         except sqlite3.OperationalError:
             return []
 
-    def until_true(self, what, condition, timeout_s=60.0):
+    def until_true(self, what, condition, timeout_s=90.0):
         deadline = time.monotonic() + timeout_s
         while not (found := condition()):
             assert time.monotonic() < deadline, f"{what}\n{self.seen()}\n{self.log.read_text()}"
@@ -184,7 +184,7 @@ class Ward(Service):
             }
         )
         consumer.subscribe([topic])
-        found, deadline = [], time.monotonic() + 30
+        found, deadline = [], time.monotonic() + 60
         try:
             while len(found) < count:
                 assert time.monotonic() < deadline, found

@@ -141,7 +141,7 @@ def test_the_first_hour(folder):
     assert sorted(folder.read(2)) == [b"a", b"b"]
 
     # What the handler says carries whose records it is about.
-    folder.until(lambda: any(line.get("event") == "seen" for line in folder.said()), 20)
+    folder.until(lambda: any(line.get("event") == "seen" for line in folder.said()), 60)
     spoken = [line for line in folder.said() if line.get("logger") in ("stdout", "root")]
     assert {(line["tenant"], line["use_case"]) for line in spoken} == {("acme", "pages")}
     assert any(str(line["event"]).startswith("rows:") for line in spoken)
@@ -151,7 +151,7 @@ def test_the_first_hour(folder):
     ports = folder.ports
     done = folder.headrace("down")
     assert done.returncode == 0, done.stderr
-    assert first.wait(5) == 0, folder.log.read_text()
+    assert first.wait(60) == 0, folder.log.read_text()
 
     # It goes on under the same ports, and says with what.
     folder.up()

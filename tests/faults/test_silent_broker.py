@@ -106,7 +106,7 @@ class Service:
             self.driver.turn()
 
     def until_all_is_done(self):
-        give_up_s = time.monotonic() + 90.0
+        give_up_s = time.monotonic() + 120.0
         while len(self.made) < self.sent:
             assert time.monotonic() < give_up_s, (self.driver.rows(), len(self.made), self.sent)
             self.driver.turn()

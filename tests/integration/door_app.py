@@ -13,7 +13,7 @@ from headrace.doors.protocol import ClientTimeouts
 from headrace.doors.serving import Listening, serve
 from headrace.settings.doors import DoorsSettings
 
-PATIENCE = ClientTimeouts(header_s=0.5, idle_s=1.0, rest_s=1.0, write_s=1.0, most_connections=150)
+PATIENCE = ClientTimeouts(header_s=1.0, idle_s=1.0, rest_s=1.0, write_s=1.0, most_connections=150)
 
 
 def made():

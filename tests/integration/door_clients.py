@@ -6,7 +6,7 @@ import socket
 import httpx
 
 
-def opened(url, wait_s=10.0):
+def opened(url, wait_s=60.0):
     at = httpx.URL(url)
     return socket.create_connection((at.host, at.port), timeout=wait_s)
 
@@ -21,4 +21,4 @@ def all_of(connection):
 
 
 def quick(url):
-    return httpx.get(f"{url}/quick", timeout=5).text == '"quick"'
+    return httpx.get(f"{url}/quick", timeout=60).text == '"quick"'

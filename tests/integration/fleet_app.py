@@ -1,5 +1,6 @@
 """A supervisor of fake drivers: ``fleet_app.py FOLDER DRIVERS [HEALTH_PORT]``."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +17,13 @@ clean = supervise(
         int(sys.argv[2]),
         lambda name, port: [sys.executable, "-I", "-S", str(fake), str(folder), name, str(port)],
         folder / "state",
-        RestartRules(first_wait_s=0.1, longest_wait_s=0.4, most_failures=4, window_s=60, drain_s=2),
+        RestartRules(
+            first_wait_s=0.1,
+            longest_wait_s=0.4,
+            most_failures=4,
+            window_s=60,
+            drain_s=float(os.environ.get("DRAIN_S", "2")),
+        ),
         health_port=int(sys.argv[3]) if len(sys.argv) > 3 else 0,
     )
 )

@@ -118,4 +118,4 @@ def ask(case, service, role):
         for name in ("If-Match", "If-None-Match"):
             case.headers.pop(name, None)
     headers = {"Authorization": f"Bearer {keys[role]}"}
-    case.call_and_validate(base_url=base, headers=headers, timeout=10)
+    case.call_and_validate(base_url=base, headers=headers, timeout=60)

@@ -49,7 +49,9 @@ def url(store):
 
 
 def client_at(address, url):
-    return httpx.Client(transport=httpx.HTTPTransport(local_address=address), base_url=url)
+    return httpx.Client(
+        transport=httpx.HTTPTransport(local_address=address), base_url=url, timeout=60
+    )
 
 
 def shown(text):

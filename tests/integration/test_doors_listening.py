@@ -36,7 +36,7 @@ def context_of(authority, **limits):
 def test_tls_proves_who_the_server_is(authority, tls):
     with serving(made(), Listening("127.0.0.1", 0, tls)) as url:
         assert url.startswith("https://127.0.0.1:")
-        answer = httpx.get(f"{url}/quick", verify=context_of(authority))
+        answer = httpx.get(f"{url}/quick", verify=context_of(authority), timeout=60)
         assert answer.json() == "quick"
         assert "Strict-Transport-Security" in answer.headers
         with pytest.raises(httpx.ConnectError, match=r"self-signed|verify failed"):

@@ -109,7 +109,7 @@ def test_the_second_header_of_a_connection_has_a_deadline_too(url):
 
 def test_a_slow_answer_does_not_suffer_from_the_next_request_being_slow(url):
     with opened(url) as connection:
-        both = b"GET /slow?wait_s=1 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /qu"
+        both = b"GET /slow?wait_s=3 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /qu"
         connection.sendall(both)
         connection.sendall(b"ick HT")
         answer = all_of(connection)
@@ -165,14 +165,17 @@ def test_a_body_that_was_answered_unread_and_is_whole_in_time_leaves_the_connect
         assert b"200 OK" in connection.recv(65536)
 
 
-def test_connections_beyond_the_most_are_closed_unheard(url):
+def test_connections_beyond_the_most_are_closed_unheard():
+    # None of those before it is closed for its silence.
+    patience = replace(PATIENCE, header_s=120)
     with contextlib.ExitStack() as stack:
+        url = stack.enter_context(serving(made(), Listening("127.0.0.1", 0, patience=patience)))
         held = [stack.enter_context(opened(url)) for _ in range(PATIENCE.most_connections)]
         beyond = stack.enter_context(opened(url))
         assert all_of(beyond) == b""
         for connection in held:
             connection.close()
-    assert quick(url)
+        assert quick(url)
 
 
 def test_more_connections_are_possible_than_files_are_by_default():
@@ -206,7 +209,7 @@ def test_what_is_not_http_is_refused(url):
 @pytest.mark.parametrize("deep", ["[" * 900_000, '{"a":' * 150_000, "{" * 900_000])
 def test_json_that_is_nested_too_deep_is_refused(url, deep):
     headers = {"Content-Type": "application/json"}
-    answer = httpx.post(f"{url}/body", content=deep, headers=headers)
+    answer = httpx.post(f"{url}/body", content=deep, headers=headers, timeout=60)
     assert answer.status_code in (400, 422)
     assert quick(url)
 
@@ -279,13 +282,13 @@ def test_a_gigabyte_in_chunks_is_refused_while_it_comes(process):
         connection.sendall(chunk * 2)
         assert connection.recv(65536).startswith(b"HTTP/1.1 413")
         sent_until_closed(connection, chunk, 50 * 1024**3)
-    assert time.monotonic() - begun_s < 30, "it is not listened to for ever"
+    assert time.monotonic() - begun_s < 60, "it is not listened to for ever"
     assert process.memory() - before < 50 * MEGABYTE
     assert quick(process.url)
 
 
 def test_a_client_that_sends_a_little_too_much_reads_why(process):
-    answer = httpx.post(f"{process.url}/body", content=b"x" * 3 * MEGABYTE)
+    answer = httpx.post(f"{process.url}/body", content=b"x" * 3 * MEGABYTE, timeout=60)
     assert (answer.status_code, answer.json()["max_bytes"]) == (413, 1_000_000)
 
 
@@ -297,7 +300,7 @@ def test_clients_that_do_not_read_their_answer_cost_bounded_memory_and_are_close
             connection.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert quick(process.url)
         served = psutil.Process(process.process.pid)
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + 60
         while time.monotonic() < deadline_s:
             ours = [
                 connection
@@ -323,7 +326,7 @@ def test_a_server_that_is_to_end_answers_what_runs_and_lets_nobody_in(how):
     answers = []
     with Process() as process:
         asking = threading.Thread(
-            target=lambda: answers.append(httpx.get(f"{process.url}/slow?wait_s=1.5", timeout=10))
+            target=lambda: answers.append(httpx.get(f"{process.url}/slow?wait_s=1.5", timeout=60))
         )
         asking.start()
         begun(process)
@@ -332,7 +335,7 @@ def test_a_server_that_is_to_end_answers_what_runs_and_lets_nobody_in(how):
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{process.url}/quick")
         asking.join()
-        assert process.process.wait(10) == 0
+        assert process.process.wait(60) == 0
         assert process.process.stdout.read() == "ended\n"
     assert [(answer.status_code, answer.json()) for answer in answers] == [(200, "slow")]
 
@@ -343,13 +346,13 @@ def test_a_request_that_does_not_end_is_cancelled_after_the_drain():
         begun(process)
         begun_s = time.monotonic()
         process.process.send_signal(signal.SIGTERM)
-        assert process.process.wait(20) == 0
-        assert time.monotonic() - begun_s < 10
+        assert process.process.wait(60) == 0
+        assert time.monotonic() - begun_s < 30
 
 
 def test_a_connection_that_is_idle_does_not_hold_up_the_end():
-    with Process(drain_s=30.0) as process, opened(process.url):
+    with Process(drain_s=60.0) as process, opened(process.url):
         begun_s = time.monotonic()
         os.kill(process.process.pid, signal.SIGTERM)
-        assert process.process.wait(20) == 0
-        assert time.monotonic() - begun_s < 10
+        assert process.process.wait(60) == 0
+        assert time.monotonic() - begun_s < 30

@@ -14,7 +14,7 @@ from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.errors import ServerError
 
 
-def eventually(condition, deadline_s=15):
+def eventually(condition, deadline_s=60):
     """Whether ``condition`` comes true in time."""
     end = time.monotonic() + deadline_s
     while not condition():

@@ -19,7 +19,7 @@ from headrace.fleet.health import ask
 from headrace.model.statistics import Missing
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 def gone(pid):
@@ -71,7 +71,7 @@ class Fleet:
     def pid(self, number):
         return self.view().drivers[number].pid
 
-    def until(self, condition, deadline_s=20):
+    def until(self, condition, deadline_s=60):
         end = time.monotonic() + deadline_s
         while not condition():
             text = (self.folder / "log").read_text()
@@ -115,7 +115,7 @@ def test_a_stop_drains_all_and_ends_well(fleet):
     fleet.until_ready()
     pids = [fleet.pid(0), fleet.pid(1)]
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert sorted(line[1] for line in fleet.journal() if line[0] == "drained") == [
         "fake-0",
         "fake-1",
@@ -131,7 +131,7 @@ def test_one_deaf_to_sigterm_is_killed_after_the_drains_time(fleet):
     deaf = fleet.pid(1)
     began_s = time.monotonic()
     process.terminate()
-    assert process.wait(10) == 1
+    assert process.wait(60) == 1
     assert time.monotonic() - began_s >= 2
     assert gone(deaf)
     # and whoever asks why it hung finds where
@@ -140,15 +140,15 @@ def test_one_deaf_to_sigterm_is_killed_after_the_drains_time(fleet):
 
 
 def test_a_second_signal_ends_at_once(fleet):
-    process = fleet.start(1)
+    process = fleet.start(1, environment={"DRAIN_S": "120"})
     fleet.mode("fake-0", "deaf")
     fleet.until_ready(1)
     began_s = time.monotonic()
     process.send_signal(signal.SIGINT)
     fleet.until(lambda: fleet.states() == ["draining"])
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 1
-    assert time.monotonic() - began_s < 2
+    assert process.wait(60) == 1
+    assert time.monotonic() - began_s < 60
 
 
 def test_one_that_always_dies_is_given_up_with_its_last_words(fleet):
@@ -163,7 +163,7 @@ def test_one_that_always_dies_is_given_up_with_its_last_words(fleet):
 def test_a_supervisor_whose_drivers_were_all_given_up_ends_and_fails(fleet):
     fleet.mode("fake-0", "config")
     process = fleet.start(1)
-    assert process.wait(20) == 1
+    assert process.wait(60) == 1
     assert "given up" in (fleet.folder / "log").read_text()
     # a wrong configuration is not tried twice
     assert len(fleet.journal()) == 1
@@ -251,7 +251,7 @@ def test_the_next_supervisor_begins_when_nothing_of_the_killed_one_runs(fleet):
 def test_a_folder_has_one_supervisor(fleet):
     fleet.start(1)
     fleet.until_ready(1)
-    assert fleet.start(1).wait(20) != 0
+    assert fleet.start(1).wait(60) != 0
     assert "is in use" in (fleet.folder / "log").read_text()
     assert fleet.states() == ["ready"]
 
@@ -260,7 +260,7 @@ def test_it_tells_systemd_and_whoever_asks_by_http(fleet):
     (port,) = free_ports(1)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door:
         door.bind(str(fleet.folder / "systemd"))
-        door.settimeout(20)
+        door.settimeout(60)
         fleet.mode("fake-0", "never ready")
         environment = {
             "NOTIFY_SOCKET": str(fleet.folder / "systemd"),
@@ -280,7 +280,7 @@ def test_it_tells_systemd_and_whoever_asks_by_http(fleet):
         process.terminate()
         while "STOPPING=1" not in said:
             said += door.recv(4096).decode().splitlines()
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
 
 
 def first_of_a_container(command):
@@ -308,7 +308,7 @@ def test_as_process_1_of_a_container_it_leaves_no_zombies_and_drains(fleet):
     # the killed driver's worker became a child of process 1, and was killed
     fleet.until(lambda: len(supervisor.children(recursive=True)) == 2)
     supervisor.terminate()
-    assert outer.wait(10) == 0
+    assert outer.wait(60) == 0
 
 
 def test_a_closed_terminal_drains_and_does_not_roll(fleet):
@@ -318,5 +318,5 @@ def test_a_closed_terminal_drains_and_does_not_roll(fleet):
     fleet.until_ready(1)
     os.close(ours)
     process.send_signal(signal.SIGHUP)
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert [line[0] for line in fleet.journal()] == ["started", "drained"]

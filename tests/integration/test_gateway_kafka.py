@@ -177,11 +177,11 @@ def test_a_tenant_cannot_send_for_another(client, gateway, new):
 
 def test_without_a_key_that_works_nothing_is_sent(gateway, new):
     for credential in ({}, {"Authorization": "Bearer hr_00000000_" + "x" * 43}):
-        answer = httpx.post(gateway.url + VISITS, json={}, headers=credential)
+        answer = httpx.post(gateway.url + VISITS, json={}, headers=credential, timeout=60)
         assert answer.status_code == 401
     assert (
         httpx.post(
-            gateway.url + VISITS, json={}, headers=gateway.credential("operator")
+            gateway.url + VISITS, json={}, headers=gateway.credential("operator"), timeout=60
         ).status_code
         == 403
     )
@@ -393,7 +393,7 @@ def under_way(made):
 
 def listens(made):
     try:
-        httpx.get(f"{made.url}/livez", timeout=5)
+        httpx.get(f"{made.url}/livez", timeout=60)
     except httpx.TransportError:
         return False
     return True

@@ -128,12 +128,12 @@ def test_it_answers_as_it_says(gateway):
 
 def test_the_examples_of_openapi_are_taken(gateway):
     url, key = gateway
-    told = httpx.get(f"{url}/v1/openapi.json").json()
+    told = httpx.get(f"{url}/v1/openapi.json", timeout=60).json()
     forms = told["paths"]["/v1/events/{type}"]["post"]["requestBody"]["content"]
     for media, form in forms.items():
         examples = [value["value"] for value in form.get("examples", {}).values()]
         for example in examples or [form["example"]]:
             body = example if isinstance(example, str) else orjson.dumps(example)
             headers = {"Authorization": f"Bearer {key}", "Content-Type": media}
-            answer = httpx.post(f"{url}/v1/events/visit", content=body, headers=headers)
+            answer = httpx.post(f"{url}/v1/events/visit", content=body, headers=headers, timeout=60)
             assert answer.status_code == 202, (media, answer.text)

@@ -79,7 +79,7 @@ def test_what_is_posted_as_json_is_read_by_confluents_deserializer(kafka, gatewa
         refused = post(SENT)
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
         assert sender.post("/v1/events/plain", json=1).status_code == 202
-        assert "visit" in httpx.get(f"{gateway.url}/readyz").json()["schemas"]
+        assert "visit" in httpx.get(f"{gateway.url}/readyz", timeout=60).json()["schemas"]
 
         registry.start()
         info = {
@@ -88,7 +88,10 @@ def test_what_is_posted_as_json_is_read_by_confluents_deserializer(kafka, gatewa
         }
         with SchemaRegistryClient(info) as client:
             registered(client, V1)
-            until(lambda: "schemas" not in httpx.get(f"{gateway.url}/readyz").json(), gateway.log)
+            until(
+                lambda: "schemas" not in httpx.get(f"{gateway.url}/readyz", timeout=60).json(),
+                gateway.log,
+            )
             assert post(SENT).status_code == 202
             some = post([SENT, {**SENT, "ms": "soon"}, {**SENT, "tags": ["a"]}])
             assert [item.get("pointer") for item in some.json()["items"]] == [None, "/ms", "/tags"]
@@ -96,7 +99,10 @@ def test_what_is_posted_as_json_is_read_by_confluents_deserializer(kafka, gatewa
             registered(client, V2)
             until(lambda: post({**SENT, "tags": ["a"]}).status_code == 202, gateway.log)
             registry.kill()
-            until(lambda: "schemas" in httpx.get(f"{gateway.url}/readyz").json(), gateway.log)
+            until(
+                lambda: "schemas" in httpx.get(f"{gateway.url}/readyz", timeout=60).json(),
+                gateway.log,
+            )
             assert post(SENT).status_code == 202
 
             registry.start()
@@ -133,7 +139,12 @@ def test_a_gateway_that_starts_anew_writes_what_it_wrote_and_nothing_of_a_subjec
             return sender.post("/v1/events/visit", json={"lead": "ada"}).status_code
 
     def troubles():
-        return httpx.get(f"{gateway.url}/readyz").json().get("schemas", {}).get("visit", "")
+        return (
+            httpx.get(f"{gateway.url}/readyz", timeout=60)
+            .json()
+            .get("schemas", {})
+            .get("visit", "")
+        )
 
     def start_again():
         assert gateway.stop() == 0, gateway.log()

@@ -21,4 +21,4 @@ def test_a_topic_that_is_missing_is_told_within_seconds_with_what_makes_it(
     began_s = time.monotonic()
     with pytest.raises(SystemExit, match=r"3 not sent: .*nknown topic.*'headrace topics create"):
         exec(text_of("send.py"), {})
-    assert time.monotonic() - began_s < 15
+    assert time.monotonic() - began_s < 30

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.kafka
 def settings_of(topics, topic):
     admin = AdminClient(topics.config)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    found = admin.describe_configs([resource])[resource].result(10)
+    found = admin.describe_configs([resource])[resource].result(60)
     return {name: entry.value for name, entry in found.items()}
 
 
@@ -191,7 +191,7 @@ def test_a_letter_of_the_driver_is_the_record_as_it_came(topics, letters, tmp_pa
         driver = Driver(DriverParts(store, log, engine, letters, SystemClock()), "run1", Limits())
         engine.take(keep, deployment)
         driver.take(keep, deployment)
-        give_up_s = time.monotonic() + 40
+        give_up_s = time.monotonic() + 90
         while [position.next_offset for position in store.progress.load_positions()] != [1]:
             assert time.monotonic() < give_up_s, driver.rows()
             driver.turn()

@@ -78,11 +78,11 @@ def test_a_topic_that_spoils_a_whole_round_does_so_once(topics, monkeypatch):
     monkeypatch.setattr("headrace.connectors.kafka.log._VALID_NAME", re.compile(".*"))
     name = topics.make()
     lane, spoiler = named(name, 0), named("not a name!", 0)
-    log = KafkaLog(topics.config, timeout_s=1.0)
+    log = KafkaLog(topics.config, timeout_s=4.0)
     assert log.end_offsets([lane, spoiler]) == {lane: 0}
     began_s = time.monotonic()
     assert log.end_offsets([lane, spoiler]) == {lane: 0}
-    assert time.monotonic() - began_s < 0.9
+    assert time.monotonic() - began_s < 3.9
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_refused_credentials_are_a_configuration_error(topics):
         "sasl.password": "hunter2",
     }
     with pytest.raises(ConfigError, match="credentials") as told:
-        KafkaLog(config, timeout_s=3.0).end_offsets([named("a", 0)])
+        KafkaLog(config, timeout_s=30.0).end_offsets([named("a", 0)])
     assert "hunter2" not in str(told.value)
 
 

@@ -75,7 +75,7 @@ class Service:
     def send(self, tenant, records, partition=0):
         self.topics.write(self.topic(tenant), partition, numbered(records))
 
-    def until(self, holds, deadline_s=40.0):
+    def until(self, holds, deadline_s=90.0):
         give_up_s = time.monotonic() + deadline_s
         while not holds():
             rows = [(str(row.stream), row.state, row.note) for row in self.driver.rows()]

@@ -164,7 +164,7 @@ def test_a_reader_works_in_a_process_forked_after_its_first_read(topics):
     command = [sys.executable, "-c", FORKED, topics.config["bootstrap.servers"], name]
     process = subprocess.Popen(command, start_new_session=True)
     try:
-        assert process.wait(30) == 7
+        assert process.wait(90) == 7
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -175,5 +175,5 @@ def test_reading_joins_no_consumer_group(topics, reader):
     name = topics.make()
     topics.write(name, 0, numbered(5))
     list(reader.read([piece(name, 0, 5)], 100))
-    groups = topics._admin.list_consumer_groups().result(10).valid
+    groups = topics._admin.list_consumer_groups().result(60).valid
     assert not [group.group_id for group in groups if group.group_id.startswith("headrace-reader")]

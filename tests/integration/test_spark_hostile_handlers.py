@@ -205,7 +205,7 @@ def test_a_handler_that_exits_or_hangs_is_ended_and_named(engine, how):
                 raise
         return table.select(["offset"])
 
-    receipts = run(engine, handler, timeout_s=0.5)
+    receipts = run(engine, handler, timeout_s=1.5)
     expected = "HandlerError" if how in ("exit", "cancelled") else "HandlerSlow"
     assert receipts["acme"].error.code == expected
     assert neighbours_are_served(receipts)
