@@ -154,7 +154,6 @@ def asking_a_registry(folder, store):
     return deployed(folder, store)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("step", ["import", "describe", "pack", "prepare"])
 @pytest.mark.parametrize("doing", ["hang", *RAISED], ids=str)
 def test_whatever_code_of_others_does_turns_go_on_with_the_version_before(
