@@ -24,7 +24,7 @@ from headrace.model.lane_names import named
 from headrace.model.places import number_at
 from headrace.testing.log_fake import Row
 
-_DEADLINE_S = 30.0
+_DEADLINE_S = 60.0
 
 
 class KafkaTopics:

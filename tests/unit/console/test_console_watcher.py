@@ -2,6 +2,7 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from told import DELAY, figures, of_use_case, report, wave
@@ -247,7 +248,11 @@ def test_those_who_wait_for_a_look_that_fails_do_not_each_wait_for_one_of_their_
     watcher, counted, store, clock
 ):
     """Or the last of many would wait as many times as long as a store that hangs is waited for."""
-    begun, go_on, told = threading.Event(), threading.Event(), []
+    begun, go_on, told, came = threading.Event(), threading.Event(), [], []
+
+    def comes():
+        came.append(1)
+        return clock.monotonic_s()
 
     def hangs():
         begun.set()
@@ -264,9 +269,13 @@ def test_those_who_wait_for_a_look_that_fails_do_not_each_wait_for_one_of_their_
     threads = [threading.Thread(target=look) for _ in range(6)]
     threads[0].start()
     assert begun.wait(60)
+    watcher._clock = SimpleNamespace(now_s=clock.now_s, monotonic_s=comes)
     for thread in threads[1:]:
         thread.start()
-    time.sleep(0.2)
+    give_up_s = time.monotonic() + 60
+    while len(came) < 5:
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)
     go_on.set()
     for thread in threads:
         thread.join()

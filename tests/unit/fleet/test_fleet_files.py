@@ -103,7 +103,7 @@ def test_a_command_that_is_not_there_ends_and_says_so(tmp_path):
 def systemd(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door:
         door.bind(str(tmp_path / "notify"))
-        door.settimeout(5)
+        door.settimeout(60)
         environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "10000000"}
         yield Systemd(environment), lambda: door.recv(1000).decode()
 

@@ -23,7 +23,7 @@ from headrace.use_cases import SliceContext, UseCase, use_case
 Handler = Callable[[pa.Table, SliceContext], pa.Table | None]
 TOPIC = "{tenant}.visits"
 #: far more than anything here takes, and less than a hanging handler would
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 #: how long a handler hangs
 HANG_S = 600.0
 #: makes an engine, each time on the same folder
