@@ -458,9 +458,9 @@ def test_a_session_that_is_ended_in_the_write_leaves_nothing_and_it_is_tried_aga
 
 
 def test_who_sleeps_in_a_transaction_is_ended_and_holds_nobody_up(database, monkeypatch):
-    monkeypatch.setattr(engines, "_IDLE_WAIT_S", 1.0)
+    monkeypatch.setattr(engines, "_IDLE_WAIT_S", 2.0)
     database.prepared(PLAIN)
-    store, naps = Store(), iter([3.0])
+    store, naps = Store(), iter([5.0])
     store.sleeps = lambda: threading.Event().wait(next(naps, 0))
     assert database.write(PLAIN, leads("a"), store=store) == [None]
     assert kept(database) == ["a"]
@@ -484,7 +484,7 @@ def test_a_commit_that_is_not_answered_is_looked_for(database, monkeypatch):
 
 
 def test_a_server_that_says_nothing_is_given_up(database, monkeypatch):
-    monkeypatch.setattr(servers, "Waits", lambda: Waits(statement_s=1.0, silence_s=0.5))
+    monkeypatch.setattr(servers, "Waits", lambda: Waits(statement_s=3.0, silence_s=0.5))
     database.prepared(PLAIN)
     assert database.write(PLAIN, leads("a")) == [None]
     with database.server.hanging():
