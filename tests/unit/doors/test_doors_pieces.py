@@ -67,11 +67,14 @@ def test_who_sends_crumbs_costs_others_nothing(address, client, monkeypatch):
     with socket.create_connection(address, timeout=60) as other:
         for _ in range(20):
             with socket.create_connection(address, timeout=60) as crumbs:
-                crumbs.sendall(CHUNKED + chunk(1) * 40_000)
+                with suppress(OSError):  # it is cut off somewhere on the way
+                    crumbs.sendall(CHUNKED + chunk(1) * 40_000 + b"0\r\n\r\n")
+                    crumbs.shutdown(socket.SHUT_WR)
+                    everything(crumbs)
         other.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert told(other) == [["host"], 0]
-    # a few more than a thousand of each, and of forty thousand no more
-    assert len(read) < 20 * 2_000
+    # a little more than a thousand of forty thousand
+    assert 20_000 < len(read) < 20 * 2_000
 
 
 @pytest.mark.parametrize("bad", [b"zz\r\nhello\r\n", b"-1\r\n", b"5\r\nhello world\r\n"])
