@@ -66,6 +66,8 @@ class HeldStream:
     given_up: frozenset[tuple[str, str]] = frozenset()
     #: lanes that its log does not list, as far as was told, if some of them follow others
     unlisted: dict[str, Short] = field(default_factory=dict)
+    #: that its topic has another id, as far as was told
+    another: Short | None = None
     #: how often its topic was doubted: answers from before are not to be believed
     doubts: int = 0
     #: why its lanes cannot be put in order for longer than a moment

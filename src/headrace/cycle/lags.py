@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from headrace.errors import ConfigError, LeaderUnknown, UnknownName
+from headrace.errors import ConfigError, LeaderUnknown, Temporary, UnknownName
 from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.lineage import Lineage, Parent, closed, ends_in
 from headrace.model.places import OPEN, UNKNOWN, Place, Places, read_place
@@ -196,6 +196,26 @@ def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
     asked = info.lanes if info else ()
     starts = _of_all(log.start_offsets(asked), asked)
     return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked), log.places)
+
+
+def check_listed(of: StreamLog, read: Collection[str]) -> None:
+    """Refuse what would be decided by a list without lanes that were read: it was not whole.
+
+    A topic keeps its lanes for as long as it is the same one, if none of them follows others.
+
+    Raises:
+        Temporary: the list is without one.
+    """
+    if of.topic is None or of.stream.topic_id not in (None, of.topic.topic_id):
+        return
+    if missing := in_order({*read} - {*of.topic.lanes}):
+        lanes = ", ".join(missing)
+        raise Temporary(
+            f"{lanes}: read before, and not in the list of {of.stream.topic} that a broker gave "
+            "now. The topic is the same one, and none of its partitions goes, so that list was "
+            "not whole; nothing was done, try again. If the topic was made again, it is told with "
+            "another id as soon as all brokers have heard"
+        )
 
 
 def _of_all(offsets: _Offsets, asked: Sequence[str]) -> dict[str, Place]:

@@ -268,7 +268,9 @@ class Observer:
 
     def _follow_removed(self, held: HeldStream) -> None:
         """Nothing new of it is planned; what was recorded of it comes to its end, if it can."""
-        held.waiting = held.looked_at = None
+        held.looked_at = None
+        if held.another is None:
+            held.waiting = None
         runs = any(lane.wave is not None for lane in held.lanes.values())
         if runs or held.stream.id in self.owed:
             self._topics.follow(held)

@@ -21,7 +21,7 @@ from itertools import count
 import structlog
 
 from headrace.board import Board
-from headrace.cycle.lags import seek_target, stream_log, untold
+from headrace.cycle.lags import check_listed, seek_target, stream_log, untold
 from headrace.errors import ConfigError, no_use_case
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Lineage, bounded
@@ -75,6 +75,7 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     Raises:
         UnknownName: there is no such stream.
         ConfigError: a place cannot be understood, or nothing lies between the two.
+        Temporary: a broker listed the topic without a lane that was read.
     """
     if RERUN_MARK in stream.use_case:
         raise ConfigError(f"{stream} is a rerun itself; name the stream that it is of")
@@ -87,6 +88,9 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     starts = seek_target(log, of, first)
     positions = store.progress.load_positions([stream])
     here = {position.lane.name: position.next_offset for position in positions}
+    followed = {one.lane.name: one.parents for one in positions if one.parents}
+    if not (followed or (of.topic and of.topic.parents)):
+        check_listed(of, here)
     ends = here if last is None else seek_target(log, of, last)
     found = {
         name: (starts[name], min(ends.get(name, FIRST), here[name]))
@@ -96,7 +100,6 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     lanes = {name: bounds for name, bounds in found.items() if bounds[0] < bounds[1]}
     if not lanes:
         raise ConfigError(f"stream {stream} has read nothing between these places")
-    followed = {one.lane.name: one.parents for one in positions if one.parents}
     parents = bounded(followed, {name: end for name, (_, end) in lanes.items()})
     records = {name: log.places.between(end, start) or 0 for name, (start, end) in lanes.items()}
     return RerunRange(stream, lanes, records, of.stream.topic_id, parents)

@@ -25,11 +25,19 @@ from typing import NamedTuple
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
-from headrace.cycle.lineage import doubtful, has_begun, is_over, startable, unlisted
+from headrace.cycle.lineage import (
+    begins_at_end,
+    begins_whole,
+    doubtful,
+    is_over,
+    startable,
+    unlisted,
+)
 from headrace.cycle.losses import FirstAndLast, Losses
 from headrace.cycle.missing_topics import MissingTopics, not_there
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
+from headrace.cycle.topic_ids import doubted_id, is_the_same
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.lineage import Lineage
 from headrace.model.places import OPEN, Place
@@ -169,12 +177,13 @@ class TopicKeeper:
         marked = [(held, _mark(held)) for held in wanted]
         known: dict[str, TopicInfo] = yield partial(_topics, names)
         infos = ((held, known.get(held.stream.topic), mark) for held, mark in marked)
+        now_s = self.losses.clock.monotonic_s()
         seen = [
             SeenTopic(held, info, mark)
             for held, info, mark in infos
-            if self._is_same(held, mark) and self._is_there(held, info) and info is not None
+            if self._is_same(held, mark) and self._is_there(held, info)
+            if info is not None and self._is_believed(held, info, asked_s, now_s)
         ]
-        now_s = self.losses.clock.monotonic_s()
         for held, info, _ in seen:
             held.unlisted = unlisted(held, info, asked_s, now_s)
         edges = yield from self.losses.ask([seen_topic[:2] for seen_topic in seen])
@@ -209,13 +218,10 @@ class TopicKeeper:
         ]
 
     def _is_there(self, held: HeldStream, info: TopicInfo | None) -> bool:
-        """Whether its topic is; if it is another one nothing more of it is read for now."""
+        """Whether its topic is."""
         stream = held.stream
-        if held.state is State.REMOVED:
+        if info is None and held.state is State.REMOVED:
             held.looked_at = None
-            if info is not None and stream.topic_id not in (None, info.topic_id):
-                # What is recorded of it is all that it may still do, and is of another topic.
-                held.topic_since = held.epoch + 1
             return False
         if info is None:
             if held.waiting is None:
@@ -223,6 +229,23 @@ class TopicKeeper:
             use_case, tenant = original(stream.id.use_case), stream.id.tenant
             make = f"headrace topics create {use_case} --inputs --tenant {tenant}"
             self._wait(held, f"{not_there(stream.topic)}; '{make}' makes it")
+            return False
+        return True
+
+    def _is_believed(
+        self, held: HeldStream, info: TopicInfo, asked_s: float, now_s: float
+    ) -> bool:
+        """Whether it is decided by that; if its topic is another one it is not read for now."""
+        stream = held.stream
+        if doubted := doubted_id(held, info, asked_s, now_s):
+            self._wait(held, doubted)
+            return False
+        if held.state is State.REMOVED:
+            held.waiting = held.looked_at = None
+            self._waiting.pop(stream.id, None)
+            if stream.topic_id not in (None, info.topic_id):
+                # What is recorded of it is all that it may still do, and is of another topic.
+                held.topic_since = held.epoch + 1
             return False
         if stream.topic_id not in (None, info.topic_id):
             held.looked_at = _FIRST_A_LOOK
@@ -263,16 +286,18 @@ class TopicKeeper:
         ]
         if not fresh:
             return seen
-        asked: tuple[Offsets, Offsets] = yield partial(_first_and_last, *_edges_of(fresh))
-        earliest, latest = asked
-        seen = self._same(seen)
+        names = [fresh_topic.seen.held.stream.topic for fresh_topic in fresh]
+        asked: tuple[Offsets, Offsets, Answers]
+        asked = yield partial(_first_and_last, *_edges_of(fresh), names)
+        earliest, latest, again = asked
+        seen = [one for one in self._same(seen) if self._is_agreed(one, again)]
         same = {seen_topic.held.stream.id for seen_topic in seen}
         started: list[LaneStart] = []
         stuck: dict[StreamId, str] = {}
         for (held, info, _), names in fresh:
             if held.stream.id not in same:
                 continue
-            edge = latest if _begins_at_end(held) else earliest
+            edge = latest if begins_at_end(held) else earliest
             first = {name: edge[name] for name in names if name in edge}
             if OPEN in first.values():
                 stuck[held.stream.id] = NO_END
@@ -281,17 +306,25 @@ class TopicKeeper:
             if info.parents:
                 first, parents = startable(held, info, first)
             whole = len(first) == len(names)
-            if whole or not _begins_whole(held, info):
+            if whole or not begins_whole(held, info):
                 known_id = held.stream.topic_id
                 started.append(LaneStart(held.stream.id, info.topic_id, first, known_id, parents))
             # Of lanes in one order the oldest record may be where nobody answers.
-            if not whole and (held.deployment.order.merges_lanes or _begins_whole(held, info)):
+            if not whole and (held.deployment.order.merges_lanes or begins_whole(held, info)):
                 stuck[held.stream.id] = f"not all lanes of {held.stream.topic} have a leader"
             elif not whole:
                 self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
         self._store_lanes(started)
         self._wait_for(seen, stuck)
         return [seen_topic for seen_topic in seen if seen_topic.held.stream.id not in stuck]
+
+    def _is_agreed(self, seen: SeenTopic, again: Answers) -> bool:
+        """Whether a second answer, if it was asked for, was the first; if not, it is due again."""
+        topic = seen.held.stream.topic
+        if topic not in again or is_the_same(seen.info, again[topic]):
+            return True
+        self._sweep.hurry(topic)
+        return False
 
     def _store_lanes(self, started: Sequence[LaneStart]) -> None:
         starts = [start for start in started if start.offsets or start.known_id is None]
@@ -330,6 +363,7 @@ class TopicKeeper:
 
 
 Offsets = dict[str, Place]
+Answers = dict[str, TopicInfo | None]
 
 
 def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
@@ -342,32 +376,21 @@ def _edges_of(fresh: Iterable[NewLanes]) -> tuple[list[str], list[str]]:
     first: list[str] = []
     last: list[str] = []
     for (held, *_), names in fresh:
-        wanted = last if _begins_at_end(held) else first
+        wanted = last if begins_at_end(held) else first
         wanted += names
     return first, last
 
 
 def _first_and_last(
-    first: Collection[str], last: Collection[str], log: Log
-) -> tuple[Offsets, Offsets]:
-    """Asked in a thread."""
-    return log.start_offsets(first) if first else {}, log.end_offsets(last) if last else {}
+    first: Collection[str], last: Collection[str], names: Sequence[str], log: Log
+) -> tuple[Offsets, Offsets, Answers]:
+    """Asked in a thread; and once more of which topics these are."""
+    starts = log.start_offsets(first) if first else {}
+    ends = log.end_offsets(last) if last else {}
+    known = log.topics(names)
+    return starts, ends, {name: known.get(name) for name in names}
 
 
 def _mark(held: HeldStream) -> tuple[object, ...]:
     """Of a stream that nobody has sent elsewhere or doubted meanwhile the same."""
     return held.epoch, held.stream.topic_id, held.doubts
-
-
-def _begins_at_end(held: HeldStream) -> bool:
-    """Whether a new lane starts at its end: only those that are there when the stream begins."""
-    return held.deployment.starting_offsets == "latest" and not has_begun(held)
-
-
-def _begins_whole(held: HeldStream, info: TopicInfo) -> bool:
-    """Whether its first lanes all get their places together.
-
-    One that got its place later would count as added, and begin at its beginning; and of what it
-    follows there would be no telling what was there before the stream, and what was lost.
-    """
-    return _begins_at_end(held) or (bool(info.parents) and not has_begun(held))

@@ -8,12 +8,16 @@ names, as Kafka has them; what they are is in `places.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from headrace.model.lineage import Parent
 from headrace.model.places import OPEN, Place
+
+#: ids of a stream's topics that are remembered
+_MOST_LEFT = 20
 
 
 class Order(StrEnum):
@@ -209,3 +213,13 @@ class Stream:
     holder: str | None = None
     #: of a suspended one, who did it
     stopped_by: frozenset[Stopper] = frozenset()
+    #: ids that its topic had before, youngest last
+    left_ids: tuple[str, ...] = ()
+
+
+def ids_left(before: Sequence[str], was: str | None, now: str | None) -> tuple[str, ...]:
+    """What ``left_ids`` of a stream becomes when its topic's id changes."""
+    left = [one for one in before if one not in (was, now)]
+    if was is not None and was != now:
+        left.append(was)
+    return tuple(left[-_MOST_LEFT:])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from headrace.model.lane_names import in_order
 from headrace.model.streams import Guarantee, StreamId
 from headrace.operating.seeking import Seek
 
@@ -36,6 +37,12 @@ def consequences(seeks: Sequence[Seek], guarantee: Guarantee | None = None) -> l
             told.append(
                 f"no effect is made of {_records(seek.passed)} of {seek.stream}: they are passed "
                 "over, and kept nowhere but in Kafka"
+            )
+        if seek.gone:
+            told.append(
+                f"{', '.join(in_order(seek.gone))} of {seek.stream}: its topic has no such lane "
+                "now, and where it was read to is forgotten; should one come, it is read from its "
+                "beginning"
             )
         if seek.runs and seek.does_something:
             told.append(
@@ -104,6 +111,8 @@ def is_more(now: Seek, asked: Seek) -> bool:
 
     A stream that runs reads on meanwhile, so a tenth more is no other question.
     """
+    if now.gone - asked.gone:
+        return True
     amounts = ((now.again, asked.again), (now.passed, asked.passed))
     return any(_is_more(amount, before) for amount, before in amounts)
 

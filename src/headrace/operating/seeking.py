@@ -15,21 +15,35 @@ that was made again no lane keeps an offset of the old one: all partitions are s
 A lane that follows others stays closed until they come to their ends again, if they are sent back.
 To seek all lanes of a stream decides as well about those that its log does not list any more, or
 that another topic does not have: they are forgotten, and nobody waits for them. Should one come
-again, it is a new one.
+again, it is a new one. One list without a lane is not believed, as by drivers: where lanes may go,
+the log is asked for as long as they ask it, and where none ever goes the seek is refused. Nor is
+the id of a topic that a stream left, unless somebody has suspended the stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log, untold
-from headrace.errors import ConfigError
+from headrace.cycle.lags import (
+    StreamLog,
+    check_listed,
+    seek_offsets,
+    seek_target,
+    stream_log,
+    untold,
+)
+from headrace.errors import ConfigError, Temporary
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import Lineage, Parent, begun, ends_in, followers, without
 from headrace.model.places import Place
 from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
+from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.ports import Log, Progress, Store, TopicInfo
+
+#: how often a log is asked about a lane that it did not list
+_LOOKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +81,8 @@ class Seek:
 
     @property
     def does_something(self) -> bool:
-        """Whether a record is read again or passed over, or may be."""
-        return self.again != 0 or self.passed != 0
+        """Whether a record is read again or passed over, or may be, or a lane is forgotten."""
+        return self.again != 0 or self.passed != 0 or bool(self.gone)
 
     @property
     def again(self) -> int | None:
@@ -87,7 +101,14 @@ def _sum(amounts: Iterable[int | None]) -> int | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Place]) -> Seek:
+def planned(
+    store: Store,
+    log: Log,
+    stream: StreamId,
+    to: str | Mapping[str, Place],
+    wait: Callable[[float], object] = time.sleep,
+    sure: Collection[str] = (),
+) -> Seek:
     """What it means to let a stream read next at ``to``; does nothing.
 
     Args:
@@ -95,11 +116,15 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Pla
         log: knows the offsets.
         stream: the one to seek.
         to: what a person typed (see ``seek_target``), or offsets as for ``seek_offsets``.
+        wait: so many seconds, if the log has to be asked again.
+        sure: lanes that it was asked about for long enough.
 
     Raises:
         UnknownName: there is no such stream.
         ConfigError: ``to`` cannot be understood, the log does not hold it, or the stream's topic
-            was made again and not all of it is sought, or it is a rerun of the old one.
+            was made again and not all of it is sought, or it is a rerun of the old one; or it is
+            one that the stream left.
+        Temporary: a list was without lanes that are there.
     """
     of = stream_log(store.registry, log, stream)
     offsets = seek_target(log, of, to) if isinstance(to, str) else seek_offsets(of, to)
@@ -109,10 +134,15 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Pla
     lanes = {position.lane.name: position.next_offset for position in positions}
     followed = {one.lane.name: one.parents for one in positions if one.parents}
     _check_not_rerun(of.stream, of.topic)
+    _check_not_left(of.stream, of.topic)
     _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.lanes) - set(offsets))
     whole = offsets.keys() >= set(of.topic.lanes)
+    if whole and not (followed or of.topic.parents):
+        check_listed(of, lanes)
     another = of.stream.topic_id not in (None, of.topic.topic_id)
     gone = frozenset(lanes.keys() - set(of.topic.lanes) if whole or another else ())
+    if gone.difference(sure) and not another:
+        _check_gone(log, of.topic, of.stream.topic, gone, wait)
     shifts, runs = _shifts(of, of.topic, lanes, offsets), of.stream.state is State.ACTIVE
     parents: Lineage | None = None
     if followed or of.topic.parents:
@@ -123,15 +153,21 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Pla
     return Seek(stream, shifts, of.topic.topic_id, gone, runs, parents)
 
 
-def planned_again(store: Store, log: Log, to: str | Mapping[str, Place], seek: Seek) -> Seek:
+def planned_again(
+    store: Store,
+    log: Log,
+    to: str | Mapping[str, Place],
+    seek: Seek,
+    wait: Callable[[float], object] = time.sleep,
+) -> Seek:
     """What a seek that was planned comes to by now: the same places, if its lanes are the same.
 
     If they became others, as one was split, it is ``to`` that was meant and not these places.
     """
-    now = planned(store, log, seek.stream, to)
+    now = planned(store, log, seek.stream, to, wait, seek.gone)
     if now.parents != seek.parents:
         return now
-    return planned(store, log, seek.stream, seek.offsets)
+    return planned(store, log, seek.stream, seek.offsets, wait, now.gone)
 
 
 def carry_out(progress: Progress, seek: Seek) -> None:
@@ -144,14 +180,18 @@ def carry_out(progress: Progress, seek: Seek) -> None:
 
 
 def seek(
-    store: Store, log: Log, stream: StreamId, to: str | Mapping[str, Place]
+    store: Store,
+    log: Log,
+    stream: StreamId,
+    to: str | Mapping[str, Place],
+    wait: Callable[[float], object] = time.sleep,
 ) -> dict[str, Place]:
     """Let a stream read next at ``to``, and ask nobody; return the offsets by lane.
 
     Raises:
         UnknownName, ConfigError: as ``planned`` and ``carry_out``.
     """
-    plan = planned(store, log, stream, to)
+    plan = planned(store, log, stream, to, wait)
     carry_out(store.progress, plan)
     return plan.offsets
 
@@ -160,7 +200,7 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
     """What comes again when these are added: of each that was removed and had read something.
 
     Raises:
-        BrokerUnavailable: nobody knows.
+        Temporary: nobody knows.
     """
     starts_late = {
         deployment.use_case: deployment.starting_offsets == "latest"
@@ -170,10 +210,11 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
     for stream in store.registry.streams():
         if stream.id not in streams or stream.state is not State.REMOVED:
             continue
-        lanes = {
-            one.lane.name: one.next_offset for one in store.progress.load_positions([stream.id])
-        }
+        positions = store.progress.load_positions([stream.id])
+        lanes = {one.lane.name: one.next_offset for one in positions}
         of = stream_log(store.registry, log, stream.id)
+        if not any(one.parents for one in positions) and not (of.topic and of.topic.parents):
+            check_listed(of, lanes)
         if of.topic is not None and lanes:
             late = starts_late[stream.id.use_case] and not untold(of.ends)
             to = of.ends if late else of.starts
@@ -252,6 +293,33 @@ def _check_followers(
         raise ConfigError(
             f"what comes again of {again} of {topic} would count as newer than what was read of "
             f"lanes that follow it; seek {more} as well"
+        )
+
+
+def _check_gone(
+    log: Log,
+    topic: TopicInfo,
+    name: str,
+    gone: Collection[str],
+    wait: Callable[[float], object],
+) -> None:
+    """Ask for lanes that are not listed, for as long as a driver does before they count as gone."""
+    for _ in range(_LOOKS):
+        wait(LIST_PATIENCE_S / _LOOKS)
+        now = log.topics([name]).get(name)
+        if now is None or now.topic_id != topic.topic_id or set(gone).intersection(now.lanes):
+            raise Temporary(
+                f"{', '.join(in_order(gone))} of {name}: one list was without, the next one was "
+                "not; nothing was done, try again"
+            )
+
+
+def _check_not_left(stream: Stream, topic: TopicInfo) -> None:
+    if topic.topic_id in stream.left_ids and stream.state is State.ACTIVE:
+        raise ConfigError(
+            f"topic {stream.topic} is told to be one that was deleted and made again since (id "
+            f"{topic.topic_id}, now {stream.topic_id}); a broker that has not heard of it says so: "
+            "nothing was done, try again. If the log is that one again, suspend the stream first"
         )
 
 

@@ -24,7 +24,8 @@ A log that ends too early is not believed at once. A leader that is cut off from
 not know that it is none any more, and tells the end it had: to go back by that would make effects
 again, and to suspend would call a person for nothing. Only the session of such a broker ends it, so
 a log counts as cut when every answer for longer than a session was too short. Nor is a list without
-a lane believed at once: it may be in the next one. A beginning is believed: a broker that is cut
+a lane believed at once, which may be in the next one, nor the id of another topic
+(`cycle/topic_ids.py`). A beginning is believed: a broker that is cut
 off removes what its cluster removes as well, by the same rules.
 
 Whether it does go on is the use case's ``data_loss``; `cycle/losses.py` acts. A log that was cut
@@ -49,7 +50,7 @@ NOT_READ = frozenset({"BrokerUnavailable", "LeaderUnknown", "Temporary"})
 #: is over, which is 9 s (``broker.session.timeout.ms``) or, with ZooKeeper, 18 s; and an election
 #: takes a moment.
 CUT_PATIENCE_S = 20.0
-#: how long every answer has to be without a lane
+#: how long every answer has to be without a lane, or of another topic
 LIST_PATIENCE_S = 20.0
 #: of a lane that no position is known of
 NOWHERE = FIRST
@@ -97,12 +98,13 @@ def lost_range(position: Place, start: Place | None, end: Place | None) -> Lost 
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A log too short for a position at every look from one monotonic second to another.
+    """A log that told of too little at every look from one monotonic second to another.
 
-    It ended before that, or did not list the lane at all.
+    It ended before a position, did not list the lane at all, or was of another topic.
     """
 
-    position: Place
+    #: which it is too short for; of another topic its id
+    position: Place | str
     #: when the first answer was there
     first_s: float
     #: when the last question was put; its answer may be as old, however late it is looked at
@@ -114,13 +116,13 @@ class Short:
 
 
 def seen_short(
-    before: Short | None, position: Place, asked_s: float, now_s: float, patience_s: float
+    before: Short | None, position: Place | str, asked_s: float, now_s: float, patience_s: float
 ) -> Short:
     """What is known after one more look that found a log too short.
 
     Args:
         before: what was known; None if the look before this one found it long enough.
-        position: the next place to read.
+        position: the next place to read, or the id of the other topic.
         asked_s: monotonic second at which the look began.
         now_s: monotonic.
         patience_s: of looks further apart than this the first does not count.

@@ -21,7 +21,6 @@ from headrace.store import depths, parents, reads, stops, streams
 from headrace.store.depths import Depths
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
-from headrace.store.schema import streams as stream_rows
 
 
 def load(connection: Connection, wanted: Collection[StreamId] | None) -> list[Position]:
@@ -44,9 +43,8 @@ def start(connection: Connection, first: LaneStart) -> None:
     row = streams.locked(connection, stream)
     if row.topic_id not in (first.known_id, first.topic_id, None):
         return  # who asks was asleep while somebody decided for another topic
-    connection.execute(
-        update(stream_rows).where(of(stream_rows, stream)).values(topic_id=first.topic_id)
-    )
+    if row.topic_id != first.topic_id:
+        streams.be_of(connection, row, stream, first.topic_id)
     known = depths.depths_of(connection, stream, row.depth)
     early = {name for name, of in first.parents.items() if is_undecided(of, known.lanes)}
     new = _without(offsets, known.lanes.keys() | early)

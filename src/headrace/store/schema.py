@@ -167,6 +167,8 @@ streams = Table(
     Column("topic", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("topic_id", Text),
+    #: those of its topics before, youngest last, as a JSON array; NULL for none
+    Column("left_ids", Text),
     Column("epoch", BigInteger, nullable=False),
     Column("reason", Text),
     #: as in tenants

@@ -7,6 +7,7 @@ its positions after it, so that a lane that is just being started cannot slip pa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any
 
@@ -21,7 +22,7 @@ from headrace.errors import (
     stream_removed,
     tenant_removed,
 )
-from headrace.model.streams import State, Stopper, Stream, StreamId
+from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
 from headrace.policies.stops import Status, changed
 from headrace.store import depths, intents, stoppers, stops
 from headrace.store.pairs import matching, of
@@ -43,6 +44,7 @@ def every(connection: Connection) -> list[Stream]:
             row.reason,
             row.holder,
             stoppers.read(row.stopped_by),
+            tuple(json.loads(row.left_ids or "[]")),
         )
         for row in rows
     ]
@@ -92,6 +94,7 @@ def fresh(stream: StreamId, topic: str, epoch: int) -> dict[str, Any]:
         "topic": topic,
         "state": State.ACTIVE.value,
         "topic_id": None,
+        "left_ids": None,
         "reason": None,
         "holder": None,
         "stopped_by": None,
@@ -106,7 +109,7 @@ def generation_of(connection: Connection, tenant: str) -> int:
 
 def turn_to(
     connection: Connection,
-    row: Row[Any, Any, Any, Any, Any, Any],
+    row: Row[Any, Any, Any, Any, Any, Any, Any],
     stream: StreamId,
     topic_id: str | None,
 ) -> int:
@@ -115,13 +118,25 @@ def turn_to(
     ``row`` is its row, as ``locked`` gave it. What was recorded of another topic is forgotten.
     """
     epoch = int(row.epoch) + 1
-    values = {"topic_id": topic_id, "epoch": epoch}
-    connection.execute(update(streams).where(of(streams, stream)).values(values))
+    be_of(connection, row, stream, topic_id)
+    connection.execute(update(streams).where(of(streams, stream)).values(epoch=epoch))
     connection.execute(update(positions).where(of(positions, stream)).values(epoch=epoch))
     # After the positions, as with all who lock both.
     if None not in (row.topic_id, topic_id) and row.topic_id != topic_id:
         intents.forget(connection, stream)
     return epoch
+
+
+def be_of(
+    connection: Connection,
+    row: Row[Any, Any, Any, Any, Any, Any, Any],
+    stream: StreamId,
+    topic_id: str | None,
+) -> None:
+    """Let a stream be of this topic, and keep which it was of."""
+    left = ids_left(json.loads(row.left_ids or "[]"), row.topic_id, topic_id)
+    values = {"topic_id": topic_id, "left_ids": json.dumps(left) if left else None}
+    connection.execute(update(streams).where(of(streams, stream)).values(values))
 
 
 def topic_of(template: str, tenant: str) -> str:
@@ -159,12 +174,13 @@ def set_state(
         stops.release(connection, stream)
 
 
-def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any, Any]:
+def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any, Any, Any]:
     """What is known of a stream, which stays so until the transaction ends."""
     columns = (
         streams.c.state,
         streams.c.epoch,
         streams.c.topic_id,
+        streams.c.left_ids,
         streams.c.reason,
         streams.c.stopped_by,
         streams.c.depth,

@@ -10,7 +10,7 @@ from headrace.model.lane_names import named, number_of
 from headrace.model.records import FailureState
 from headrace.model.streams import DataLossPolicy, Order, State, StreamId
 from headrace.operating.seeking import seek
-from headrace.policies.data_loss import CUT_PATIENCE_S
+from headrace.policies.data_loss import CUT_PATIENCE_S, LIST_PATIENCE_S
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
@@ -40,7 +40,7 @@ def asleep(world, change):
     world.turns(2)
     change()
     world.store.registry.set_tenant_state("acme", State.ACTIVE)
-    world.turns(8, seconds=1.0)
+    world.turns(round(LIST_PATIENCE_S) + 8, seconds=1.0)
 
 
 def test_what_comes_after_a_skip_is_newer_from_its_first_slice_on(begun):
@@ -380,7 +380,7 @@ def test_a_topic_deleted_under_a_task_is_waited_for_and_then_it_is_another(begun
     assert world.store.failures.every() == []
     world.log.create_topic(TOPIC)
     world.send("acme", 2)
-    world.turns(8, seconds=2.0)
+    world.turns(16, seconds=2.0)
     if policy is FAIL:
         assert "TopicRecreated" in stream(world).reason
     else:

@@ -9,7 +9,7 @@ from headrace.errors import stream_removed
 from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.places import Place
 from headrace.model.records import Failure, LaneStart, Move
-from headrace.model.streams import Position, Slice, State, StreamId, original
+from headrace.model.streams import Position, Slice, State, StreamId, ids_left, original
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.memory_store import recorded
@@ -47,7 +47,7 @@ class MemoryProgress:
                 None,
             ):
                 continue
-            self.data.set_stream(start.stream, topic_id=start.topic_id)
+            self._be_of(start.stream, start.topic_id)
             lanes = self.data.positions[start.stream]
             early = {name for name, of in start.parents.items() if is_undecided(of, lanes)}
             new = {
@@ -176,6 +176,12 @@ class MemoryProgress:
             for name, position in lanes.items():
                 lanes[name] = replace(position, depth=deep[name])
 
+    def _be_of(self, stream: StreamId, topic_id: str | None) -> None:
+        """Let a stream be of this topic, and keep which it was of."""
+        known = self.data.stream(stream)
+        left = ids_left(known.left_ids, known.topic_id, topic_id)
+        self.data.set_stream(stream, topic_id=topic_id, left_ids=left)
+
     def _turn_to(self, stream: StreamId, topic_id: str | None, epoch: int) -> None:
         """Let a stream be of this topic, and all its lanes under this epoch.
 
@@ -184,6 +190,7 @@ class MemoryProgress:
         was = self.data.stream(stream).topic_id
         if None not in (was, topic_id) and was != topic_id:
             recorded.forget(self.data, stream)
-        self.data.set_stream(stream, epoch=epoch, topic_id=topic_id)
+        self._be_of(stream, topic_id)
+        self.data.set_stream(stream, epoch=epoch)
         lanes = self.data.positions.get(stream, {})
         self.data.put(stream, {name: at.next_offset for name, at in lanes.items()})

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from headrace.model.records import Move
 from headrace.model.waves import Wave
-from headrace.ports import DeadLetter
+from headrace.ports import DeadLetter, TopicInfo
 from headrace.process.crash_points import PlayedKill
 from headrace.testing.simulation.odds import Odds
 
@@ -46,6 +46,9 @@ class Stage(Protocol):
 
     def believed_end(self, lane: str, end: int) -> int:
         """Where a log ends for whoever asks its leader, which may have been cut off."""
+
+    def told_topics(self, who: object, known: dict[str, TopicInfo]) -> dict[str, TopicInfo]:
+        """What somebody is told of topics, perhaps by a broker that has not heard of a change."""
 
     def dawdle(self, actor: Actor, what: str) -> None:
         """A call takes long, and everybody else goes on meanwhile."""

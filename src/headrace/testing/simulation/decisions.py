@@ -103,7 +103,14 @@ class Decisions:
             (now := self.generations.now(LaneId(*stream, name))) is None or now.at != offset
             for name, (offset, _) in to.items()
         )
+        ways = {lane: self.generations.now(lane) for lane in self._lanes(stream)}
         self._forget_what_has_no_place(stream)
+        self.found += [
+            f"{lane} is there, and a seek forgot that it was at {way.at}"
+            for lane, way in ways.items()
+            if way is not None and way.log == log and lane.name in there
+            if self.generations.now(lane) is None
+        ]
         self._sent(stream, turned=turned)
         for lane in self._lanes(stream):
             now = self.generations.now(lane)

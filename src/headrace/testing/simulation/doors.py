@@ -256,7 +256,9 @@ class LogDoor(Door):
             raise BrokerUnavailable("the simulation's brokers do not answer")
 
     def _told(self, name: str, answer: Any) -> Any:
-        if not isinstance(answer, dict) or name == "topics":
+        if name == "topics":
+            return self._stage.told_topics(self._actor, answer)
+        if not isinstance(answer, dict):
             return answer
         if name == "end_offsets":
             answer = {at: self._stage.believed_end(at, end) for at, end in answer.items()}

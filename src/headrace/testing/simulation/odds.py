@@ -100,6 +100,8 @@ class Odds:
     reads_less: float = 0.0
     #: of a lane that becomes two, or of two that become one: those are listed later, one by one
     lists_late: float = 0.0
+    #: of a topic in an answer of the log: its broker has not heard what became of it
+    unheard: float = 0.0
 
 
 _MOST = {
@@ -152,6 +154,7 @@ _MOST_LATER = {
     "hides": 1.0,
     "reads_less": 0.5,
     "lists_late": 0.8,
+    "unheard": 0.2,
 }
 assert {*_MOST, *_MOST_LATER} == {field.name for field in fields(Odds)}
 

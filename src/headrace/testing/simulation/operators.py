@@ -204,7 +204,7 @@ def _passed(world: World, failure: Failure) -> None:
 
 
 def _seek(world: World, stream: StreamId, to: str) -> None:
-    offsets = seek(world.store, world.log, stream, to)
+    offsets = seek(world.store, world.asked_log, stream, to, wait=lambda _: None)
     world.say(f"stream {stream} sought to {to}: {offsets}")
     world.decisions.sought(stream, offsets)
 

@@ -33,7 +33,7 @@ def begin_one(world: World) -> None:
     stream = StreamId(world.rng.choice(sorted(world.deployed.use_cases)), tenant)
     share = world.rng.choice([0.1, 0.5])
     with suppress(ConfigError, Temporary):
-        wanted = range_of(world.store, world.log, stream, "earliest", None)
+        wanted = range_of(world.store, world.asked_log, stream, "earliest", None)
         try:
             rerun = begin(cast("Store", _Person(world)), wanted, share)
         except Killed:

@@ -173,9 +173,9 @@ def _at_rest(world: World) -> bool:
 
 
 def _goes_on(held: HeldStream) -> bool:
-    """Whether it has something to do, or will when it is sure that a lane is not listed."""
+    """Whether it has something to do, or will when it is sure of what its log told."""
     waits = held.state is State.ACTIVE and held.waiting is not None
-    return held.has_work or (waits and bool(doubtful(held)))
+    return held.has_work or (waits and (bool(doubtful(held)) or held.another is not None))
 
 
 def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:

@@ -104,6 +104,9 @@ class WorldTopics:
     #: chance of each lane that only reading tells where it ends
     hides: float = 0.0
     _cut: dict[str, int] = field(default_factory=dict)
+    #: id of the topic that had a name before the one that is there
+    ids_before: dict[str, str] = field(default_factory=dict)
+    _ids: dict[str, str] = field(default_factory=dict)
     _logs: dict[str, int] = field(default_factory=dict)
 
     def make(self, topic: str) -> None:
@@ -113,7 +116,10 @@ class WorldTopics:
         self.partitions[topic] = self.rng.randint(1, 2)
         self.log.create_topic(topic, self.partitions[topic])
         self._hide(topic, range(self.partitions[topic]))
-        self._logs[self.log.id_of(topic)] = number
+        if topic in self._ids:
+            self.ids_before[topic] = self._ids[topic]
+        self._ids[topic] = self.log.id_of(topic)
+        self._logs[self._ids[topic]] = number
         self.lineage.begins(topic)
         self._begins(topic, self.label(topic))
 

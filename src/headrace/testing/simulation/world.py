@@ -24,7 +24,7 @@ from headrace.model.receipts import Receipt
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Tenant, Throttle
 from headrace.model.waves import Wave
-from headrace.ports import DeadLetter, Store, WaveResult
+from headrace.ports import DeadLetter, Store, TopicInfo, WaveResult
 from headrace.spark.task import WorkerClients
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -51,6 +51,7 @@ from headrace.testing.simulation.rates import Rates
 from headrace.testing.simulation.sinks import Wrote
 from headrace.testing.simulation.topics import TOPIC, WorldTopics, topic_of
 from headrace.testing.simulation.touched import Touched
+from headrace.testing.simulation.unheard import PersonsLog, Unheard
 
 LEASE_S = 5.0
 #: driver asleep inside a driver asleep inside a task asleep
@@ -96,6 +97,9 @@ class World:
         self.flight, self.isolation = SingleFlight(), Isolation()
         self.topics = WorldTopics(rng, self.odds, self.clock, self.isolation)
         self.log = self.topics.log
+        self.unheard = Unheard(self.topics, self.counts)
+        #: as people's commands ask it
+        self.asked_log = cast("Any", PersonsLog(self.log, self))
         self.cluster = Cluster(
             rng, self.odds, self.log, self.letters, self._clients, self.store.positions, self._start
         )
@@ -154,6 +158,12 @@ class World:
         told, until_s = self.topics.stale.get(lane, (end, 0.0))
         stale = not self.calm and self.clock.monotonic_s() < until_s
         return min(end, told) if stale else end
+
+    def told_topics(self, who: object, known: dict[str, TopicInfo]) -> dict[str, TopicInfo]:
+        """What somebody is told of topics."""
+        if self.calm or not self.odds.unheard:
+            return known
+        return self.unheard.told(who, known)
 
     def store_fails(self, actor: Actor, when: Literal["before", "after"]) -> bool:
         """Whether the store does not answer now."""
@@ -416,7 +426,9 @@ class World:
             # While no broker answers, or nobody was sent to ask, what the topic is nobody can know.
             looked_s = self.topics.answering_s(made_s, life.turned_s)
             asks = any(job.actor is life.actor for job in self.jobs)
-            is_late = looked_s > LOOKED_S and not asks
+            # At one look a broker may not have heard of it.
+            most_s = 2 * LOOKED_S if self.odds.unheard else LOOKED_S
+            is_late = looked_s > most_s and not asks
             if now is not None and now.log < self.topics.made[topic] and is_late:
                 self.decisions.found.append(
                     f"{piece} runs in a topic made again, and brokers answered for {looked_s:g} s"

@@ -1,0 +1,53 @@
+"""Whether the topic that a log tells of is the stream's, another one, or one that it left.
+
+A broker that has not heard yet that a topic was made again answers with the id of the one before.
+A stream that believed one such answer would be sent back, by ``data_loss: skip``, to the beginning
+of a topic that is no more, and then once more to that of the one that is; with ``fail`` a person
+would be called for nothing. So another id has to be told by every answer for a while, and one that
+a stream had before is never gone to by a driver: ids are not given twice, so only a person can know
+of a log that is again what it was, as after a failover and back.
+
+A stream that begins has no id to compare with. Its lanes get their first places if a second answer,
+after these were asked, is of the same topic and the same lanes as the first; so do lanes that come
+later. What two answers of the same mistaken broker say is taken.
+"""
+
+from __future__ import annotations
+
+from headrace.board import HeldStream
+from headrace.policies.data_loss import LIST_PATIENCE_S, seen_short
+from headrace.ports import TopicInfo
+
+
+def doubted_id(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> str | None:
+    """Why nothing is decided by what a log tells now; None if it is of the topic that there is.
+
+    Args:
+        held: has what was told before.
+        info: what its log says.
+        asked_s: monotonic second at which it was asked.
+        now_s: monotonic.
+    """
+    stream = held.stream
+    if stream.topic_id in (None, info.topic_id):
+        held.another = None
+        return None
+    if info.topic_id in stream.left_ids:
+        return (
+            f"topic {stream.topic} is told to be one that was deleted and made again since (id "
+            f"{info.topic_id}, now {stream.topic_id}); a broker that has not heard of it says so. "
+            "If the log is that one again, seek the stream"
+        )
+    held.another = seen_short(held.another, info.topic_id, asked_s, now_s, LIST_PATIENCE_S)
+    if held.another.lasts(LIST_PATIENCE_S):
+        return None
+    return (
+        f"topic {stream.topic} has another id (id {stream.topic_id}, now {info.topic_id}); one "
+        "broker that has not heard of a change says so as well, so it is asked for "
+        f"{LIST_PATIENCE_S:g} s before the topic counts as made again"
+    )
+
+
+def is_the_same(one: TopicInfo, other: TopicInfo | None) -> bool:
+    """Whether two answers are of the same topic, and of the same lanes."""
+    return other is not None and (one.topic_id, one.lanes) == (other.topic_id, other.lanes)
