@@ -11,6 +11,7 @@ every foreign exception is translated into one of them at the door of the room t
     │   ├── StoreUnavailable       the database does not answer or is locked
     │   │   └── OutcomeUnknown     the answer to a commit was lost; the store knows, so look there
     │   ├── SinkUnavailable        a sink is down or asks us to slow down
+    │   │   ├── ConnectionDown     one of the servers of `connections` is, as a sink is prepared
     │   │   └── TenantsSinkSlow    one tenant's own database let others wait, and was given up
     │   ├── FolderNotShared        an executor does not see the folder that all are to write to
     │   ├── RegistryUnavailable    the schema registry does not answer, or not yet with a schema
@@ -81,6 +82,10 @@ class OutcomeUnknown(StoreUnavailable):
 
 class SinkUnavailable(Temporary):
     """The sink does not answer or asks to slow down."""
+
+
+class ConnectionDown(SinkUnavailable):
+    """A server of ``connections`` does not answer while a sink is prepared for it."""
 
 
 class TenantsSinkSlow(SinkUnavailable):

@@ -20,7 +20,7 @@ from structlog.typing import EventDict
 
 from headrace.cli.servers import Door, about_up, completed, folder_of, with_address
 from headrace.embedded.folder_lock import holder
-from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, StoreUnavailable, Temporary
+from headrace.errors import ConfigError, ConnectionDown, HeadraceError, StoreUnavailable, Temporary
 from headrace.fleet.states import EXIT_CONFIG, EXIT_TEMPORARY
 from headrace.ports import Store
 from headrace.settings import Settings, read_settings
@@ -115,18 +115,10 @@ def told_of_up(config: Path) -> Iterator[None]:
         yield
     except Temporary as error:
         hint = hint_of_up(config)
-        if hint is None or _is_of_a_connection(error, config):
+        # Of the servers of ``connections`` `up` starts none.
+        if hint is None or isinstance(error, ConnectionDown):
             raise
         raise Temporary(f"{error}\n{hint}") from error
-
-
-def _is_of_a_connection(error: Temporary, config: Path) -> bool:
-    """Whether it names a server of ``connections``, none of which `up` starts."""
-    said = str(error)
-    return isinstance(error, SinkUnavailable) and any(
-        f"connection {name} (" in said or f" at {name}: " in said
-        for name in read_settings(config).connections
-    )
 
 
 def hint_of_up(config: Path) -> str | None:

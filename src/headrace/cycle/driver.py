@@ -31,7 +31,7 @@ from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
 from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
-from headrace.cycle.overdue import end_overdue
+from headrace.cycle.overdue import end_lost, end_overdue
 from headrace.cycle.pacing import Pacing
 from headrace.cycle.reach import NeededServer, Reach
 from headrace.cycle.recorded import RecordedWaves
@@ -325,6 +325,9 @@ class Driver:
         if self.leases.poll(newest, now_s):
             self.observer.forget_revision()
             self._recovered = False
+        if self.leases.given_up:
+            self.leases.given_up = False
+            end_lost(self.board, self.parts.engine, self.versions.of)
         if not self._recovered:
             self.recorded.find(newest)
         self.observer.owed = self.recorded.streams

@@ -42,6 +42,8 @@ class Leases:
     #: names of the dead that this driver cannot inherit from, once told
     _orphans: set[str] = field(default_factory=set)
     _beat_at_s: float = float("-inf")
+    #: it was given up for dead, and what it ran is others' by now
+    given_up: bool = False
     #: streams may have to change hands, and ``look`` has not said so yet
     _news: bool = False
 
@@ -82,7 +84,7 @@ class Leases:
         peers = self.membership.beat(self.name, self.number)
         if not peers:
             log.warning("this driver was given up for dead; it joins again", driver=self.name)
-            self._number, self._seen = None, {}
+            self._number, self._seen, self.given_up = None, {}, True
             self._join(self._loaded, now_s)
             return
         passed_s = min(now_s - self._beat_at_s, 2 * self.lease_s / BEATS)

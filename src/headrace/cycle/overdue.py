@@ -1,7 +1,11 @@
-"""Ending waves whose handler does not come back.
+"""Ending waves whose handler does not come back, and those that are others' by now.
 
 How long a wave may take, `policies/watchdog.py` says. One that still waits for an executor is not
 late: its time begins when a task of it does.
+
+Of a driver that was asleep past its lease all streams are others'. What it still runs takes slots,
+and is refused when it is done. With at-most-once it ends by itself: its records were claimed, and
+nobody else makes their effects.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import structlog
 
 from headrace.board import Board
 from headrace.model.records import Deployment
+from headrace.model.streams import Guarantee
 from headrace.model.waves import Wave
 from headrace.policies.watchdog import limit_s
 from headrace.ports import Engine
@@ -46,3 +51,16 @@ def end_overdue(
         log.warning("wave overdue; it is ended", **of_wave(wave), seconds=seconds)
         flight.cancelled = True
         engine.cancel(name)
+
+
+def end_lost(
+    board: Board,
+    engine: Engine[UseCase],
+    version_of: Callable[[Wave], tuple[UseCase, Deployment]],
+) -> None:
+    """Have the engine end what runs of streams that others took over, but for what was claimed."""
+    for name, flight in board.flights.items():
+        use_case, _ = version_of(flight.wave)
+        if use_case.guarantee is not Guarantee.AT_MOST_ONCE:
+            log.warning("wave is another driver's by now; it is ended", **of_wave(flight.wave))
+            engine.cancel(name)

@@ -232,9 +232,7 @@ class TopicKeeper:
             return False
         return True
 
-    def _is_believed(
-        self, held: HeldStream, info: TopicInfo, asked_s: float, now_s: float
-    ) -> bool:
+    def _is_believed(self, held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> bool:
         """Whether it is decided by that; if its topic is another one it is not read for now."""
         stream = held.stream
         if doubted := doubted_id(held, info, asked_s, now_s):

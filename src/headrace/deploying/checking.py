@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import ConfigError, SinkUnavailable, words_of
+from headrace.errors import ConfigError, ConnectionDown, SinkUnavailable, words_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order
 from headrace.model.waves import Terms
 from headrace.ports import Connections
@@ -83,7 +83,8 @@ def checked(check: Check) -> dict[str, Declared]:
     if "use_cases" in last:
         return _all_declared(check, last["use_cases"])
     if "temporary" in last:
-        raise SinkUnavailable(str(last["temporary"]))
+        kind = ConnectionDown if last.get("connection") else SinkUnavailable
+        raise kind(str(last["temporary"]))
     refused, doing = str(last.get("refused", "")), str(last.get("doing", ""))
     raise ConfigError(refused or _died(check, status, said, doing))
 

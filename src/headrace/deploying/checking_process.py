@@ -23,7 +23,15 @@ from headrace.deploying.answers import private_output, tell
 from headrace.deploying.checking import Check
 from headrace.deploying.needs import require_registry
 from headrace.deploying.unpacking_process import Packed, Unpacking
-from headrace.errors import ConfigError, HeadraceError, Temporary, text_of, words_of
+from headrace.errors import (
+    ConfigError,
+    ConnectionDown,
+    HeadraceError,
+    SinkUnavailable,
+    Temporary,
+    text_of,
+    words_of,
+)
 from headrace.ports import Connections, Site
 from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
@@ -44,7 +52,7 @@ def main() -> int:
     try:
         found = _checked(check, out)
     except Temporary as error:
-        tell(out, temporary=text_of(error))
+        tell(out, temporary=text_of(error), connection=isinstance(error, ConnectionDown))
     except HeadraceError as error:
         tell(out, refused=text_of(error))
     except BaseException as error:  # such as the repr of a sink
@@ -133,7 +141,9 @@ def _prepare(use_case: UseCase, site: Site, check: Check, at: str) -> None:
     try:
         use_case.sink.prepare(site)
     except Temporary as error:
-        raise type(error)(f"{at}: {error}") from error
+        at_one = getattr(use_case.sink, "at", None) is not None
+        kind = ConnectionDown if at_one and isinstance(error, SinkUnavailable) else type(error)
+        raise kind(f"{at}: {error}") from error
     except HeadraceError as error:
         raise ConfigError(f"{at}: {error}") from error
     except BaseException as error:

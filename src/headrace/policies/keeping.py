@@ -70,7 +70,7 @@ def room_for(failure: Failure, kept: Iterable[KeptRow]) -> FailureRoom:
 def without_record(failure: Failure) -> Failure:
     """The failure as it is kept where the room of its tenant is full."""
     piece, error = failure.slice, failure.error
-    at = piece.from_offset if error.offset is None else error.offset
+    _, _, at, is_slice = failure.place
     why = (
         f"{error.message[:_MESSAGE]} (kept without its record, as open failures of tenant "
         f"{piece.lane.tenant} fill the {MOST_BYTES / 2**20:g} MiB that the store has for them; the "
@@ -78,4 +78,4 @@ def without_record(failure: Failure) -> Failure:
         "about older failures of the tenant, then retry this one)"
     )
     bare = replace(error, message=why, traceback="", raw_key=None, raw_value=None, raw_headers=())
-    return replace(failure, error=bare, record_kept=error.offset is None)
+    return replace(failure, error=bare, record_kept=is_slice)

@@ -11,12 +11,19 @@ from typer.testing import CliRunner
 from headrace.cli import up as up_command
 from headrace.cli import verifying
 from headrace.cli.app import app
+from headrace.cli.console import told_of_up
 from headrace.cli.failure_text import when
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.servers import completed, folder_of, remember, remembered
 from headrace.cli.up import StoreKind
 from headrace.embedded.folder_lock import FolderLock
-from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.errors import (
+    BrokerUnavailable,
+    ConfigError,
+    ConnectionDown,
+    SinkUnavailable,
+    Temporary,
+)
 from headrace.settings import Settings
 
 ADDRESSES = {
@@ -132,6 +139,16 @@ from headrace.sinks import SqlTable
 def score(table, context):
     return table
 """
+
+
+@pytest.mark.parametrize("kind", [ConnectionDown, SinkUnavailable])
+def test_whether_up_is_spoken_of_depends_on_the_kind_of_an_error_and_not_on_its_words(yaml, kind):
+    remember(folder_of(yaml), ADDRESSES)
+    with (yaml / "headrace.yaml").open("a") as file:
+        file.write("connections: {shop: {url: 'postgresql+psycopg://me:wrong@127.0.0.1:1/shop'}}\n")
+    with pytest.raises(Temporary) as told, told_of_up(yaml / "headrace.yaml"):
+        raise kind("the mails at shop: not now")
+    assert ("headrace up" in str(told.value)) == (kind is SinkUnavailable)
 
 
 def test_a_database_of_somebody_else_that_is_not_reached_is_no_matter_of_up(yaml):

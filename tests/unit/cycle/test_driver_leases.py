@@ -4,6 +4,7 @@ import pytest
 
 from headrace.errors import Fenced, OutcomeUnknown
 from headrace.model.streams import State, StreamId
+from headrace.testing.engine_fake import InProcessEngine
 
 LEASE_S = 15.0
 TENANTS = [f"t{number}" for number in range(7)]
@@ -103,6 +104,33 @@ def test_a_driver_that_wakes_up_is_refused_and_shares_again(pair):
         pair.send(name, 1)
     turns(pair)
     assert set(pair.positions().values()) == {6}
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once", "at-most-once"])
+def test_what_a_driver_that_wakes_up_still_runs_is_ended_but_for_what_it_claimed(
+    world, guarantee, monkeypatch
+):
+    world.use_cases = [world.make(guarantee=guarantee)]
+    world.deploy()
+    for name in TENANTS:
+        world.tenant(name, 3)
+    world.drivers = {name: world.start(name=name, lease_s=LEASE_S) for name in "ab"}
+    sleeper = world.drivers["a"]
+    sleeper.parts.engine.paused = True
+    turns(world, "a", 1)
+    running, ended = list(sleeper.board.flights), []
+    assert running
+    cancel = InProcessEngine.cancel
+    monkeypatch.setattr(
+        InProcessEngine, "cancel", lambda engine, wave: (ended.append(wave), cancel(engine, wave))
+    )
+    turns(world, "b", 30)
+    assert ended == []
+    turns(world, "a", 4)
+    assert ended == ([] if guarantee == "at-most-once" else running)
+    sleeper.parts.engine.paused = False
+    turns(world)
+    assert set(world.positions().values()) == {3}
 
 
 def test_recorded_waves_of_a_dead_driver_run_again_unchanged_at_its_heir(world):

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from headrace.deploying.checking import Check, checked
-from headrace.errors import ConfigError, SinkUnavailable
+from headrace.errors import ConfigError, ConnectionDown, SinkUnavailable
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order
 from headrace.ports import Connections
 from headrace.spark.shipping import code_of
@@ -181,6 +181,13 @@ def test_a_process_that_the_module_leaves_behind_is_not_waited_for(check):
 def test_a_sink_that_does_not_answer_may_be_tried_again(check):
     with pytest.raises(SinkUnavailable, match="use case count: not now"):
         check(prepare="raise SinkUnavailable('not now')")
+
+
+@pytest.mark.parametrize("at", [None, "shop"])
+def test_a_server_of_the_connections_that_does_not_answer_is_told_apart(check, at):
+    with pytest.raises(SinkUnavailable, match="not now") as refused:
+        check(prepare=f"object.__setattr__(self, 'at', {at!r}); raise SinkUnavailable('not now')")
+    assert isinstance(refused.value, ConnectionDown) == (at is not None)
 
 
 def test_what_is_not_to_be_deployed_is_neither_packed_nor_prepared(check):

@@ -175,7 +175,9 @@ class Exchange:
                     "executors run"
                 ) from None
             # A line for each question would be taken for one of the handler's.
-            logging.getLogger("httpx2").setLevel(logging.WARNING)
+            client_log = logging.getLogger("httpx2")
+            if client_log.level == logging.NOTSET:
+                client_log.setLevel(logging.WARNING)
             # A connection that was kept may be half dead, and questions are few.
             limits = httpx2.Limits(max_keepalive_connections=0)
             self._client = httpx2.Client(

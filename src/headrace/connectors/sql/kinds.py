@@ -37,8 +37,6 @@ from headrace.connectors.sql import mysql_kinds
 from headrace.connectors.sql.newest import VERSION
 from headrace.payload.exact import digits_of
 
-#: digits after the second that the databases keep
-_MICROSECONDS = 6
 #: what the texts of a key may be long in MariaDB and MySQL, all together, and each
 _KEY_CHARACTERS = 750
 _KEY_TEXT = 255
@@ -49,7 +47,9 @@ TYPES: Mapping[str, TypeEngine[Any]] = {
     "double": Double(),
     "boolean": Boolean(),
     "bytes": LargeBinary().with_variant(mysql.LONGBLOB(), "mysql"),
-    "timestamp": DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=_MICROSECONDS), "mysql"),
+    "timestamp": DateTime(timezone=True).with_variant(
+        mysql.DATETIME(fsp=mysql_kinds.MICROSECONDS), "mysql"
+    ),
     "date": Date(),
     VERSION: BigInteger(),
 }
@@ -114,7 +114,7 @@ def _rounds(kind: str, there: TypeEngine[Any]) -> bool:
         return whole or isinstance(there, REAL)
     if kind == "timestamp" and isinstance(there, DateTime) and there.timezone:
         precision = getattr(there, "precision", None)
-        return precision is not None and precision < _MICROSECONDS
+        return precision is not None and precision < mysql_kinds.MICROSECONDS
     return kind == "timestamp" and isinstance(there, Date | Time | DateTime)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import Boolean, Date, DateTime, Float, Integer, LargeBinary, Numeric, String
 
-#: digits after the second
-_MICROSECONDS = 6
+#: digits after the second that the databases keep
+MICROSECONDS = 6
 #: these fill up, round, have a list of what they take, end in 2038 or take a null for now
 _CHANGING = (
     mysql.CHAR,
@@ -45,7 +45,7 @@ _KEEPING: Mapping[str, Callable[[Any], bool]] = {
     "bytes": lambda there: isinstance(there, _BINARY),
     "double": lambda there: isinstance(there, mysql.DOUBLE) and there.scale is None,
     "boolean": lambda there: isinstance(there, Boolean | Integer | mysql.BIT),
-    "timestamp": lambda there: isinstance(there, mysql.DATETIME) and there.fsp == _MICROSECONDS,
+    "timestamp": lambda there: isinstance(there, mysql.DATETIME) and there.fsp == MICROSECONDS,
     "date": lambda there: isinstance(there, Date | DateTime),
 }
 

@@ -1,5 +1,6 @@
 """Where the registry is: read from Confluent's keys, and shown without a password."""
 
+import logging
 import sys
 
 import pytest
@@ -82,6 +83,22 @@ def test_the_client_that_is_not_installed_is_missed_when_it_is_needed(monkeypatc
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'headrace\[registry\]'"):
         require_client()
+
+
+@pytest.mark.parametrize(("chosen", "then"), [(logging.NOTSET, logging.WARNING), (10, 10)])
+def test_how_much_the_client_tells_is_left_to_whoever_chose_it(chosen, then):
+    pytest.importorskip("httpx2")
+    client, before = logging.getLogger("httpx2"), logging.getLogger("httpx2").level
+    opened = RegistrySchemasFactory().open(
+        Connections({}, "", registry={URL: "http://127.0.0.1:9"})
+    )
+    client.setLevel(chosen)
+    try:
+        with pytest.raises(RegistryUnavailable):
+            opened.schema(1)
+        assert client.level == then
+    finally:
+        client.setLevel(before)
 
 
 def test_a_file_of_certificates_that_is_not_there_is_told_when_it_is_needed():
