@@ -191,3 +191,20 @@ def test_what_comes_again_while_it_is_dropped_for_room_stops_its_lane(store, bef
     with meanwhile(store, store.failures.keep, before) as (connection, _):
         failures.note(connection, another)
     assert stopped(store) == [A]
+
+
+def test_a_note_and_a_failure_of_one_stream_do_not_wait_for_each_other(store, before, monkeypatch):
+    late = replace(before, error=replace(before.error, offset=3))
+    store.failures.retry(store.failures.keep(late))
+    monkeypatch.setattr(keeping, "MOST_ROWS", 1)
+    over = replace(before, state=FailureState.SKIPPED)
+    with ThreadPoolExecutor(1) as pool:
+        with store._database.write() as connection:
+            streams.locked(connection, A)
+            connection.execute(failures._retried(late, since_epoch=0)).all()
+            waiting = pool.submit(store.failures.note, [over])
+            with pytest.raises(TimeoutError):
+                waiting.result(0.5)
+            failures.keep(connection, late, stop_use_case=False)
+        waiting.result(30)
+    assert stopped(store) == [A]

@@ -385,7 +385,7 @@ def test_claims_that_are_committed_late_are_told():
 
 
 def test_a_new_partition_that_is_not_read_from_its_beginning_is_found(monkeypatch):
-    monkeypatch.setattr(topics, "_begins_at_end", lambda held: True)
+    monkeypatch.setattr(topics, "begins_at_end", lambda held: True)
     assert first_wrong(seeds=300, how="its log at")
 
 
@@ -452,7 +452,7 @@ def test_a_lane_that_waits_for_its_parents_and_not_for_theirs_is_found(monkeypat
 
 def test_a_lane_that_begins_at_its_end_as_its_parents_did_is_found(monkeypatch):
     only_lineage(monkeypatch)
-    monkeypatch.setattr(topics, "_begins_at_end", lambda held: True)
+    monkeypatch.setattr(topics, "begins_at_end", lambda held: True)
     assert first_wrong(seeds=300, how="its log at")
 
 
@@ -502,7 +502,7 @@ def is_done(held, parents):
 
 def test_a_lane_that_is_listed_late_and_begins_at_its_end_is_found(monkeypatch):
     only_lineage(monkeypatch, lists_late=0.8)
-    monkeypatch.setattr(topics, "_begins_at_end", lambda held: bool(held.lanes))
+    monkeypatch.setattr(topics, "begins_at_end", lambda held: bool(held.lanes))
     assert first_wrong(seeds=300, how="its log at")
 
 
@@ -894,3 +894,45 @@ def test_a_seed_plays_the_same_run_in_every_process():
         return subprocess.run(command, env=environment, capture_output=True, check=True).stdout
 
     assert trace("1") == trace("2") != b""
+
+
+# brokers that have not heard of a change
+
+UNHEARD = {"unheard": 0.2, "deletes": 0.5, "seeks": 0.5}
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_nothing_is_wrong_where_brokers_have_not_heard_of_a_change(first):
+    for seed in range(first, first + 20):
+        outcome = simulate(seed, odds=UNHEARD)
+        assert not outcome.wrong, str(outcome)
+
+
+def test_brokers_that_have_not_heard_are_played():
+    counts = sum((simulate(seed, odds=UNHEARD).counts for seed in range(20)), start=Counter())
+    for what in ("topics told of before", "lists without a lane"):
+        assert counts[what] > 0, what
+
+
+def test_a_driver_that_believes_one_answer_of_another_topic_is_found(monkeypatch):
+    only(monkeypatch, unheard=0.2, deletes=1.0)
+    monkeypatch.setattr(topics, "doubted_id", lambda *_: None)
+    assert first_wrong(seeds=300)
+
+
+def test_a_stream_that_begins_by_one_answer_is_found(monkeypatch):
+    only(monkeypatch, unheard=0.2, deletes=1.0)
+    monkeypatch.setattr(topics, "is_the_same", lambda *_: True)
+    assert first_wrong(seeds=300)
+
+
+def test_a_seek_by_one_list_without_a_lane_is_found(monkeypatch):
+    only(monkeypatch, unheard=0.2, seeks=1.0)
+    monkeypatch.setattr(seeking, "check_listed", lambda *_: None)
+    assert first_wrong(seeds=300, how="a seek forgot")
+
+
+def test_a_seek_that_forgets_a_lane_that_one_list_is_without_is_found(monkeypatch):
+    only_lineage(monkeypatch, unheard=0.2, seeks=1.0, drops=0.1)
+    monkeypatch.setattr(seeking, "_check_gone", lambda *_: None)
+    assert first_wrong(seeds=600, how="a seek forgot")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from headrace.model.records import Failure
 from headrace.model.streams import LaneId, StreamId
-from headrace.store import failures, stops
+from headrace.store import failures, stops, streams
 from headrace.store.database import Database
 from headrace.store.revision import changing
 
@@ -30,6 +30,9 @@ class SqlFailures:
     def note(self, notes: Sequence[Failure]) -> None:
         """Keep failures that are over and stop nothing."""
         with self._database.write() as connection:
+            # As whoever keeps one: their rows make room for each other.
+            for stream in sorted({note.slice.lane.stream for note in notes}):
+                streams.locked(connection, stream)
             for failure in notes:
                 failures.note(connection, failure)
 

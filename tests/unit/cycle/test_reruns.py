@@ -8,7 +8,7 @@ from two_use_cases import after_look
 
 from headrace.connectors.outcomes import identity
 from headrace.cycle.reruns import RerunRange, begin, range_of, renewed_by
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, Temporary, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import DataLossPolicy, State, StreamId, original
 from headrace.operating.seeking import seek
@@ -193,6 +193,12 @@ def test_a_range_reaches_no_further_than_the_stream_and_says_how_much_it_is(live
         live.store.registry.streams()[0].topic_id,
     )
     assert found.most == 10
+
+
+def test_a_range_is_not_of_fewer_partitions_than_were_read_for_one_list_without_one(live):
+    live.log.set_listed("acme.visits", 1, False)
+    with pytest.raises(Temporary, match=r"acme.visits\[1\]: read before.*try again"):
+        range_of(live.store, live.log, ACME, "earliest", None)
 
 
 def test_where_nothing_was_read_nothing_begins(live):

@@ -6,14 +6,22 @@ import pytest
 
 from headrace.connectors.kafka import OFFSETS
 from headrace.cycle.lags import StreamLog, seek_offsets, seek_target
-from headrace.errors import ConfigError, LeaderUnknown, UnknownName
-from headrace.model.lane_names import number_of
+from headrace.errors import ConfigError, LeaderUnknown, Temporary, UnknownName
+from headrace.model.lane_names import named, number_of
 from headrace.model.lineage import Parent
 from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import Guarantee, State, Stream, StreamId, Tenant
-from headrace.operating.again import consequences
+from headrace.operating.again import consequences, is_more
 from headrace.operating.repeats import repeated
-from headrace.operating.seeking import Shift, begun_again, carry_out, planned, seek
+from headrace.operating.seeking import (
+    Shift,
+    begun_again,
+    carry_out,
+    planned,
+    planned_again,
+    seek,
+)
+from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.ports import TopicInfo
 from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
 from headrace.testing.log_fake import MemoryLog, Row
@@ -290,6 +298,80 @@ def test_a_lane_that_is_not_listed_for_a_moment_stays_when_another_is_sought(sto
     log.set_listed("acme.visits", 1, listed=False)
     assert seek(store, log, ACME, {"0": 5}) == {"acme.visits[0]": 5}
     assert offsets(store) == {0: 5, 1: 3}
+
+
+@pytest.mark.parametrize("to", ["latest", "earliest", {0: 5}, "5"])
+def test_a_list_without_a_lane_that_was_read_sends_nobody_anywhere(store, log, to):
+    log.set_listed("acme.visits", 1, listed=False)
+    with pytest.raises(Temporary, match=r"acme.visits\[1\]: read before.*not whole.*try again"):
+        planned(store, log, ACME, to)
+    store.registry.set_stream_state(ACME, State.REMOVED)
+    with pytest.raises(Temporary, match=r"acme.visits\[1\]"):
+        begun_again(store, log, [ACME])
+    assert offsets(store) == {0: 3, 1: 3}
+
+
+class Waits:
+    """How long a log was asked for, and what becomes of it meanwhile."""
+
+    def __init__(self, then=lambda: None):
+        self.seconds, self.then = [], then
+
+    def __call__(self, seconds):
+        self.seconds.append(seconds)
+        if len(self.seconds) == 3:
+            self.then()
+
+
+@pytest.fixture
+def split(store, log):
+    """The first lane is done, and its halves were begun."""
+    halves = log.split("acme.visits", 0)
+    names = ["acme.visits[0]", "acme.visits[1]", *(named("acme.visits", one) for one in halves)]
+    info = log.topics(["acme.visits"])["acme.visits"]
+    store.progress.seek(ACME, dict.fromkeys(names, 9) | dict.fromkeys(names[2:], 0), "topic-1")
+    first = {name: 0 for name in names[2:]}
+    store.progress.seek(ACME, first, "topic-1", info.parents)
+    return log
+
+
+def test_a_lane_that_may_go_is_forgotten_if_it_is_not_listed_for_a_while(store, split):
+    split.drop_lane("acme.visits", 0)
+    waits = Waits()
+    plan = planned(store, split, ACME, "earliest", waits)
+    assert (sum(waits.seconds), plan.gone) == (LIST_PATIENCE_S, {"acme.visits[0]"})
+    assert "forgotten" in " ".join(consequences([plan]))
+    again = planned_again(store, split, "earliest", plan, waits)
+    assert (sum(waits.seconds), again.gone) == (LIST_PATIENCE_S, plan.gone), "asked for once"
+    carry_out(store.progress, again)
+    assert offsets(store) == {1: 0, 2: 0, 3: 0}
+
+
+def test_a_lane_that_one_answer_is_without_is_not_forgotten(store, split):
+    split.set_listed("acme.visits", 0, listed=False)
+    waits = Waits(lambda: split.set_listed("acme.visits", 0, listed=True))
+    with pytest.raises(Temporary, match="one list was without, the next one was not"):
+        seek(store, split, ACME, "earliest", waits)
+    assert offsets(store) == {0: 9, 1: 9, 2: 0, 3: 0}
+
+
+def test_a_seek_that_only_forgets_a_lane_does_something(store, split):
+    split.drop_lane("acme.visits", 0)
+    plan = planned(store, split, ACME, "latest", Waits())
+    stays = replace(plan, shifts={})
+    assert (stays.again, stays.passed, stays.does_something) == (0, 0, True)
+    assert is_more(plan, replace(plan, gone=frozenset()))
+    assert not is_more(plan, plan)
+
+
+def test_a_stream_is_not_sought_back_to_a_topic_that_it_left_but_by_who_stopped_it(store, log):
+    store.progress.seek(ACME, {"acme.visits[0]": 0, "acme.visits[1]": 0}, "topic-2")
+    with pytest.raises(ConfigError, match="made again since.*suspend the stream first"):
+        seek(store, log, ACME, "latest")
+    assert offsets(store) == {0: 0, 1: 0}
+    store.registry.set_stream_state(ACME, State.SUSPENDED)
+    seek(store, log, ACME, "latest")
+    assert offsets(store) == {0: 9, 1: 9}
 
 
 def in_json(wanted):

@@ -106,6 +106,27 @@ class TestProgress:
         store.progress.seek(ACME, by_lane({0: 0}), "id-2")
         assert store.registry.streams()[0].topic_id == "id-2"
 
+    def test_topics_that_a_stream_left_are_remembered(self, store: Store) -> None:
+        def left() -> tuple[str, ...]:
+            return store.registry.streams()[0].left_ids
+
+        started(store, 7)
+        assert left() == ()
+        store.progress.seek(ACME, by_lane({0: 0}), "id-2")
+        assert left() == ("id-1",)
+        (at,) = store.progress.load_positions([ACME])
+        moves = [Move(lane(0), at.next_offset, place_at(0), at.epoch)]
+        store.progress.skip_lost(ACME, moves, [], "id-3")
+        assert left() == ("id-1", "id-2")
+        store.progress.start_lanes([LaneStart(ACME, "id-4", by_lane({}), known_id="id-3")])
+        store.progress.start_lanes([LaneStart(ACME, "id-4", by_lane({1: 4}), known_id="id-4")])
+        assert left() == ("id-1", "id-2", "id-3")
+        store.progress.seek(ACME, by_lane({0: 0}), "id-2")
+        assert left() == ("id-1", "id-3", "id-4")
+        store.registry.set_stream_state(ACME, State.REMOVED)
+        store.registry.add_stream(ACME)
+        assert left() == ()
+
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
         started(store, 7)
         store.registry.set_stream_state(ACME, State.REMOVED)
