@@ -66,6 +66,11 @@ def startable(
             del found[name]
 
 
+def lanes_go(held: HeldStream, info: TopicInfo) -> bool:
+    """Whether lanes of a topic may be gone from its list one day; where none follows, none is."""
+    return bool(info.parents or held.heirs)
+
+
 def unlisted(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> dict[str, Short]:
     """Lanes that a log does not list, each with how long it has been so; of most logs none.
 
@@ -75,7 +80,7 @@ def unlisted(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) ->
         asked_s: monotonic second at which it was asked.
         now_s: monotonic.
     """
-    if not (info.parents or held.heirs):
+    if not lanes_go(held, info):
         return {}
     missing = {parent.lane for parents in info.parents.values() for parent in parents}
     missing = (missing | held.lanes.keys()) - set(info.lanes)

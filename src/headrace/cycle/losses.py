@@ -27,7 +27,7 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.lineage import doubtful, has_begun
+from headrace.cycle.lineage import doubtful, has_begun, lanes_go
 from headrace.cycle.talks import Talk
 from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
 from headrace.model.lane_names import spoken
@@ -170,7 +170,7 @@ class Losses:
 
         A lane that nothing follows may be one of them: what followed it can have gone as well.
         """
-        if not has_begun(held) or not (info.parents or held.heirs):
+        if not has_begun(held) or not lanes_go(held, info):
             return {}
         until = held.deployment.until
         told = info.parents if until is None else {}

@@ -30,6 +30,7 @@ from headrace.cycle.lineage import (
     begins_whole,
     doubtful,
     is_over,
+    lanes_go,
     startable,
     unlisted,
 )
@@ -247,8 +248,9 @@ class TopicKeeper:
             return False
         if stream.topic_id not in (None, info.topic_id):
             held.looked_at = _FIRST_A_LOOK
+        stay = stream.topic_id == info.topic_id and not lanes_go(held, info)
         for name, lane in held.lanes.items():
-            lane.looked_at(listed=name in info.lanes)
+            lane.looked_at(listed=stay or name in info.lanes)
         return True
 
     def _wait_for(self, seen: Iterable[SeenTopic], reasons: Mapping[StreamId, str]) -> None:

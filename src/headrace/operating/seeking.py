@@ -34,6 +34,7 @@ from headrace.cycle.lags import (
     stream_log,
     untold,
 )
+from headrace.cycle.topic_ids import is_the_same
 from headrace.errors import ConfigError, Temporary
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import Lineage, Parent, begun, ends_in, followers, without
@@ -135,6 +136,8 @@ def planned(
     followed = {one.lane.name: one.parents for one in positions if one.parents}
     _check_not_rerun(of.stream, of.topic)
     _check_not_left(of.stream, of.topic)
+    if of.stream.topic_id != of.topic.topic_id:
+        _check_agreed(log, of.topic, of.stream.topic)
     _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.lanes) - set(offsets))
     whole = offsets.keys() >= set(of.topic.lanes)
     if whole and not (followed or of.topic.parents):
@@ -314,8 +317,18 @@ def _check_gone(
             )
 
 
+def _check_agreed(log: Log, topic: TopicInfo, name: str) -> None:
+    """Have a second answer agree about a topic of which the stream has read nothing yet."""
+    if not is_the_same(topic, log.topics([name]).get(name)):
+        raise Temporary(
+            f"topic {name}: two answers, one after the other, were of other topics or of other "
+            "partitions; nothing was done, try again"
+        )
+
+
 def _check_not_left(stream: Stream, topic: TopicInfo) -> None:
-    if topic.topic_id in stream.left_ids and stream.state is State.ACTIVE:
+    knows = stream.topic_id is not None and stream.state is State.ACTIVE
+    if knows and topic.topic_id in stream.left_ids:
         raise ConfigError(
             f"topic {stream.topic} is told to be one that was deleted and made again since (id "
             f"{topic.topic_id}, now {stream.topic_id}); a broker that has not heard of it says so: "

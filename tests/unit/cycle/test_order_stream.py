@@ -87,6 +87,21 @@ def test_a_lane_whose_broker_does_not_answer_holds_the_others(strict, world):
     assert case.done
 
 
+def test_a_lane_that_one_list_of_its_topic_is_without_is_waited_for(strict, world):
+    case = strict()
+    case.send(0, 1, records=2)
+    world.turns()
+    case.log.set_listed(TOPIC, 1, False)
+    world.clock.move(TOPICS_EVERY_S + 2)
+    world.turns(2)
+    case.send(1, 0)
+    world.turns()
+    case.log.set_listed(TOPIC, 1, True)
+    world.clock.move(TOPICS_EVERY_S + 2)
+    world.turns()
+    assert case.done, case.made
+
+
 def test_the_turn_in_which_the_answer_comes_plans_again(strict, world):
     case = strict()
     world.turns()

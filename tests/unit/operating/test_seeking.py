@@ -311,6 +311,20 @@ def test_a_list_without_a_lane_that_was_read_sends_nobody_anywhere(store, log, t
     assert offsets(store) == {0: 3, 1: 3}
 
 
+@pytest.mark.parametrize("known", ["topic-1", None])
+def test_lanes_of_another_topic_are_not_sought_by_one_answer(store, log, monkeypatch, known):
+    made_again(log, 2)
+    if known is None:
+        store.progress.seek(ACME, {"acme.visits[0]": 0, "acme.visits[1]": 0})
+    whole = log.topics(["acme.visits"])
+    answers = [{name: replace(info, lanes=info.lanes[:1]) for name, info in whole.items()}, whole]
+    monkeypatch.setattr(MemoryLog, "topics", lambda self, names: answers.pop(0))
+    with pytest.raises(Temporary, match="two answers"):
+        seek(store, log, ACME, {0: 0})
+    answers += [whole, whole]
+    assert seek(store, log, ACME, "earliest") == {"acme.visits[0]": 0, "acme.visits[1]": 0}
+
+
 class Waits:
     """How long a log was asked for, and what becomes of it meanwhile."""
 
@@ -330,7 +344,7 @@ def split(store, log):
     names = ["acme.visits[0]", "acme.visits[1]", *(named("acme.visits", one) for one in halves)]
     info = log.topics(["acme.visits"])["acme.visits"]
     store.progress.seek(ACME, dict.fromkeys(names, 9) | dict.fromkeys(names[2:], 0), "topic-1")
-    first = {name: 0 for name in names[2:]}
+    first = dict.fromkeys(names[2:], 0)
     store.progress.seek(ACME, first, "topic-1", info.parents)
     return log
 
@@ -366,7 +380,7 @@ def test_a_seek_that_only_forgets_a_lane_does_something(store, split):
 
 def test_a_stream_is_not_sought_back_to_a_topic_that_it_left_but_by_who_stopped_it(store, log):
     store.progress.seek(ACME, {"acme.visits[0]": 0, "acme.visits[1]": 0}, "topic-2")
-    with pytest.raises(ConfigError, match="made again since.*suspend the stream first"):
+    with pytest.raises(ConfigError, match=r"made again since.*suspend the stream first"):
         seek(store, log, ACME, "latest")
     assert offsets(store) == {0: 0, 1: 0}
     store.registry.set_stream_state(ACME, State.SUSPENDED)
