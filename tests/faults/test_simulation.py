@@ -936,3 +936,9 @@ def test_a_seek_that_forgets_a_lane_that_one_list_is_without_is_found(monkeypatc
     only_lineage(monkeypatch, unheard=0.2, seeks=1.0, drops=0.1)
     monkeypatch.setattr(seeking, "_check_gone", lambda *_: None)
     assert first_wrong(seeds=600, how="a seek forgot")
+
+
+def test_a_lane_that_one_list_is_without_and_that_holds_nobody_is_found(monkeypatch):
+    only(monkeypatch, unheard=0.3, log_partial=0.03)
+    monkeypatch.setattr(topics, "lanes_go", lambda *_: True)
+    assert first_wrong(seeds=600, how="late: ")

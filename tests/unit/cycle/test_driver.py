@@ -203,7 +203,7 @@ def test_a_topic_made_again_stops_its_stream_until_a_seek_decides(running):
     running.send("acme", 4)
     running.turns(2)
     running.send("acme", 5)
-    running.turns(2)
+    running.turns(30, 1.0)
     assert running.row("acme").state == "suspended"
     assert "TopicRecreated" in running.row("acme").note
     assert running.positions() == {("acme", 0): 5, ("bolt", 0): 3}

@@ -397,6 +397,7 @@ def test_a_topic_made_again_after_all_was_given_up_is_read_from_its_beginning(wo
     world.log.create_topic(TOPIC)
     world.send("acme", 3)
     look(world)
+    believed(world)
     assert at(world) == {"0": 3}
     assert world.seen == [("acme", 0), ("acme", 1), ("acme", 2)]
 

@@ -144,6 +144,6 @@ def test_a_stream_that_wakes_up_while_its_topic_is_asked_about_waits_for_the_ans
     world.turns(3, 10.0)
     assert len(started(world)) == before
     thread.goes_on()
-    world.turns(6)
+    world.turns(30, 1.0)
     assert len(started(world)) == before
     assert "made again" in world.row("acme").note

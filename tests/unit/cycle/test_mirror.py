@@ -10,6 +10,7 @@ from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.lane_names import named
 from headrace.model.streams import DataLossPolicy, State, StreamId
+from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.mirror_fake import MemoryMirror
 
 ACME, BOLT = (named(f"{name}.visits", 0) for name in ("acme", "bolt"))
@@ -126,7 +127,7 @@ def test_of_a_topic_made_again_the_same_offset_is_shown_again(shown):
     shown.log.delete_topic("core.visits")
     turns(shown)
     shown.log.create_topic("core.visits")
-    turns(shown, seconds=TOPICS_EVERY_S)
+    shown.turns(round(TOPICS_EVERY_S + LIST_PATIENCE_S), seconds=1.0)
     assert dict(news(shown)) == {"keep": {core: 0}, "other": {core: 0}}
 
 

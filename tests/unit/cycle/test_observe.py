@@ -218,7 +218,7 @@ def test_a_topic_made_again_while_nobody_looked_is_found_before_its_first_record
     world.log.create_topic("t3.visits")
     world.send("t3", 5)
     monkeypatch.undo()
-    world.turns(3)
+    world.turns(30, 1.0)
     assert "TopicRecreated" in world.row("t3").note
     assert len(world.seen) == 2
 

@@ -343,7 +343,7 @@ def test_what_a_removed_stream_owes_is_not_taken_from_a_topic_that_was_made_agai
     if removed == "while no driver runs":
         world.store.registry.set_stream_state(stream, State.REMOVED)
     world.start()
-    world.turns(10, 1.0)
+    world.turns(40, 1.0)
     if removed == "while it is suspended":
         assert world.row("a").state == "suspended"
         world.store.registry.set_stream_state(stream, State.REMOVED)
@@ -362,7 +362,7 @@ def test_a_recorded_slice_is_not_run_on_the_topic_that_was_made_again(world):
     (before,) = world.store.progress.pending_intents()
     made_again(world, "a", 9)
     world.start()
-    world.turns(10, 1.0)
+    world.turns(40, 1.0)
     again = [wave for wave in world.engine.started if planned_id(wave.id) == before.id]
     assert {piece.lane.tenant for wave in again for piece in wave.slices} == {"b"}
     assert (world.positions()["a", 0], world.positions()["b", 0]) == (9, 5)

@@ -259,7 +259,7 @@ def test_a_rerun_reads_nothing_of_a_topic_that_was_made_again_before_a_driver_lo
     live.log.create_topic("acme.visits", 2)
     live.send("acme", 20)
     take(live)
-    live.turns(3)
+    live.turns(30, 1.0)
     assert state(live) is State.SUSPENDED
     assert all(version == 1 for version in live.sink.kept.values())
 
