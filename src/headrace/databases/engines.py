@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from headrace.databases.addresses import Address
+from headrace.databases.deadline import IN_TIME, Deadline
 from headrace.databases.patience import PatientConnection
 from headrace.errors import CodeNotLoaded, ConfigError
 
@@ -57,8 +59,16 @@ class Waits:
     silence_in_pool_s: float = 10.0
 
 
-def engine_of(address: Address, waits: Waits, whose: str = "store") -> Engine:
+def engine_of(
+    address: Address, waits: Waits, whose: str = "store", deadline: Deadline | None = None
+) -> Engine:
     """A pool of connections; nothing is contacted before the first transaction.
+
+    Args:
+        address: of the database.
+        waits: for each thing that others can hold up.
+        whose: names it in messages.
+        deadline: by which everything is over that its thread does; None: there is none.
 
     Raises:
         ConfigError: the folder of a SQLite file cannot be made.
@@ -66,10 +76,10 @@ def engine_of(address: Address, waits: Waits, whose: str = "store") -> Engine:
     """
     if address.is_sqlite:
         _make_file(address, whose)
-        return _sqlite_engine(address, waits)
+        return _sqlite_engine(address, waits, deadline)
     if address.is_mysql:
-        return _mysql_engine(address, waits)
-    return _postgresql_engine(address, waits)
+        return _mysql_engine(address, waits, deadline or Deadline())
+    return _postgresql_engine(address, waits, deadline or Deadline())
 
 
 def writer_of(engine: Engine) -> Engine:
@@ -85,7 +95,7 @@ def wait_for_ever(connection: Connection) -> None:
     driver.patience_s = float("inf")
 
 
-def _sqlite_engine(address: Address, waits: Waits) -> Engine:
+def _sqlite_engine(address: Address, waits: Waits, deadline: Deadline | None) -> Engine:
     engine = create_engine(
         address.url, connect_args={"timeout": waits.lock_s}, hide_parameters=True
     )
@@ -94,13 +104,16 @@ def _sqlite_engine(address: Address, waits: Waits) -> Engine:
     def settle(connection: Any, _record: Any) -> None:
         # The driver's own, late and deferred BEGIN would undo the one below.
         connection.isolation_level = None
-        _write_ahead(connection, waits.lock_s)
+        _write_ahead(connection, deadline.left_s(waits.lock_s) if deadline else waits.lock_s)
         for pragma in ("synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get(_WRITES)
+        if deadline is not None:
+            lock_ms = deadline.left_s(waits.lock_s) * 1000
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {lock_ms:.0f}")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
@@ -147,7 +160,7 @@ def _no_place(address: Address, why: str | None, whose: str) -> ConfigError:
     )
 
 
-def _postgresql_engine(address: Address, waits: Waits) -> Engine:
+def _postgresql_engine(address: Address, waits: Waits, deadline: Deadline) -> Engine:
     engine = create_engine(
         address.url,
         connect_args={
@@ -159,26 +172,21 @@ def _postgresql_engine(address: Address, waits: Waits) -> Engine:
         pool_pre_ping=True,
         hide_parameters=True,
     )
-    _be_patient(engine, waits.statement_s + waits.silence_s, waits.silence_in_pool_s)
-    # For the transaction alone: a pooler such as PgBouncer may give the session to another.
-    reads = _limits({"statement_timeout": waits.statement_s})
-    writes = _limits(
-        {
-            "statement_timeout": waits.statement_s,
-            "lock_timeout": waits.lock_s,
-            "idle_in_transaction_session_timeout": _IDLE_WAIT_S,
-        }
-    )
+    _be_patient(engine, waits, deadline)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        is_writer = connection.get_execution_options().get(_WRITES)
-        connection.exec_driver_sql(writes if is_writer else reads)
+        # For the transaction alone: a pooler such as PgBouncer may give the session to another.
+        limits = {"statement_timeout": deadline.servers_s(waits.statement_s)}
+        if connection.get_execution_options().get(_WRITES):
+            limits["lock_timeout"] = deadline.servers_s(waits.lock_s)
+            limits["idle_in_transaction_session_timeout"] = _IDLE_WAIT_S
+        connection.exec_driver_sql(_limits(limits))
 
     return engine
 
 
-def _mysql_engine(address: Address, waits: Waits) -> Engine:
+def _mysql_engine(address: Address, waits: Waits, deadline: Deadline) -> Engine:
     try:
         from headrace.databases import mysql  # noqa: PLC0415 - only who writes to one needs it
     except ImportError as error:
@@ -194,13 +202,24 @@ def _mysql_engine(address: Address, waits: Waits) -> Engine:
             silence_s=waits.statement_s + waits.silence_s,
             idle_s=_IDLE_WAIT_S,
         ),
+        deadline,
     )
 
 
-def _be_patient(engine: Engine, patience_s: float, in_pool_s: float) -> None:
+def _be_patient(engine: Engine, waits: Waits, deadline: Deadline) -> None:
+    patience_s, in_pool_s = waits.statement_s + waits.silence_s, waits.silence_in_pool_s
+
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, args: Any, options: Any) -> PatientConnection:
-        return PatientConnection.connect(*args, **options)
+        def connected() -> PatientConnection:
+            return PatientConnection.connect(*args, **options)
+
+        try:
+            made: PatientConnection = deadline.connected(connected)
+        except TimeoutError:
+            raise psycopg.OperationalError(f"it did not let in {IN_TIME}") from None
+        made.deadline = deadline
+        return made
 
     @event.listens_for(engine, "checkout")
     def begins(connection: Any, _record: Any, _proxy: Any) -> None:

@@ -22,18 +22,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from pymysql.cursors import Cursor
-from pymysql.err import DataError
-from sqlalchemy import Engine, create_engine, event
+from pymysql.err import DataError, OperationalError
+from sqlalchemy import Connection, Engine, create_engine, event
 
 from headrace.databases.addresses import Address
+from headrace.databases.deadline import IN_TIME, Deadline
 
 #: codes of errors after which nothing of the session can be counted on: it is shut down, or was
 #: interrupted, maybe in a commit
 ENDING = frozenset({1053, 1180, 1317})
 #: a packet is too large
 TOO_LARGE = 1153
+#: the server is not reached
+NOT_LET_IN = 2003
 #: something of a value was cut
 CUT = 1265
+#: a server that is there says so at once; one that does not is connected to anew
+_PING_S = 2.0
 #: larger statements are no faster
 _STATEMENT_BYTES = 1_000_000
 #: what a packet holds beside the statement
@@ -93,7 +98,7 @@ class WholeCursor(Cursor):  # type: ignore[misc] # it is not typed
                 raise DataError(code, text)
 
 
-def engine_of(address: Address, limits: Limits) -> Engine:
+def engine_of(address: Address, limits: Limits, deadline: Deadline) -> Engine:
     """A pool of connections; nothing is contacted before the first transaction."""
     engine = create_engine(
         address.url,
@@ -112,13 +117,16 @@ def engine_of(address: Address, limits: Limits) -> Engine:
         hide_parameters=True,
     )
 
+    _be_over(engine, limits, deadline)
+
     @event.listens_for(engine, "connect", insert=True)
     def settle(connection: Any, _record: Any) -> None:
-        connection._read_timeout = limits.silence_s
+        connection._read_timeout = deadline.left_s(limits.silence_s)
         with connection.cursor() as cursor:
             cursor.execute(_session(limits))
             cursor.execute("SELECT @@max_allowed_packet")
             connection.packet_bytes = cursor.fetchone()[0]
+        connection.lock_s = limits.lock_s
 
     @event.listens_for(engine, "handle_error")
     def judge(context: Any) -> None:
@@ -127,6 +135,39 @@ def engine_of(address: Address, limits: Limits) -> Engine:
             context.is_disconnect = True
 
     return engine
+
+
+def _be_over(engine: Engine, limits: Limits, deadline: Deadline) -> None:
+    @event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, _record: Any, args: Any, options: Any) -> Any:
+        try:
+            return deadline.connected(lambda: dialect.connect(*args, **options))
+        except TimeoutError:
+            raise OperationalError(NOT_LET_IN, f"it did not let in {IN_TIME}") from None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        driver = connection.connection.driver_connection
+        lock_s = max(1, int(deadline.servers_s(limits.lock_s)))
+        if driver.lock_s != lock_s:  # type: ignore[union-attr] # `settle` gave it
+            connection.exec_driver_sql(_locks(lock_s))
+            driver.lock_s = lock_s  # type: ignore[union-attr]
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def executes(connection: Connection, *_: Any) -> None:
+        driver = connection.connection.driver_connection
+        driver._read_timeout = deadline.left_s(limits.silence_s)  # type: ignore[union-attr]
+
+    @event.listens_for(engine, "checkin")
+    def ends(connection: Any, _record: Any) -> None:
+        # What comes next on it is the question whether the server is there.
+        if connection is not None:
+            connection._read_timeout = _PING_S
+
+
+def _locks(seconds: float) -> str:
+    waits = ("innodb_lock_wait_timeout", "lock_wait_timeout")
+    return "SET SESSION " + ", ".join(f"{name} = {seconds:.0f}" for name in waits)
 
 
 def _session(limits: Limits) -> str:

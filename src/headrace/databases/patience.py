@@ -4,16 +4,20 @@ A machine that is gone is found out by TCP, and a statement that takes long is e
 A server that was stopped, or whose disk hangs, does neither: the system below it takes what is
 sent, and who waits for the answer waits for ever. So each connection waits for the next word of its
 server for so long and no longer, and is closed then. Whether a commit happened is not known in that
-case, as where a connection is lost.
+case, as where a connection is lost. Where all of a transaction has to be over by some time
+(``deadline``), its connection is given up then as well.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
+
+from headrace.databases.deadline import IN_TIME, Deadline
 
 _T = TypeVar("_T")
 
@@ -23,6 +27,8 @@ class PatientConnection(psycopg.Connection[Any]):
 
     #: seconds without a word; changed by whoever knows what is waited for
     patience_s = float("inf")
+    #: of its pool
+    deadline: Deadline | None = None
 
     def wait(self, gen: PQGen[_T], *args: Any, **options: Any) -> _T:
         """Have one exchange with the server.
@@ -31,17 +37,21 @@ class PatientConnection(psycopg.Connection[Any]):
             OperationalError: it did not answer in time; the connection is closed.
         """
         try:
-            return super().wait(_ended(gen, self.patience_s), *args, **options)
+            return super().wait(_ended(gen, self.patience_s, self._until_s), *args, **options)
         except _Silence as exc:
             self.close()
             raise psycopg.OperationalError(str(exc)) from None
+
+    @property
+    def _until_s(self) -> float:
+        return math.inf if self.deadline is None else self.deadline.until_s
 
 
 class _Silence(Exception):
     """The server says nothing."""
 
 
-def _ended(gen: PQGen[_T], patience_s: float) -> PQGen[_T]:
+def _ended(gen: PQGen[_T], patience_s: float, until_s: float) -> PQGen[_T]:
     """The same exchange; psycopg looks in between, at times with nothing to tell."""
     heard_s = time.monotonic()
     try:
@@ -53,6 +63,8 @@ def _ended(gen: PQGen[_T], patience_s: float) -> PQGen[_T]:
                 heard_s = now_s
             elif now_s - heard_s > patience_s:
                 raise _Silence(f"the server has not answered for {patience_s:g} s")
+            elif now_s > until_s:
+                raise _Silence(f"the server did not answer {IN_TIME}")
             wanted = gen.send(ready)
     except StopIteration as end:
         result: _T = end.value

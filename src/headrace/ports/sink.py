@@ -83,6 +83,9 @@ class Written:
     #: rows that were not taken, in their order; all others are durable. Only of an effect whose
     #: positions do not move with it
     refused: tuple[RefusedRow, ...] = ()
+    #: nothing was written nor tried, since others of the bin took the time: it comes again, which
+    #: counts against nobody. Only of an effect that ``may_repeat``
+    untried: bool = False
     #: seconds that this effect alone took, where a sink writes those of some after those of others;
     #: all other time of writing is everybody's
     seconds: float = field(default=0.0, compare=False)

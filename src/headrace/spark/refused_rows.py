@@ -114,6 +114,8 @@ class PartTaken:
         """Offer these rows and no others; which of them are left."""
         places = pa.array([row.row for row in rows], pa.int64())
         told = self.run.offered([replace(self.effect, output=self.effect.output.take(places))])[0]
+        if told.untried:
+            return rows
         if told.error is not None:
             # That they are refused together for good is no proof against each of them.
             return (

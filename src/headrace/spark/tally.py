@@ -153,7 +153,7 @@ class Tally:
         What is superseded has no error: nothing before the record was done, so to skip the record
         would be to skip what is before it as well.
         """
-        if written.error is not None:
+        if written.error is not None or written.untried:
             self.stop(portion, written.error)
             return
         if written.superseded:

@@ -62,6 +62,24 @@ def test_a_tenant_whose_own_database_hangs_pays_for_that_and_its_neighbours_do_n
     assert receipts["bolt"].seconds < 1.0
 
 
+class RunsOut(ListSink):
+    """Has no time left for one tenant."""
+
+    def _write(self, effect):
+        if effect.slices[0].lane.tenant != "acme":
+            return super()._write(effect)
+        return Written(untried=True)
+
+
+@pytest.mark.parametrize("order", ["lane", "stream"])
+def test_what_a_sink_had_no_time_to_try_is_not_reached_and_has_no_error(bench, order):
+    receipts = by_tenant(bench.run(RunsOut(), order=order))
+    acme, bolt = receipts["acme"], receipts["bolt"]
+    assert (acme.reached, acme.error, acme.records) == (0, None, 0)
+    assert not acme.superseded
+    assert (bolt.reached, bolt.records) == (10, 10)
+
+
 class SeesCompany(ListSink):
     """Keeps whether others waited."""
 

@@ -9,10 +9,12 @@ meets is the caller's to translate.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -23,6 +25,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from headrace.databases.addresses import Address, parse, parse_elsewhere
 from headrace.databases.commits import commit
+from headrace.databases.deadline import Deadline
 from headrace.databases.engines import Waits, engine_of, writer_of
 from headrace.errors import (
     ConfigError,
@@ -36,10 +39,6 @@ from headrace.ports import Connections, Server
 TENANT: Final = "{tenant}"
 #: tenants whose own databases a process keeps connections to
 _MOST_OF_TENANTS = 50
-#: how long others wait for one tenant's own database; what takes longer has all the time, alone
-IN_COMPANY: Final = Waits(
-    lock_s=2.0, statement_s=4.0, connect_s=2, silence_s=1.0, silence_in_pool_s=2.0
-)
 
 
 class Target:
@@ -50,10 +49,18 @@ class Target:
         #: tables that were found to be what their sinks describe
         self.fitted = fitted
         self._where = f"connection {name} ({address.shown})"
-        self._writer = writer_of(engine_of(address, waits, f"connection {name}"))
+        self._until_s = math.inf
+        self._deadline = Deadline()
+        self._writer = writer_of(engine_of(address, waits, f"connection {name}", self._deadline))
 
     def __repr__(self) -> str:
         return f"Target({self._where})"
+
+    def until(self, until_s: float) -> Target:
+        """The same, for transactions that are over by this second of the steady clock."""
+        hurried = copy(self)
+        hurried._until_s = until_s
+        return hurried
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -64,14 +71,11 @@ class Target:
             TargetMissing: its client cannot begin with what it was told.
             OutcomeUnknown: on leaving; the commit may or may not have happened.
         """
-        connection = self._connected()
-        try:
+        with self._deadline.until(self._until_s), closing(self._connected()) as connection:
+            # What was not committed is rolled back.
             transaction = connection.begin()
             yield connection
             commit(transaction, self._where)
-        finally:
-            # Rolls back what was not committed.
-            connection.close()
 
     def close(self) -> None:
         """Give up the connections that nobody uses."""
@@ -94,7 +98,7 @@ class Target:
             raise TargetMissing(f"{self._where}: its client cannot begin: {said}") from None
 
 
-_targets: dict[tuple[int, str, str, Server, bool], Target] = {}
+_targets: dict[tuple[int, str, str, Server], Target] = {}
 _fitted: dict[tuple[int, str, str, Server], set[Hashable]] = {}
 _making = threading.Lock()
 
@@ -111,16 +115,13 @@ def is_one_for_each_tenant(connections: Connections, at: str, *, telling: bool =
     return TENANT in server.url or TENANT in (server.user or "")
 
 
-def target_of(
-    connections: Connections, at: str, tenant: str = "", *, in_company: bool = False
-) -> Target:
+def target_of(connections: Connections, at: str, tenant: str = "") -> Target:
     """The database of this name; made at the first call in this process, which contacts nobody.
 
     Args:
         connections: all of them.
         at: as the sink says it.
         tenant: whose, where each has its own.
-        in_company: others wait for what is done in it, and it has ``IN_COMPANY``.
 
     Raises:
         ConfigError: there is no such connection, its URL is none of a database that is known, or
@@ -129,7 +130,7 @@ def target_of(
     """
     name = at.replace(TENANT, tenant)
     server = _filled(connections.server(name), tenant)
-    key = (os.getpid(), name, tenant, server, in_company)
+    key = (os.getpid(), name, tenant, server)
     with _making:
         target = _targets.pop(key, None)
         if target is None:
@@ -139,8 +140,7 @@ def target_of(
                 address.refuse_long_names(f"connection {name}")
                 _refuse_the_stores(address, connections.database_url, name)
             # To look at tables costs more than to connect; so that outlives the connections.
-            fitted = _fitted.setdefault((os.getpid(), name, tenant, server), set())
-            target = _made(name, address, IN_COMPANY if in_company else Waits(), fitted)
+            target = _made(name, address, Waits(), _fitted.setdefault(key, set()))
         # Put last, as the one that was asked for now.
         _targets[key] = target
         _give_up_of_tenants()

@@ -147,11 +147,11 @@ class SqlTable:
             return SqlTableWriter(self._rows, BesidePositions(in_sql(site.positions)))
         if is_one_for_each_tenant(site.connections, self.at):
             opened = partial(self._opened_for, site, self.at)
-            return TenantsWriter(opened, partial(_forget, site, self.at))
+            return TenantsWriter(opened, partial(_forget, site, self.at), site.in_company)
         return self._opened_at(site, target_of(site.connections, self.at))
 
-    def _opened_for(self, site: Site, at: str, tenant: str) -> SqlTableWriter:
-        target = target_of(site.connections, at, tenant, in_company=site.in_company)
+    def _opened_for(self, site: Site, at: str, tenant: str, until_s: float) -> SqlTableWriter:
+        target = target_of(site.connections, at, tenant).until(until_s)
         update = None if self.update is None else tuple(self.update.items())
         columns = tuple(self.columns.items())
         described = (self.name, columns, self.key, update, self.newest_by, self.delete_by)
@@ -196,7 +196,7 @@ class SqlTable:
 
 
 def _forget(site: Site, at: str, tenant: str) -> None:
-    target_of(site.connections, at, tenant, in_company=site.in_company).fitted.clear()
+    target_of(site.connections, at, tenant).fitted.clear()
 
 
 def _problem(sink: SqlTable) -> str | None:

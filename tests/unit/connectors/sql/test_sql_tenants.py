@@ -1,60 +1,23 @@
 """Each tenant's rows in a database of its own: who is in whose way, and who is not."""
 
-import socket
 import sqlite3
-import time
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from tenants_world import COLUMNS, World, effect
 
-from headrace.connectors.sql import servers, table, tenants
-from headrace.databases.engines import Waits
+from headrace.connectors.sql import servers, table
 from headrace.errors import ConfigError
-from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Server, Site
+from headrace.ports import Connections, Server
 from headrace.sinks import SqlTable
-
-COLUMNS = {"lead": "text", "size": "bigint"}
-
-
-class Store:
-    """Every lane stands where a slice of it begins."""
-
-    def advance(self, moves):
-        return [True] * len(moves)
-
-
-class World:
-    def __init__(self, folder, at="history", **connections):
-        self.folder = folder
-        named = connections or {"history": f"sqlite:///{folder}/{{tenant}}/history.db"}
-        servers_ = {name.replace("_", "-"): Server(url) for name, url in named.items()}
-        self.connections = Connections({}, f"sqlite:///{folder}/store.db", servers=servers_)
-        self.sink = SqlTable("leads", COLUMNS, key=("lead",), at=at)
-
-    def site(self):
-        return Site(self.connections, Store(), "w-1", "run-0")
-
-    def write(self, *effects):
-        return self.sink.open(self.site()).write(effects)
-
-    def rows(self, tenant):
-        with closing(sqlite3.connect(self.folder / tenant / "history.db")) as database:
-            return database.execute("SELECT lead, size FROM leads ORDER BY lead").fetchall()
 
 
 @pytest.fixture
 def world(tmp_path):
     return World(tmp_path)
-
-
-def effect(tenant, lead="a", first=0):
-    table = pa.table({"lead": [lead], "size": pa.array([1], pa.int64())})
-    piece = Slice(LaneId("keep", tenant, 0), f"{tenant}.visits", first, first + 9, epoch=1)
-    return Effect((piece,), (first + 9,), table)
 
 
 def test_each_tenant_has_its_own_rows_and_notes_and_outcomes_are_in_their_order(world):
@@ -100,66 +63,6 @@ def test_a_table_of_one_tenant_that_does_not_fit_stops_it_alone_until_it_is_mend
     with closing(sqlite3.connect(world.folder / "acme" / "history.db")) as database:
         database.execute("ALTER TABLE leads RENAME COLUMN amount TO size")
     assert world.write(effect("acme", first=9))[0].error is None
-
-
-def test_a_database_of_one_tenant_that_is_away_is_waited_for_alone(world, monkeypatch):
-    world.write(effect("acme"), effect("bolt"))
-    monkeypatch.setattr(tenants, "LONG_S", 10.0)
-    away = world.folder / "acme" / "history.db"
-    with closing(sqlite3.connect(away)) as database:
-        database.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr(servers, "Waits", lambda: Waits(lock_s=0.1))
-        servers._targets.clear()
-        told = world.write(effect("acme", first=9), effect("bolt", first=9))
-    assert [one.error and one.error.temporary for one in told] == [True, None]
-    assert told[0].error.code == "SinkUnavailable", "it held up nobody"
-
-
-def test_a_database_that_held_others_up_is_told_as_such_and_pays_for_it_alone(world, monkeypatch):
-    world.write(effect("acme"), effect("bolt"))
-    monkeypatch.setattr(tenants, "LONG_S", 0.2)
-    with closing(sqlite3.connect(world.folder / "acme" / "history.db")) as database:
-        database.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr(servers, "Waits", lambda: Waits(lock_s=0.4))
-        servers._targets.clear()
-        told = world.write(effect("acme", first=9), effect("bolt", first=9), effect("acme"))
-    slow = "TenantsSinkSlow"
-    assert [one.error and one.error.code for one in told] == [slow, None, slow]
-    assert told[0].error.temporary
-    assert told[0].seconds == told[2].seconds > 0.2
-    assert 0.0 < told[1].seconds < told[0].seconds
-
-
-def test_in_company_a_tenants_database_is_waited_for_a_moment_and_alone_as_long_as_any(
-    world, monkeypatch
-):
-    world.write(effect("acme"))
-    monkeypatch.setattr(servers, "IN_COMPANY", Waits(lock_s=0.2))
-    monkeypatch.setattr(servers, "Waits", lambda: Waits(lock_s=2.0))
-    servers._targets.clear()
-    with closing(sqlite3.connect(world.folder / "acme" / "history.db")) as database:
-        database.execute("BEGIN IMMEDIATE")
-        took_s = []
-        for in_company in (True, False):
-            writer = world.sink.open(replace(world.site(), in_company=in_company))
-            began_s = time.monotonic()
-            (told,) = writer.write([effect("acme", first=9)])
-            took_s.append(time.monotonic() - began_s)
-            assert told.error.temporary
-    assert 0.2 <= took_s[0] < 2.0 <= took_s[1]
-
-
-@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
-def test_in_company_a_server_that_never_lets_in_is_given_up_soon(kind):
-    with closing(socket.create_server(("127.0.0.1", 0), backlog=50)) as silent:
-        url = f"{kind}://me:pw@127.0.0.1:{silent.getsockname()[1]}/{{tenant}}"
-        world = World(None, history=url)
-        writer = world.sink.open(replace(world.site(), in_company=True))
-        began_s = time.monotonic()
-        told = writer.write([effect("acme")])
-    # alone it has ten seconds
-    assert time.monotonic() - began_s < 9.0
-    assert told[0].error.code == "TenantsSinkSlow"
 
 
 @pytest.mark.parametrize(
