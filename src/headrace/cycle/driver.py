@@ -19,6 +19,7 @@ import structlog
 
 from headrace.board import NO_LIMIT, Board, HeldStream
 from headrace.cycle.accounts import Accounts
+from headrace.cycle.apart_again import ApartAgain
 from headrace.cycle.apply import Applier
 from headrace.cycle.beside import Threads, one_thread
 from headrace.cycle.capacity import Capacity
@@ -126,6 +127,7 @@ class Driver:
     observer: Observer = field(init=False)
     failing: Failing = field(init=False)
     recorded: RecordedWaves = field(init=False)
+    apart_again: ApartAgain = field(init=False)
     committer: Committer = field(init=False)
     late_claims: LateClaims = field(init=False)
     applier: Applier = field(init=False)
@@ -151,6 +153,7 @@ class Driver:
         letters = PendingLetters(self.parts.dead_letters, self.threads("letters"))
         self.failing = Failing(store, letters, board, self.reporter, clock)
         self.recorded = RecordedWaves(store.progress, board, clock, self.name)
+        self.apart_again = ApartAgain(board)
         self.committer = Committer(store, board, self.recorded, clock)
         self.late_claims = LateClaims(store.failures, board, self.observer, clock)
         self.applier = Applier(
@@ -360,7 +363,11 @@ class Driver:
         now_s = self.parts.clock.monotonic_s()
         for lane in self.recorded.short_logs(self.versions, now_s):
             self.observer.ask_again(self.board.streams[lane.stream], lane.name)
-        for wave in self.recorded.due(self.versions, now_s):
+
+        def may_run(wave: Wave) -> bool:
+            return self.apart_again.may_run(wave, self.slots, now_s)
+
+        for wave in self.recorded.due(self.versions, now_s, may_run):
             self._launch(wave, len(wave.bins), fresh=False)
         free = self._free_slots()
         if free <= 0:
@@ -424,3 +431,4 @@ class Driver:
     def _returned(self, result: WaveResult) -> None:
         self.accounts.returned(result)
         self.capacity.returned(result)
+        self.apart_again.returned(result, self.parts.clock.monotonic_s())

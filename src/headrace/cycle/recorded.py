@@ -14,7 +14,7 @@ what is left of one that came back in `unfinished.py`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -194,8 +194,12 @@ class RecordedWaves:
         self.board.owe(reasons)
         return past_the_end(waves, self.board, now_s)
 
-    def due(self, versions: Versions, now_s: float) -> Iterator[Wave]:
+    def due(
+        self, versions: Versions, now_s: float, may_run: Callable[[Wave], bool]
+    ) -> Iterator[Wave]:
         """Each wave that is to run now; it waits no longer once it has been started.
+
+        One that ``may_run`` has no slot for keeps its place and its lanes.
 
         On the way those of which only some can run are divided, given up or forgotten, and what is
         left is looked at in turn. What waits has its lanes all the same.
@@ -206,6 +210,9 @@ class RecordedWaves:
             replay = decide(wave, due_s <= now_s, self.board)
             # Nothing else of its lanes may be planned before it; their neighbours go on.
             self.board.claimed(wave, replay.due)
+            if replay.step is ReplayStep.RUN and not may_run(replay.due):
+                at += 1
+                continue
             if replay.step is ReplayStep.RUN:
                 again = versions.again(replay.due)
                 assert again is not None, "it is held back"

@@ -132,6 +132,29 @@ def with_express(
     return replace(snapshot, streams=fit, free_slots=1, limits=short)
 
 
+def may_run_again(
+    bins: int, slots: int, busy: int, long_running: int, hung_running: int | None
+) -> bool:
+    """Whether a recorded wave of streams that run apart may have slots, by the same rules.
+
+    One of more bins than they ever leave room for may when no other holds its slot for long.
+
+    Args:
+        bins: of the wave.
+        slots: free or not.
+        busy: bins in flight.
+        long_running: those that are long.
+        hung_running: those of streams that hung when last alone; None if none of the wave's did.
+    """
+    if busy >= slots:
+        return False
+    if slots < 2:
+        return True
+    if hung_running and slots > 2 and hung_running + bins > slots - 2:
+        return False
+    return not long_running or long_running + bins <= slots - 1
+
+
 def _fewer_hung(snapshot: Snapshot, room: int) -> Snapshot:
     """All streams that did not hang, and as many that did as there is room for."""
     hung = [view for view in snapshot.streams if view.hung]

@@ -2,15 +2,17 @@
 
 No handler runs. What a call of a tenant takes is told by the test, and the engine makes the
 receipts that a worker would make (`spark/bin_run.py`, `spark/handling.py`): a call in company has
-its patience, one that hangs alone is ended, and the record is searched for.
+its patience, one that hangs alone is ended, and the record is searched for. A tenant whose own
+database is locked is waited for as `connectors/sql/tenants.py` does.
 """
 
 import heapq
 import math
 from dataclasses import dataclass, field, replace
 
+from headrace.connectors.sql.tenants import ALL_S, LEAST_S, MOMENT_S
 from headrace.cycle.driver import Driver, DriverParts
-from headrace.errors import HandlerHung, HandlerSlow
+from headrace.errors import HandlerHung, HandlerSlow, TenantsSinkSlow
 from headrace.model.plans import Limits
 from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment
@@ -29,6 +31,8 @@ TIMEOUT_S = 30.0
 SEARCH_PART = 8
 #: what a job costs besides its work
 OVERHEAD_S = 0.03
+#: what a database that is locked is waited for alone
+LOCK_S = 30.0
 HANGS = math.inf
 
 
@@ -44,9 +48,13 @@ class TimedEngine:
     ui_url: str = ""
     #: order `stream`: the lanes of a tenant are one call
     merges: bool = False
+    #: tenants whose own databases are locked
+    locked: set = field(default_factory=set)
     #: tenant, records and end of each slice that came back
     ran: list = field(default_factory=list)
     _flights: list = field(default_factory=list)
+    #: when each slot is free
+    _free_s: list = field(default_factory=list)
     _number: int = 0
 
     def take(self, _use_case, _deployment):
@@ -59,7 +67,12 @@ class TimedEngine:
         seconds = OVERHEAD_S + sum(receipt.seconds for receipt in receipts)
         self._number += 1
         result = WaveResult(wave, tuple(receipts), seconds)
-        heapq.heappush(self._flights, (self.clock.steady_s + seconds, self._number, result))
+        if not self._free_s:
+            self._free_s = [0.0] * self.slots
+        # One that finds no slot free waits for the first that is.
+        end_s = max(self.clock.steady_s, heapq.heappop(self._free_s)) + seconds
+        heapq.heappush(self._free_s, end_s)
+        heapq.heappush(self._flights, (end_s, self._number, result))
 
     def finished(self, timeout_s):
         until_s = self.clock.steady_s + timeout_s
@@ -89,13 +102,22 @@ class TimedEngine:
     def _run(self, planned, budget_s):
         shared = planned.in_company
         most_s = patience_s(planned.predicted_s, TIMEOUT_S, shared=shared)
-        used_s = 0.0
+        used_s, slow, waited_s = 0.0, 0, 0.0
         if self.merges:
             yield from self._merged(planned.slices)
             return
         for piece in planned.slices:
             if used_s > budget_s:
                 yield Receipt(piece, piece.from_offset, committed=False)
+                continue
+            if shared and waited_s >= ALL_S:
+                yield Receipt(piece, piece.from_offset, committed=False)
+                continue
+            if piece.lane.tenant in self.locked:
+                moment_s = max(LEAST_S, MOMENT_S / 2**slow) if shared else LOCK_S
+                error = error_of(TenantsSinkSlow("locked"))
+                slow, waited_s = slow + 1, waited_s + moment_s
+                yield Receipt(piece, piece.from_offset, False, seconds=moment_s, error=error)
                 continue
             receipt = self._called(piece, most_s, shared=shared)
             used_s += receipt.seconds
@@ -133,13 +155,18 @@ class TimedEngine:
 class Timed:
     """A driver, its tenants, and what they send."""
 
-    def __init__(self, costs, *, slots=2, lag=100_000, steady=(), lanes=1, order="lane"):
+    def __init__(self, costs, *, intends=False, slots=2, lag=100_000, steady=(), **chosen):
+        lanes, order = chosen.get("lanes", 1), chosen.get("order", "lane")
         self.clock, self.log = FakeClock(), MemoryLog()
         self.store = MemoryStore()
         self.letters = MemoryDeadLetters()
-        made = use_case(topic="{tenant}.visits", sink=_Nowhere(), name="call", order=order)(
-            lambda *_: None
-        )
+        made = use_case(
+            topic="{tenant}.visits",
+            sink=_Nowhere("intent" if intends else None),
+            name="call",
+            order=order,
+            guarantee="exactly-once" if intends else "at-least-once",
+        )(lambda *_: None)
         self.store.registry.deploy(
             Deployment(
                 "call",
@@ -167,7 +194,7 @@ class Timed:
         self.log.create_topic(f"{name}.visits", lanes.stop)
         self.store.registry.add_tenant(Tenant(name))
         for lane in lanes:
-            self.log.append(f"{name}.visits", lane, [Row(b"x", timestamp_ms=0)] * lag)
+            self.log.append(f"{name}.visits", lane, self.rows(lag))
 
     def run(self, seconds):
         """Turn for so long; who is steady gets a record each fifth of a second."""
@@ -180,6 +207,10 @@ class Timed:
                 self._sent_s += 0.2
             self.driver.turn()
 
+    @staticmethod
+    def rows(count):
+        return [Row(b"x", timestamp_ms=0)] * count
+
     def done(self, tenant, since_s=0.0):
         return sum(n for name, n, at_s in self.engine.ran if name == tenant and at_s >= since_s)
 
@@ -187,8 +218,9 @@ class Timed:
         return self.driver.board.streams[StreamId("call", tenant)]
 
 
+@dataclass(frozen=True)
 class _Nowhere:
-    exactly_once = None
+    exactly_once: str | None
 
     def prepare(self, _site):
         pass
