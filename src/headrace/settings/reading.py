@@ -44,7 +44,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Se
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = _filled(yaml.safe_load(text), environment, path)
     except yaml.YAMLError as exc:
-        raise ConfigError(f"{path}: {_yaml_fault(exc)}") from exc
+        raise ConfigError(f"{path}: {_yaml_fault(exc)}") from None
     except ValueError as exc:  # such as a day of no month
         raise ConfigError(f"{path}: a value cannot be: {exc}; put text in quotes") from exc
     except RecursionError as exc:
@@ -66,6 +66,10 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Se
 def _yaml_fault(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "not YAML"
+    if isinstance(error, yaml.composer.ComposerError | yaml.constructor.ConstructorError):
+        # What it names may be a password that nobody put in quotes.
+        problem, quote, _ = problem.partition(" '")
+        problem += "; text that begins with * or ! stands in quotes" if quote else ""
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else str(problem)
 
 

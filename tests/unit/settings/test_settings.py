@@ -133,6 +133,15 @@ def test_a_bad_file_is_refused_by_file_line_and_key(tmp_path, text, told):
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize("said", ["*s3cret", "!s3cret"])
+def test_a_password_that_is_not_in_quotes_is_not_repeated(tmp_path, said):
+    path = write(tmp_path, f"module: m.py\npassword: {said}\n")
+    with pytest.raises(ConfigError, match=r"line 2.*stands in quotes") as refused:
+        read_settings(path, {})
+    assert "s3cret" not in str(refused.value)
+    assert refused.value.__cause__ is None, "it quotes the password"
+
+
 def test_what_the_environment_lacks_for_kafka_and_registry_is_told_when_it_is_needed(tmp_path):
     text = (
         "module: a.py\ndatabase_url: sqlite:///a.db\n"
