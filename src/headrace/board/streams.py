@@ -56,6 +56,8 @@ class HeldStream:
     most_records: int | None = None
     #: its tenant's throttle held something of it back in the last turn
     throttled: bool = False
+    #: which other limit left it nothing in the last turn; empty is none
+    limited_by: str = ""
     #: the epoch since which its topic is this one; what was recorded before is of another
     topic_since: int = 0
     #: why nothing of it is planned although it is active, such as a topic that is not there yet

@@ -26,6 +26,12 @@ from headrace.policies.throttle import Bucket
 
 #: a gate that is full and that no stream wanted to pass for so long is forgotten
 KEPT_S = 600.0
+#: what people are told of who is held back
+_SPOKEN = {
+    "stream": "max_rate_per_lane",
+    "use case": "the pace of its use case",
+    "sink": "the pace of its sink",
+}
 
 
 class GateId(NamedTuple):
@@ -156,7 +162,7 @@ class Gates:
         self._forget(now_s)
         behind: dict[GateId, list[HeldStream]] = {}
         for held in streams:
-            held.throttled = False
+            held.throttled, held.limited_by = False, ""
             for name, rate in self.rates_of(held).items():
                 self._at(name, rate, now_s)
                 behind.setdefault(name, []).append(held)
@@ -167,6 +173,8 @@ class Gates:
                 allowed[held.stream.id] = _narrower(before, part)
                 if name.kind == "tenant" and _below(part, held):
                     held.throttled = True
+                elif 0 in part:
+                    held.limited_by = _SPOKEN.get(name.kind, "")
         return allowed
 
     def passed(self, held: HeldStream, piece: Slice, now_s: float) -> Payment:

@@ -27,7 +27,7 @@ def long_runs(board: Board, now_s: float) -> dict[StreamId, str]:
     longest = _told(now_s - min(flight.since_s for flight in long))
     waits = f"waits for a slot: other streams hold theirs for more than {longest}"
     said = {
-        held.stream.id: waits
+        held.stream.id: f"{held.limited_by} holds it back" if held.limited_by else waits
         for held in board.runnable(now_s)
         if not board.runs(held) and not held.throttled
     }

@@ -52,6 +52,27 @@ def test_the_streams_of_a_tenant_share_its_tokens_by_need():
     assert not small.throttled
 
 
+@pytest.mark.parametrize(
+    ("gate", "told"),
+    [
+        (GateId("stream", "keep/acme"), "max_rate_per_lane"),
+        (GateId("use case", "keep"), "the pace of its use case"),
+        (GateId("sink", "SqlTable"), "the pace of its sink"),
+        (ACME, ""),
+    ],
+)
+def test_which_limit_leaves_a_stream_nothing_is_known_as_long_as_it_does(gate, told):
+    one = held("keep", 100)
+    made = Gates(lambda _: {gate: GateRate(10.0, None, 1.0)})
+    made.allowances([one], 0.0)
+    assert one.limited_by == "", "it may have ten"
+    made.passed(one, piece(one, 10), 0.0)
+    made.allowances([one], 0.0)
+    assert one.limited_by == told
+    made.allowances([one], 1.0)
+    assert one.limited_by == ""
+
+
 def test_what_was_taken_is_gone_until_time_gives_it_back():
     one = held("keep", 100)
     made = gates(GateRate(10.0, None, 1.0), one)

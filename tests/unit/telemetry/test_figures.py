@@ -97,6 +97,17 @@ def test_who_holds_a_slot_for_long_and_who_waits_for_one_is_told_without_names(f
     assert look(figures, 130.0)[second.stream.id].note == ""
 
 
+def test_who_is_held_back_by_a_limit_is_not_said_to_wait_for_a_slot(figures, board):
+    first, second, *_ = board.streams.values()
+    for held in (first, second):
+        lane_of(held).end = 7
+        board.ready[held.stream.id] = None
+    second.limited_by = "the pace of its sink"
+    piece = Slice(LaneId("score", first.stream.id.tenant, "t[0]"), "t", 5, 7, 1, records=2)
+    board.started(Wave("w", "score", (Bin((piece,), 0.1),), 1.0), 0.0, 1)
+    assert look(figures, 11.0)[second.stream.id].note == "the pace of its sink holds it back"
+
+
 def test_a_stream_that_is_not_held_any_more_is_not_told(figures, board):
     look(figures, 0.0)
     for held in board.streams.values():
