@@ -9,6 +9,7 @@ Nothing here connects to anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sqlalchemy import URL, make_url
@@ -23,7 +24,9 @@ _EXAMPLES = "sqlite:////var/lib/headrace/store.db or postgresql://user:password@
 #: longer names of databases and users PostgreSQL cuts without a word; of databases MariaDB has none
 #: with more letters, and a tenant's have one byte each
 _MOST_BYTES = {"postgresql": 63, "mysql": 64}
-_LOCAL = frozenset({"", "localhost", "127.0.0.1", "::1"})
+_LOCAL = frozenset({"", "localhost", "::1"})
+#: how a query says the name of the database
+_DATABASE = {"postgresql": "dbname", "mysql": "database"}
 _PORTS = {"postgresql": "5432", "mysql": "3306"}
 _MORE_EXAMPLES = f"{_EXAMPLES} or mariadb://user:password@host/database"
 
@@ -47,13 +50,32 @@ class Address:
         return self.url.drivername.startswith("mysql")
 
     @property
-    def place(self) -> tuple[str, str, str, str]:
-        """Kind, host, port and database; what is left out of the URL as the client takes it."""
+    def places(self) -> frozenset[tuple[str, str, str, str]]:
+        """Kind, host, port and database of each server that the client may go to.
+
+        What is left out of the URL is as the client takes it.
+        """
         kind = self.url.get_backend_name()
-        host = self._said("host", self.url.host).lower()
-        port = self._said("port", self.url.port) or _PORTS.get(kind, "")
-        name = self._said("dbname", self.url.database) or self._user
-        return kind, "" if host in _LOCAL else host, port, name
+        name = self._said(_DATABASE.get(kind, ""), self.url.database) or self._user
+        port = _PORTS.get(kind, "")
+        return frozenset(
+            (kind, _host(host), own or port, name)
+            for host, own in [*self._servers("hostaddr", None), *self._servers("host", "")]
+        )
+
+    def _servers(self, key: str, default: str | None) -> Iterator[tuple[str, str]]:
+        """Hosts with their ports, as the URL lists them: by commas, or one after the other."""
+        said = self.url.query.get(key, self.url.host if key == "host" else None)
+        if isinstance(said, tuple):
+            for one in said:
+                host, _, port = one.partition(":")
+                yield host, port
+            return
+        hosts = [default] if said is None else said.split(",")
+        ports = self._said("port", self.url.port).split(",")
+        for number, host in enumerate(hosts):
+            if host is not None:
+                yield host, ports[number] if len(ports) == len(hosts) else ports[0]
 
     def refuse_long_names(self, whose: str) -> None:
         """See that the server takes the names whole: two that it cuts would be one database.
@@ -63,7 +85,7 @@ class Address:
         """
         kind = self.url.get_backend_name()
         most = _MOST_BYTES.get(kind)
-        names = {"database": self._said("dbname", self.url.database)}
+        names = {"database": self._said(_DATABASE.get(kind, ""), self.url.database)}
         if kind == "postgresql":
             names["user"] = self._user
         for what, name in names.items():
@@ -89,6 +111,13 @@ class Address:
             if isinstance(secret, str) and secret:
                 text = text.replace(secret, "***")
         return text
+
+
+def _host(name: str) -> str:
+    """A host by one name; empty is this machine, also through a socket in a folder."""
+    name = name.lower().rstrip(".")
+    is_here = name in _LOCAL or name.startswith(("127.", "/", "@"))
+    return "" if is_here else name
 
 
 def parse(url: str, whose: str = "the store") -> Address:

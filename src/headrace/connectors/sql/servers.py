@@ -193,7 +193,7 @@ def _address(server: Server, name: str) -> Address:
 
 def _refuse_the_stores(address: Address, store_url: str, name: str) -> None:
     """A tenant that is called as the store's database would have its rows beside everybody's."""
-    if address.place == parse(store_url).place:
+    if address.places & parse(store_url).places:
         raise ConfigError(
             f"connection {name} is the store's own database: no tenant has its rows there"
         )

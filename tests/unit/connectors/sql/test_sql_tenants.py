@@ -72,6 +72,7 @@ def test_a_table_of_one_tenant_that_does_not_fit_stops_it_alone_until_it_is_mend
         ("postgresql://db/?dbname=history-{tenant}", 55),
         ("postgresql://history-{tenant}@db/history", 55),
         ("mariadb://db/history-{tenant}", 56),
+        ("mariadb://db/x?database=history-{tenant}", 56),
     ],
 )
 def test_a_name_that_its_server_would_cut_is_refused(url, longest):
@@ -92,6 +93,12 @@ def test_a_name_that_its_server_would_cut_is_refused(url, longest):
         ("postgresql://DB:5433/headrace", "postgres://x@db:5433/{tenant}"),
         ("postgresql://db/headrace", "postgresql://other/?dbname={tenant}&host=db"),
         ("sqlite:////srv/headrace/store.db", "sqlite:////srv/{tenant}/store.db"),
+        ("postgresql://10.0.0.7/headrace", "postgresql://x/{tenant}?hostaddr=10.0.0.7"),
+        ("postgresql://db/headrace", "postgresql:///{tenant}?host=other,db"),
+        ("postgresql://db/headrace", "postgresql:///{tenant}?host=other:5433&host=db:5432"),
+        ("postgresql://db:5433/headrace", "postgresql:///{tenant}?host=a,db&port=5432,5433"),
+        ("postgresql://a,b/headrace", "postgresql://b./{tenant}"),
+        ("postgresql:///headrace", "postgresql:///{tenant}?host=/run/postgresql"),
     ],
 )
 def test_a_tenant_that_is_called_as_the_stores_database_has_no_rows_there(store, url):
