@@ -24,6 +24,9 @@ A bin costs its slot more than its work: a job has to be started and its answer 
 that takes long, as on a busy cluster, bins as short as usual would waste the slot, so the express
 takes bins of twice that time; it then works at two thirds of its rate at least.
 
+What runs again as it was recorded is not planned; of streams that run apart it obeys the same rules
+(`may_run_again`).
+
 Express lanes of supermarkets do the same, and multi-level feedback queues (F. Corbató et al., "An
 experimental time-sharing system", AFIPS 1962).
 """

@@ -124,6 +124,8 @@ class SinkWriter(Protocol):
         One that may not has only its one chance: it is answered with an error, and never written
         again, nor is any part of it that may be there.
 
+        Effects for which others of the bin left no time are ``Written.untried``.
+
         A target that takes some rows of an effect and not others has them named in
         ``Written.refused``. Rows behind one of their key wait and are named as well. What was taken
         is not offered again while this task runs: the rows that may be taken later are, in an
