@@ -110,6 +110,8 @@ def test_a_run_has_what_it_is_to_be_survived():
         "waves read again",
         "waves read otherwise",
         "commits late",
+        "effects not tried",
+        "tenants' databases locked",
     ):
         assert counts[what] > 0, what
     assert counts["records checked"] > 1000
@@ -381,6 +383,22 @@ def test_claims_that_are_committed_late_and_not_told_are_found(monkeypatch):
 def test_claims_that_are_committed_late_are_told():
     for seed in range(60):
         outcome = simulate(seed, odds={"commits_late": 0.3})
+        assert not outcome.wrong, str(outcome)
+
+
+def test_what_a_sink_had_no_time_to_try_and_counts_as_written_is_found(monkeypatch):
+    def written(self, effects):
+        return [replace(one, untried=False) for one in offered(self, effects)]
+
+    offered = BinRun.offered
+    only(monkeypatch, locks=0.3)
+    monkeypatch.setattr(BinRun, "offered", written)
+    assert first_wrong(seeds=300)
+
+
+def test_who_shares_a_sink_with_tenants_whose_databases_are_locked_loses_nothing():
+    for seed in range(60):
+        outcome = simulate(seed, odds={"locks": 0.3})
         assert not outcome.wrong, str(outcome)
 
 

@@ -113,7 +113,7 @@ def _sqlite_engine(address: Address, waits: Waits, deadline: Deadline | None) ->
         writes = connection.get_execution_options().get(_WRITES)
         if deadline is not None:
             lock_ms = deadline.left_s(waits.lock_s) * 1000
-            connection.exec_driver_sql(f"PRAGMA busy_timeout = {lock_ms:.0f}")
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {lock_ms:.0f}").close()
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine

@@ -74,6 +74,12 @@ class Surroundings(Protocol):
     def sink_unsure(self) -> bool:
         """Whether the answer to a write is lost."""
 
+    def sink_locks(self) -> bool:
+        """Whether the database that a tenant has for itself is locked now."""
+
+    def sink_late(self) -> bool:
+        """Whether a sink has no time left after one that was."""
+
     def takes(self, place: Place) -> bool:
         """Whether a sink takes what comes of a record."""
 
@@ -185,7 +191,14 @@ class Deployed:
 
     def _book(self, name: str, exact: Literal["intent"] | None) -> Notebook:
         world = self.world
-        made = Notebook(exact, world.sink_fails, world.sink_unsure, world.wrote)
+        made = Notebook(
+            exact,
+            world.sink_fails,
+            world.sink_unsure,
+            world.wrote,
+            world.sink_locks,
+            world.sink_late,
+        )
         self.books[name] = made
         return made
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from headrace.connectors.outcomes import failed
-from headrace.errors import SinkRefused, SinkUnavailable, StoreUnavailable
+from headrace.errors import SinkRefused, SinkUnavailable, StoreUnavailable, TenantsSinkSlow
 from headrace.model.places import number_at
 from headrace.model.streams import LaneId
 from headrace.ports import Effect, Site, Written
@@ -81,6 +81,9 @@ class Notebook:
     unsure: Callable[[], bool]
     #: told of effects: whose slice it was, and what was written
     wrote: Callable[[str, Wrote], None]
+    #: whether a tenant's own database is locked now, and then whether no time is left for others
+    locks: Callable[[], bool] = bool
+    late: Callable[[], bool] = bool
     #: what happened, in order
     happened: list[Done] = field(default_factory=list)
     #: records of which effects stand there, by the effects' identities
@@ -127,17 +130,28 @@ class _Page:
     door: Any
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        told: list[Written] = []
         for effect in effects:
             self.door.step("before sink.write")
             if self.book.fails():
                 self.door.hurt()
                 raise SinkUnavailable("the simulation's sink does not answer")
-            self.book.note(effect)
+            is_first = all(written.error is None for written in told)
+            told.append(self._written(effect, is_first=is_first))
         self.door.step("after sink.write")
         if self.book.unsure():
             self.door.hurt()
             raise SinkUnavailable("the answer of the simulation's sink was lost")
-        return [Written()] * len(effects)
+        return told
+
+    def _written(self, effect: Effect, *, is_first: bool) -> Written:
+        if not is_first and effect.may_repeat and self.book.late():
+            return Written(untried=True)
+        if self.book.locks():
+            self.door.hurt()
+            return failed(TenantsSinkSlow("the simulation's database of a tenant is locked"))
+        self.book.note(effect)
+        return Written()
 
     def close(self) -> None:
         """Nothing to give up."""

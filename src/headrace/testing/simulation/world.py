@@ -56,6 +56,8 @@ from headrace.testing.simulation.unheard import PersonsLog, Unheard
 LEASE_S = 5.0
 #: driver asleep inside a driver asleep inside a task asleep
 _DEEPEST = 3
+#: of effects behind one whose database was locked: there is no time left for it
+_LATE = 0.5
 #: after so long a topic that was made again has been looked at, if brokers answer
 LOOKED_S = TOPICS_EVERY_S + 2 * TOPICS_STEP_S
 
@@ -373,6 +375,18 @@ class World:
     def sink_unsure(self) -> bool:
         """Whether the answer to a write is lost."""
         return not self.calm and self.rng.random() < self.odds.sink_unsure
+
+    def sink_locks(self) -> bool:
+        """Whether the database that a tenant has for itself is locked now."""
+        locked = not self.calm and bool(self.odds.locks) and self.rng.random() < self.odds.locks
+        self.counts["tenants' databases locked"] += locked
+        return locked
+
+    def sink_late(self) -> bool:
+        """Whether a sink has no time left after one that was."""
+        late = not self.calm and self.rng.random() < _LATE
+        self.counts["effects not tried"] += late
+        return late
 
     def takes(self, place: Place) -> bool:
         """Whether a sink takes what comes of a record."""
