@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.board import Board, HeldStream
-from headrace.model.waves import Wave
+from headrace.model.waves import Wave, planned_id
 from headrace.policies.express import may_run_again
 from headrace.ports import WaveResult
 
@@ -49,7 +49,12 @@ class ApartAgain:
             self._rests_until_s = now_s + result.seconds
 
     def _is_apart(self, wave: Wave) -> bool:
-        return any(held.apart for held in self._streams(wave))
+        streams = self._streams(wave)
+        was_divided = wave.id != planned_id(wave.id)
+        return any(held.apart for held in streams) or (
+            # A driver that starts knows nobody; but for a reason it was written down alone.
+            was_divided and len(streams) == 1 and not streams[0].cost.samples
+        )
 
     def _hung(self, wave: Wave) -> bool:
         return any(held.hung for held in self._streams(wave))

@@ -41,6 +41,18 @@ def test_whose_database_answers_waits_a_few_seconds_however_many_are_locked(slot
     assert not any(timed.held(name).apart for name in NAMES)
 
 
+def test_a_driver_that_starts_while_many_are_locked_does_not_give_them_all_slots():
+    """It does not know them; that they were written down apart says enough."""
+    timed = Timed(dict.fromkeys(NAMES, QUICK), intends=True, lag=20, steady=NAMES)
+    timed.run(10.0)
+    timed.engine.locked |= set(NAMES[:9])
+    timed.run(30.0)
+    timed.start("run2")
+    since_s = timed.clock.steady_s
+    timed.run(120.0)
+    assert max(longest_s(timed, name, since_s) for name in NAMES[9:]) < LOCK_S + 10.0
+
+
 def test_none_that_is_locked_starves_beside_a_flood():
     timed = Timed(
         {**dict.fromkeys(NAMES[:4], QUICK), "flood": (0.001, 0.001)}, intends=True, lag=20

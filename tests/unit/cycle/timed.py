@@ -87,6 +87,10 @@ class TimedEngine:
                 self.ran.append((receipt.slice.lane.tenant, receipt.records, self.clock.steady_s))
         return found
 
+    def lose_all(self):
+        """As when the driver is killed."""
+        self._flights, self._free_s = [], []
+
     def began(self, _wave_id):
         return True
 
@@ -181,12 +185,18 @@ class Timed:
         for name, cost in costs.items():
             self.add(name, cost, lag=lag, lanes=range(name in steady, lanes))
         self.steady = steady
+        self._made = made
+        self.start("run")
+        self._sent_s = 0.0
+
+    def start(self, run_id):
+        """A driver that knows nothing but what is in the store; what ran before is gone."""
+        self.engine.lose_all()
         parts = DriverParts(self.store, self.log, self.engine, self.letters, self.clock)
-        self.driver = Driver(parts, "run", Limits())
+        self.driver = Driver(parts, run_id, Limits())
         self.driver.failing.chance = lambda: 0.5
         (deployment,) = self.store.registry.deployments()
-        self.driver.take(made, deployment)
-        self._sent_s = 0.0
+        self.driver.take(self._made, deployment)
 
     def add(self, name, cost, *, lag, lanes=range(1)):
         """A tenant, with so much in each of these lanes."""
