@@ -10,7 +10,13 @@ from headrace.connectors.kafka import OFFSETS
 from headrace.model.plans import Contrast, Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import StreamId
 from headrace.planning import check, plan
-from headrace.policies.express import are_held_up, hurried, is_long, with_express
+from headrace.policies.express import (
+    are_held_up,
+    hurried,
+    is_long,
+    may_run_again,
+    with_express,
+)
 
 LIMITS = Limits()
 
@@ -88,6 +94,25 @@ def test_a_new_stream_of_a_use_case_that_bears_it_may_take_the_express_in_haste(
         assert is_long(planned, {new.id: new}, LIMITS.express_s)
         assert hurried(planned, {new.id: new}).in_company
         assert not hurried(planned, {new.id: stream("new", 9)}).in_company
+
+
+@pytest.mark.parametrize(
+    ("slots", "busy", "long", "hung", "may"),
+    [
+        (1, 0, 0, None, True),
+        (1, 1, 0, None, False),
+        (2, 1, 0, None, True),
+        (2, 1, 1, None, False),
+        (3, 1, 1, None, True),
+        (3, 2, 2, None, False),
+        (3, 1, 1, 0, True),
+        (3, 1, 1, 1, False),
+        (4, 1, 1, 1, True),
+    ],
+)
+def test_what_runs_again_apart_never_takes_the_last_slot(slots, busy, long, hung, may):
+    assert may_run_again(1, slots, busy, long, hung) is may
+    assert may_run_again(9, slots, 0, 0, 0), "however many bins it has, its turn comes"
 
 
 def test_slots_are_held_up_by_what_has_them_for_longer_than_bins_take():
