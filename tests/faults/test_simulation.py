@@ -391,14 +391,14 @@ def test_what_a_sink_had_no_time_to_try_and_counts_as_written_is_found(monkeypat
         return [replace(one, untried=False) for one in offered(self, effects)]
 
     offered = BinRun.offered
-    only(monkeypatch, locks=0.3)
+    only(monkeypatch, locks=0.7)
     monkeypatch.setattr(BinRun, "offered", written)
     assert first_wrong(seeds=300)
 
 
 def test_who_shares_a_sink_with_tenants_whose_databases_are_locked_loses_nothing():
     for seed in range(60):
-        outcome = simulate(seed, odds={"locks": 0.3})
+        outcome = simulate(seed, odds={"locks": 0.7})
         assert not outcome.wrong, str(outcome)
 
 

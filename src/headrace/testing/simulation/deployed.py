@@ -78,7 +78,7 @@ class Surroundings(Protocol):
         """Whether the database that a tenant has for itself is locked now."""
 
     def sink_late(self) -> bool:
-        """Whether a sink has no time left after one that was."""
+        """Whether others left a tenant no time."""
 
     def takes(self, place: Place) -> bool:
         """Whether a sink takes what comes of a record."""
@@ -139,7 +139,9 @@ class Deployed:
             sink = self.table(table_of(options["name"]))
         else:
             sink = self._book(options["name"], exact)
-        sink = Picky(sink, self.world.takes, raises=self.rng.random() < 0.3)
+        world = self.world
+        raises = self.rng.random() < 0.3
+        sink = Picky(sink, world.takes, raises, world.sink_locks, world.sink_late)
         sink.prepare(Site(Connections({}, "sqlite:///simulated.db"), self.store.positions))
         return use_case(
             topic=TOPIC,
@@ -191,14 +193,7 @@ class Deployed:
 
     def _book(self, name: str, exact: Literal["intent"] | None) -> Notebook:
         world = self.world
-        made = Notebook(
-            exact,
-            world.sink_fails,
-            world.sink_unsure,
-            world.wrote,
-            world.sink_locks,
-            world.sink_late,
-        )
+        made = Notebook(exact, world.sink_fails, world.sink_unsure, world.wrote)
         self.books[name] = made
         return made
 

@@ -102,7 +102,7 @@ class Odds:
     lists_late: float = 0.0
     #: of a topic in an answer of the log: its broker has not heard what became of it
     unheard: float = 0.0
-    #: of an effect: its tenant's own database is locked, and what comes behind it may not be tried
+    #: of an effect: its tenant's own database is locked, or others left it no time to be tried
     locks: float = 0.0
 
 
@@ -157,7 +157,7 @@ _MOST_LATER = {
     "reads_less": 0.5,
     "lists_late": 0.8,
     "unheard": 0.2,
-    "locks": 0.3,
+    "locks": 0.5,
 }
 assert {*_MOST, *_MOST_LATER} == {field.name for field in fields(Odds)}
 

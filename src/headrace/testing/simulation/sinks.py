@@ -4,7 +4,8 @@
 exactly-once by intent has what stands there at the end, by the effects' identities. `MemoryTable`
 stands for ``SqlTable``: rows and positions in one transaction of the store in memory, or rows
 alone.
-`Picky` stands around any of them and refuses single records.
+`Picky` stands around any of them and refuses single records. It also plays that each tenant has a
+database of its own, which may be locked, or for which others leave no time.
 
 What a notebook was told may be in it although nobody hears so, as mail that was sent: that a write
 failed says nothing of what is there.
@@ -81,9 +82,6 @@ class Notebook:
     unsure: Callable[[], bool]
     #: told of effects: whose slice it was, and what was written
     wrote: Callable[[str, Wrote], None]
-    #: whether a tenant's own database is locked now, and then whether no time is left for others
-    locks: Callable[[], bool] = bool
-    late: Callable[[], bool] = bool
     #: what happened, in order
     happened: list[Done] = field(default_factory=list)
     #: records of which effects stand there, by the effects' identities
@@ -130,28 +128,17 @@ class _Page:
     door: Any
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
-        told: list[Written] = []
         for effect in effects:
             self.door.step("before sink.write")
             if self.book.fails():
                 self.door.hurt()
                 raise SinkUnavailable("the simulation's sink does not answer")
-            is_first = all(written.error is None for written in told)
-            told.append(self._written(effect, is_first=is_first))
+            self.book.note(effect)
         self.door.step("after sink.write")
         if self.book.unsure():
             self.door.hurt()
             raise SinkUnavailable("the answer of the simulation's sink was lost")
-        return told
-
-    def _written(self, effect: Effect, *, is_first: bool) -> Written:
-        if not is_first and effect.may_repeat and self.book.late():
-            return Written(untried=True)
-        if self.book.locks():
-            self.door.hurt()
-            return failed(TenantsSinkSlow("the simulation's database of a tenant is locked"))
-        self.book.note(effect)
-        return Written()
+        return [Written()] * len(effects)
 
     def close(self) -> None:
         """Nothing to give up."""
@@ -211,6 +198,9 @@ class Picky:
     takes: Callable[[Place], bool]
     #: it raises, and does not say which of several it was
     raises: bool
+    #: whether a tenant's own database is locked now, and whether others left it no time
+    locks: Callable[[], bool]
+    late: Callable[[], bool]
 
     @property
     def exactly_once(self) -> Literal["transaction", "intent"] | None:
@@ -237,21 +227,39 @@ class Picky:
         return not all(self.takes(done.found.place) for done in done_in(rows))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _PickyWriter:
     picky: Picky
     writer: Any
     #: of the task
     door: Any
+    #: one tenant of the bin had its time, which may be all there is
+    begun: bool = False
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         refused = [self.picky.refuses(effect.output) for effect in effects]
         if self.picky.raises and any(refused):
             self.door.hurt()
             raise SinkRefused(_REFUSED)
-        taken = [effect for effect, no in zip(effects, refused, strict=True) if not no]
+        told = [
+            failed(SinkRefused(_REFUSED)) if no else self._kept_off(effect)
+            for effect, no in zip(effects, refused, strict=True)
+        ]
+        taken = [
+            effect for effect, not_written in zip(effects, told, strict=True) if not not_written
+        ]
         answers = iter(self.writer.write(taken) if taken else ())
-        return [failed(SinkRefused(_REFUSED)) if no else next(answers) for no in refused]
+        return [not_written or next(answers) for not_written in told]
+
+    def _kept_off(self, effect: Effect) -> Written | None:
+        """Why a tenant's own database is not written to, if it is not."""
+        if self.begun and effect.may_repeat and self.picky.late():
+            return Written(untried=True)
+        self.begun = True
+        if not self.picky.locks():
+            return None
+        self.door.hurt()
+        return failed(TenantsSinkSlow("the simulation's database of a tenant is locked"))
 
     def close(self) -> None:
         self.writer.close()

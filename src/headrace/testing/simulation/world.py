@@ -56,8 +56,8 @@ from headrace.testing.simulation.unheard import PersonsLog, Unheard
 LEASE_S = 5.0
 #: driver asleep inside a driver asleep inside a task asleep
 _DEEPEST = 3
-#: of effects behind one whose database was locked: there is no time left for it
-_LATE = 0.5
+#: for each tenant whose database is locked: others who find no time left
+_LATE = 0.8
 #: after so long a topic that was made again has been looked at, if brokers answer
 LOOKED_S = TOPICS_EVERY_S + 2 * TOPICS_STEP_S
 
@@ -383,8 +383,9 @@ class World:
         return locked
 
     def sink_late(self) -> bool:
-        """Whether a sink has no time left after one that was."""
-        late = not self.calm and self.rng.random() < _LATE
+        """Whether others left a tenant no time."""
+        often = self.odds.locks * _LATE
+        late = not self.calm and bool(often) and self.rng.random() < often
         self.counts["effects not tried"] += late
         return late
 
