@@ -67,9 +67,9 @@ class Address:
         """Hosts with their ports, as the URL lists them: by commas, or one after the other."""
         said = self.url.query.get(key, self.url.host if key == "host" else None)
         if isinstance(said, tuple):
-            for one in said:
-                host, _, port = one.partition(":")
-                yield host, port
+            for server in said:
+                name, _, port = server.partition(":")
+                yield name, port
             return
         hosts = [default] if said is None else said.split(",")
         ports = self._said("port", self.url.port).split(",")

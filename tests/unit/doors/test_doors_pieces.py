@@ -66,11 +66,11 @@ def test_who_sends_crumbs_costs_others_nothing(address, client, monkeypatch):
     monkeypatch.setattr(DoorProtocol, "on_body", counted)
     with socket.create_connection(address, timeout=60) as other:
         for _ in range(20):
-            with socket.create_connection(address, timeout=60) as crumbs:
-                with suppress(OSError):  # it is cut off somewhere on the way
-                    crumbs.sendall(CHUNKED + chunk(1) * 40_000 + b"0\r\n\r\n")
-                    crumbs.shutdown(socket.SHUT_WR)
-                    everything(crumbs)
+            crumbs = socket.create_connection(address, timeout=60)
+            with crumbs, suppress(OSError):  # it is cut off somewhere on the way
+                crumbs.sendall(CHUNKED + chunk(1) * 40_000 + b"0\r\n\r\n")
+                crumbs.shutdown(socket.SHUT_WR)
+                everything(crumbs)
         other.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert told(other) == [["host"], 0]
     # a little more than a thousand of forty thousand
