@@ -144,6 +144,10 @@ def jain(shares: Collection[float]) -> float:
     return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
 
 
+class Unfinished(Exception):
+    """Not all records had their effect long after the last one was sent."""
+
+
 def watched(
     path: Path,
     load: Load,
@@ -184,7 +188,8 @@ def watched(
             if shared.rows.value >= expected and not more(elapsed):
                 break
             assert observer.is_alive(), "the observer died"
-            assert elapsed < load.seconds + _LATE_S, f"{shared.rows.value} of {expected} records"
+            if elapsed >= load.seconds + _LATE_S:
+                raise Unfinished(f"{shared.rows.value} of {expected} records in {elapsed:.0f} s")
     shared.stop.set()
     columns, pace, totals = shared.answer.get(timeout=120)
     for process in (sender, observer):

@@ -33,6 +33,7 @@ from benchmarks.delays import (
     Feed,
     Load,
     Seen,
+    Unfinished,
     backlog,
     jain,
     rows_of,
@@ -161,9 +162,18 @@ def main(args: list[str]) -> None:
         ):
             for name, contender in contenders.items():
                 run = Run(config, f"{name[0]}{len(name)}{kind}", quiet, whale, scale)
-                runs[name][kind] = _measured(spark, contender, run)
+                try:
+                    runs[name][kind] = _measured(spark, contender, run)
+                except Unfinished as late:
+                    if name == "ours":
+                        raise
+                    runs[name][kind] = {"unfinished": str(late)}
                 print(name, kind, runs[name][kind], flush=True)
-    compared = {name: _compared(kinds) for name, kinds in runs.items()}
+    compared = {
+        name: _compared(kinds)
+        for name, kinds in runs.items()
+        if not any("unfinished" in run for run in kinds.values())
+    }
     result = {"quiet": QUIET, "backlog": scale.backlog, "runs": runs, "compared": compared}
     write("noisy_neighbour.quick" if scale is QUICK else "noisy_neighbour", result)
     for name, ratios in compared.items():
@@ -173,6 +183,8 @@ def main(args: list[str]) -> None:
             f"whale {ratios['whale_ratio']} x (target {WHALE_TARGET})"
         )
         print("\n".join(f"  {kind}: {line(run['cpu_cores'])}" for kind, run in runs[name].items()))
+    for name in runs.keys() - compared.keys():
+        print(f"{name} did not come to an end: {runs[name]}")
 
 
 def _measured(spark: Any, contender: Contender, run: Run) -> dict[str, Any]:
