@@ -15,6 +15,8 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from headrace.databases.addresses import parse
+from headrace.databases.engines import Waits, engine_of, writer_of
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
@@ -157,6 +159,7 @@ def test_a_commit_that_is_refused_costs_whose_row_it_is_alone(prepared):
     ("kind", "compares"),
     [
         ("citext", "citext"),
+        ("name", "name"),
         ('text COLLATE "C"', None),
         ("text", None),
     ],
@@ -168,6 +171,25 @@ def test_a_table_that_takes_two_keys_for_one_is_not_used(url, kind, compares):
     expected = pytest.raises(ConfigError, match=f"column 'lead' compares by {compares}")
     with expected if compares else nullcontext():
         SUMS.prepare(site(url, Store()))
+
+
+def test_a_key_that_is_checked_at_the_commit_is_not_used(url):
+    asked(url, "CREATE TABLE sums (lead text PRIMARY KEY DEFERRABLE, total bigint)")
+    with pytest.raises(ConfigError, match="is DEFERRABLE"):
+        SUMS.prepare(site(url, Store()))
+    asked(url, "CREATE UNIQUE INDEX leads ON sums (lead)")
+    SUMS.prepare(site(url, Store()))
+
+
+@pytest.mark.parametrize(("said", "kept"), [("off", "on"), ("local", "local"), ("on", "on")])
+def test_what_is_committed_is_on_the_disk_whatever_the_database_says(url, said, kept):
+    database = url.rpartition("/")[2]
+    asked(url, f"ALTER DATABASE {database} SET synchronous_commit = {said}")
+    engine = writer_of(engine_of(parse(url), Waits()))
+    with engine.begin() as connection:
+        told = connection.exec_driver_sql("SHOW synchronous_commit").scalar()
+    engine.dispose()
+    assert told == kept
 
 
 def test_tables_that_are_there_need_no_right_to_make_any(prepared):

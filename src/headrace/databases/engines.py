@@ -59,6 +59,13 @@ class Waits:
     silence_in_pool_s: float = 10.0
 
 
+#: A commit that a killed server forgets is none; whoever waits for a standby too goes on doing so.
+_DURABLE = (
+    ", set_config('synchronous_commit', "
+    "coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)"
+)
+
+
 def engine_of(
     address: Address, waits: Waits, whose: str = "store", deadline: Deadline | None = None
 ) -> Engine:
@@ -178,10 +185,10 @@ def _postgresql_engine(address: Address, waits: Waits, deadline: Deadline) -> En
     def begin(connection: Connection) -> None:
         # For the transaction alone: a pooler such as PgBouncer may give the session to another.
         limits = {"statement_timeout": deadline.servers_s(waits.statement_s)}
-        if connection.get_execution_options().get(_WRITES):
+        if writes := connection.get_execution_options().get(_WRITES):
             limits["lock_timeout"] = deadline.servers_s(waits.lock_s)
             limits["idle_in_transaction_session_timeout"] = _IDLE_WAIT_S
-        connection.exec_driver_sql(_limits(limits))
+        connection.exec_driver_sql(_limits(limits, _DURABLE if writes else ""))
 
     return engine
 
@@ -232,6 +239,6 @@ def _be_patient(engine: Engine, waits: Waits, deadline: Deadline) -> None:
             connection.patience_s = in_pool_s
 
 
-def _limits(seconds: Mapping[str, float]) -> str:
+def _limits(seconds: Mapping[str, float], more: str) -> str:
     calls = (f"set_config('{name}', '{limit * 1000:.0f}', true)" for name, limit in seconds.items())
-    return f"SELECT {', '.join(calls)}"
+    return f"SELECT {', '.join(calls)}{more}"

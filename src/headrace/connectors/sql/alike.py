@@ -21,13 +21,21 @@ SELECT index_list.name, columns.name, columns.coll
 FROM pragma_index_list(?) AS index_list, pragma_index_xinfo(index_list.name) AS columns
 WHERE index_list."unique" AND columns.key ORDER BY index_list.name, columns.seqno
 """
-#: text of a fixed length leaves out the blanks at its end
+#: text of a fixed length leaves out the blanks at its end, a name all that is too long
 _POSTGRESQL_KEYS = """
-SELECT a.attname, CASE WHEN t.typname IN ('citext', 'bpchar') THEN t.typname ELSE c.collname END
+SELECT a.attname,
+    CASE WHEN t.typname IN ('citext', 'bpchar', 'name') THEN t.typname ELSE c.collname END
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_collation c ON c.oid = a.attcollation
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0
-AND (t.typname IN ('citext', 'bpchar') OR NOT c.collisdeterministic)
+AND (t.typname IN ('citext', 'bpchar', 'name') OR NOT c.collisdeterministic)
+"""
+#: what may be written over by: not with a constraint that is checked at the commit
+_POSTGRESQL_IMMEDIATE = """
+SELECT array_agg(a.attname::text) FROM pg_index i
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
+GROUP BY i.indexrelid
 """
 
 
@@ -40,6 +48,8 @@ def check(connection: Connection, name: str, key: Sequence[str], where: str) -> 
     is_sqlite = connection.dialect.name == "sqlite"
     if is_sqlite:
         _check_conflicts(connection, name, where)
+    elif key:
+        _check_immediate(connection, name, key, where)
     found = _sqlite_keys(connection, name, key) if is_sqlite else _postgresql(connection, name, key)
     for column, compares in found:
         exact = "COLLATE BINARY" if is_sqlite else 'text COLLATE "C"'
@@ -72,7 +82,19 @@ def _sqlite_keys(
 
 
 def _postgresql(connection: Connection, name: str, key: Sequence[str]) -> Iterator[tuple[str, str]]:
-    quoted = '"' + name.replace('"', '""') + '"'
-    for column, compares in connection.exec_driver_sql(_POSTGRESQL_KEYS, (quoted,)):
+    for column, compares in connection.exec_driver_sql(_POSTGRESQL_KEYS, (_quoted(name),)):
         if column in key:
             yield column, compares
+
+
+def _check_immediate(connection: Connection, name: str, key: Sequence[str], where: str) -> None:
+    found = connection.exec_driver_sql(_POSTGRESQL_IMMEDIATE, (_quoted(name),))
+    if set(key) not in [set(columns) for columns in found.scalars()]:
+        raise ConfigError(
+            f"{where}: its unique key ({', '.join(key)}) is DEFERRABLE, and PostgreSQL writes over "
+            "no row by such: make it NOT DEFERRABLE, or name another table"
+        )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
