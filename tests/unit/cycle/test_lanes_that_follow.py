@@ -360,6 +360,7 @@ def test_a_lane_of_an_earlier_topic_does_not_open_what_has_its_name_now(world, b
     begun(DataLossPolicy.SKIP)
     made_again_narrower(world)
     look(world, 8)
+    believed(world)
     assert at(world) == {"0": 3}, "its topic has no such lane"
     world.log.set_leader(TOPIC, 0, False)
     world.send("acme", 1)
@@ -443,6 +444,7 @@ def test_a_lane_that_a_topic_made_again_gets_later_has_lost_nothing(world, begun
     begun(policy)
     made_again_narrower(world)
     look(world)
+    believed(world)
     if policy is DataLossPolicy.FAIL:
         seek(world.store, world.log, ACME, "earliest")
         world.store.registry.set_stream_state(ACME, State.ACTIVE)

@@ -197,12 +197,12 @@ def test_more_topics_than_the_rate_allows_are_described_in_a_longer_round(idle, 
     assert TOPICS_PER_S * TOPICS_EVERY_S >= 1000
 
 
-def test_a_new_stream_is_described_at_once_and_the_others_are_not(idle):
+def test_a_new_stream_is_described_at_once_and_agreed_about_and_the_others_are_not(idle):
     world = idle(20)
     world.tenant("new", 2)
     world.turns(2)
     assert world.positions()["new", 0] == 2
-    assert world.log.described == {"new.visits": 1}
+    assert world.log.described == {"new.visits": 2}
 
 
 def test_a_topic_made_again_while_nobody_looked_is_found_before_its_first_record_is_read(
