@@ -58,24 +58,21 @@ class Address:
         kind = self.url.get_backend_name()
         name = self._said(_DATABASE.get(kind, ""), self.url.database) or self._user
         port = _PORTS.get(kind, "")
-        return frozenset(
-            (kind, _host(host), own or port, name)
-            for host, own in [*self._servers("hostaddr", None), *self._servers("host", "")]
-        )
+        found = [*self._servers("hostaddr", None), *self._servers("host", self.url.host or "")]
+        return frozenset((kind, _host(host), own or port, name) for host, own in found)
 
-    def _servers(self, key: str, default: str | None) -> Iterator[tuple[str, str]]:
+    def _servers(self, key: str, of_url: str | None) -> Iterator[tuple[str, str]]:
         """Hosts with their ports, as the URL lists them: by commas, or one after the other."""
-        said = self.url.query.get(key, self.url.host if key == "host" else None)
+        said = self.url.query.get(key, of_url)
         if isinstance(said, tuple):
             for server in said:
                 name, _, port = server.partition(":")
                 yield name, port
             return
-        hosts = [default] if said is None else said.split(",")
+        hosts = [] if said is None else said.split(",")
         ports = self._said("port", self.url.port).split(",")
         for number, host in enumerate(hosts):
-            if host is not None:
-                yield host, ports[number] if len(ports) == len(hosts) else ports[0]
+            yield host, ports[number] if len(ports) == len(hosts) else ports[0]
 
     def refuse_long_names(self, whose: str) -> None:
         """See that the server takes the names whole: two that it cuts would be one database.
