@@ -76,7 +76,7 @@ class Tenant:
         self.asked(
             f"CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
             f"$$ BEGIN PERFORM pg_sleep({seconds}); RETURN NEW; END $$",
-            f"CREATE TRIGGER s_{table} BEFORE INSERT ON {table} "
+            f"CREATE TRIGGER s_{table} BEFORE INSERT OR UPDATE ON {table} "
             "FOR EACH ROW EXECUTE FUNCTION slow()",
         )
 
