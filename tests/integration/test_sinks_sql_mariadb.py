@@ -132,6 +132,16 @@ def test_keys_that_differ_in_case_accents_or_blanks_are_different_keys(database)
     assert sorted(kept(database)) == sorted(names)
 
 
+def test_a_key_that_the_server_could_number_is_written_as_it_is(database):
+    made = "CREATE TABLE leads (size BIGINT AUTO_INCREMENT PRIMARY KEY, `lead` LONGTEXT)"
+    sink = SqlTable("leads", LEADS, key=("size",), at="history")
+    told = database.prepared(sink, made).write(
+        sink, leads("a", size=1), leads("none", size=None), leads("zero", size=0)
+    )
+    assert [error and error.code for error in told] == [None, "SinkRefused", None]
+    assert database.asked("SELECT size, `lead` FROM leads ORDER BY size") == [(0, "zero"), (1, "a")]
+
+
 @pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "utf8mb4_bin", "latin1_swedish_ci"])
 def test_a_key_that_takes_two_texts_for_one_is_refused_with_what_mends_it(database, collation):
     charset = collation.partition("_")[0]
