@@ -916,7 +916,7 @@ def test_a_seed_plays_the_same_run_in_every_process():
 
 # brokers that have not heard of a change
 
-UNHEARD = {"unheard": 0.2, "deletes": 0.5, "seeks": 0.5}
+UNHEARD = {"unheard": 0.2, "deletes": 1.0, "seeks": 0.5}
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
@@ -927,26 +927,21 @@ def test_nothing_is_wrong_where_brokers_have_not_heard_of_a_change(first):
 
 
 def test_brokers_that_have_not_heard_are_played():
-    counts = sum((simulate(seed, odds=UNHEARD).counts for seed in range(20)), start=Counter())
+    counts = sum((simulate(seed, odds=UNHEARD).counts for seed in range(60)), start=Counter())
     for what in ("topics told of before", "lists without a lane"):
         assert counts[what] > 0, what
 
 
 def test_a_driver_that_believes_one_answer_of_another_topic_is_found(monkeypatch):
-    only(monkeypatch, unheard=0.2, deletes=1.0)
+    only(monkeypatch, unheard=0.5, deletes=1.0)
     monkeypatch.setattr(topics, "doubted_id", lambda *_: None)
-    assert first_wrong(seeds=300)
-
-
-def test_a_stream_that_begins_by_one_answer_is_found(monkeypatch):
-    only(monkeypatch, unheard=0.2, deletes=1.0)
-    monkeypatch.setattr(topics, "is_the_same", lambda *_: True)
-    assert first_wrong(seeds=300)
+    assert first_wrong(seeds=300, how=" it left")
 
 
 def test_a_seek_by_one_list_without_a_lane_is_found(monkeypatch):
     only(monkeypatch, unheard=0.2, seeks=1.0)
     monkeypatch.setattr(seeking, "check_listed", lambda *_: None)
+    monkeypatch.setattr(seeking, "_check_gone", lambda *_: None)
     assert first_wrong(seeds=300, how="a seek forgot")
 
 
@@ -956,7 +951,7 @@ def test_a_seek_that_forgets_a_lane_that_one_list_is_without_is_found(monkeypatc
     assert first_wrong(seeds=600, how="a seek forgot")
 
 
-def test_a_lane_that_one_list_is_without_and_that_holds_nobody_is_found(monkeypatch):
-    only(monkeypatch, unheard=0.3, log_partial=0.03)
+def test_a_lane_that_one_list_is_without_and_that_counts_as_gone_is_found(monkeypatch):
+    only(monkeypatch, unheard=0.3)
     monkeypatch.setattr(topics, "lanes_go", lambda *_: True)
-    assert first_wrong(seeds=600, how="late: ")
+    assert first_wrong()

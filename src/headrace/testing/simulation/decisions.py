@@ -40,6 +40,7 @@ from headrace.testing.simulation.troubles import GOOD, trouble_of
 
 _RETENTION = re.compile(r"\[(\d+)\] lost offsets (\d+)\.\.\d+ to retention")
 _CUT = re.compile(r"\[(\d+)\] ends at \d+, but all before (\d+) was read")
+_IDS = re.compile(r"made again \(id ([^,]+), now ([^)]+)\)")
 _MADE_AGAIN = re.compile(r"in partition (\d+) from offset (\d+) on is lost")
 
 
@@ -287,6 +288,9 @@ class Decisions:
         self.counts["losses passed over"] += 1
         self._allowed(stream, DataLossPolicy.SKIP)
         log = self.topics.log_of_id(topic_id)
+        ways = (self.generations.now(move.lane) for move in moves)
+        if any(way is not None and way.log > log for way in ways):
+            self.found.append(f"{stream} goes back to topic {log}, which it left")
         if not self.gate.knows(stream, log):
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
         notes = {note.slice.lane: note for note in failures}
@@ -399,6 +403,9 @@ class Decisions:
         self.counts["streams suspended for losses"] += 1
         self._allowed(stream, DataLossPolicy.FAIL)
         self.stopped[stream] = self.topics.clock.monotonic_s()
+        for before, then in _IDS.findall(reason):
+            if self.topics.log_of_id(then) < self.topics.log_of_id(before):
+                self.found.append(f"{stream} stops for a topic that it left: {reason}")
         told = _RETENTION.findall(reason) + _MADE_AGAIN.findall(reason)
         told += _CUT.findall(reason)
         for partition, offset, *_ in told:

@@ -67,8 +67,9 @@ def _stop_faults(world: World) -> None:
             world.log.set_leader(topic, partition, True)
             if partition not in world.topics.listed(topic):
                 world.topics.show(topic, partition)
-    if world.topics.cuts:
-        # Whoever first asked while there was no leader finds a cut when topics are looked at.
+    if world.topics.cuts or world.odds.unheard:
+        # Whoever first asked while there was no leader finds a cut when topics are looked at; and
+        # whoever was told of a topic by a broker that had not heard finds another one.
         world.topics.changed_s = world.clock.monotonic_s()
     for tenant in world.store.registry.tenants():
         # No more than needed: what operators change makes drivers look at everything again.
