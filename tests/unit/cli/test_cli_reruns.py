@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from headrace.cli import reruns, streams
+from headrace.cli.console import settings_and_folder
+from headrace.deploying.offer import deploy, load
 from headrace.model.streams import LaneId, State, StreamId
 from headrace.testing.log_fake import MemoryLog, Row
 
@@ -78,6 +80,8 @@ WARNINGS = (
 @pytest.mark.parametrize("more", [(), ("--dry-run",), ("--yes",)])
 def test_what_is_done_a_second_time_is_told(headrace, store, config, more):
     (config.parent / "use_cases.py").write_text(ADDS)
+    settings, folder = settings_and_folder(config)
+    deploy(settings, load(settings, folder), store.registry)
     told = " ".join(headrace("rerun", "acme/score", "--from", "1", *more).output.split())
     assert all(warning in told for warning in WARNINGS), told
 
