@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import settings
 
 import mariadb_server
+import s3_server
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from java_starts import start_sooner
 from registry_server import RegistryServer, fetched
@@ -79,6 +80,14 @@ def empty_mariadb(mariadb):
     """The URL of a database of one's own."""
     with mariadb.empty() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory):
+    """A real S3 server; ``s3.make_bucket()`` makes a bucket of one's own in it."""
+    s3_server.needed()
+    with s3_server.S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,14 @@
 Amounts and days may come in any way that is exact, and are made what the schema says; all else must
 have the very type. Names, types and order are compared before anything is written, and what may be
 null says the schema, whatever Arrow made of a column that has none.
+
+Tables that are divided by values of columns are divided here as well.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,6 +48,22 @@ def checked(table: pa.Table, wanted: pa.Schema | None, where: object) -> pa.Tabl
             row = pc.index(column.is_null(), pa.scalar(value=True)).as_py()
             raise SinkRefused(f"{where}: column {field.name!r}, row {row}: it may not be null")
     return made
+
+
+def divided(
+    table: pa.Table, by: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], pa.Array[Any] | None]]:
+    """Values of columns that rows have in common, and which rows, in their order; None: all."""
+    if not by:
+        yield {}, None
+        return
+    ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
+    rows = pc.cumulative_sum(ones, start=pa.scalar(-1, pa.int64()))
+    numbered = pa.table([*(table[name] for name in by), rows], names=[*by, " row"])
+    groups = numbered.group_by(list(by), use_threads=False).aggregate([(" row", "list")])
+    places = groups[" row_list"].combine_chunks()
+    for group, values in enumerate(groups.select(list(by)).to_pylist()):
+        yield values, places[group].values
 
 
 def _check(found: pa.Schema, wanted: pa.Schema | None, where: object) -> None:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as at
 
+from headrace.connectors.arrow_tables import divided
 from headrace.connectors.local_files import at_once, sync_all
 
 _MOST_TEXT = 64
@@ -92,16 +93,8 @@ def _unlinked(root: Path, paths: Iterable[str]) -> None:
 
 def _parts(table: pa.Table, by: Sequence[str]) -> Iterator[_Part]:
     """The rows of each partition, in their order."""
-    if not by:
-        yield _part({}, None)
-        return
-    ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
-    rows = pc.cumulative_sum(ones, start=pa.scalar(-1, pa.int64()))
-    numbered = pa.table([*(table[name] for name in by), rows], names=[*by, " row"])
-    groups = numbered.group_by(list(by), use_threads=False).aggregate([(" row", "list")])
-    places = groups[" row_list"].combine_chunks()
-    for group, values in enumerate(groups.select(list(by)).to_pylist()):
-        yield _part({name: _text(values[name]) for name in by}, places[group].values)
+    for values, places in divided(table, by):
+        yield _part({name: _text(value) for name, value in values.items()}, places)
 
 
 def _part(partition: dict[str, str | None], places: pa.Array[Any] | None) -> _Part:

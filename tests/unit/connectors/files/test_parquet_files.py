@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import errno
 import os
 import re
@@ -17,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.files import parquet
-from headrace.connectors.files.parquet import file_name
+from headrace.connectors.files import on_disk
+from headrace.connectors.files.names import file_name
 from headrace.errors import ConfigError, SinkRefused
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site, Written
@@ -156,7 +157,7 @@ def test_a_replay_that_comes_to_nothing_takes_the_file_of_an_earlier_attempt_awa
     """Another version may have been deployed between the two; the last one decides."""
     writer.write([_effect(["a"]), _effect(["b"], tenant="bolt")])
     synced = []
-    monkeypatch.setattr(parquet, "sync_folder", synced.append)
+    monkeypatch.setattr(on_disk, "sync_folder", synced.append)
     again = ParquetFiles("visits").open(replace(_site(tmp_path), wave_id=wave_id))
     for _ in range(2):
         assert again.write([_effect(pa.array([], pa.string()))])[0].error is None
@@ -177,7 +178,7 @@ def test_readers_see_tenants_as_partitions_and_no_unfinished_file(writer, tmp_pa
 
 def test_each_folder_is_synced_once_for_a_call(writer, tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(parquet, "sync_folder", synced.append)
+    monkeypatch.setattr(on_disk, "sync_folder", synced.append)
     writer.write([_effect(["a"], start=n * 9) for n in range(5)] + [_effect(["a"], tenant="bolt")])
     root = tmp_path / "visits"
     assert synced == [root / "tenant=acme", root / "tenant=bolt", root]
@@ -224,7 +225,7 @@ def test_a_folder_that_cannot_be_synced_fails_its_own_effects_only(writer, tmp_p
         if folder.name == "tenant=bolt":
             raise OSError(errno.EIO, "I/O error")
 
-    monkeypatch.setattr(parquet, "sync_folder", sync)
+    monkeypatch.setattr(on_disk, "sync_folder", sync)
     outcomes = writer.write([_effect(["a"]), _effect(["a"], tenant="bolt")])
     assert [outcome.error is None for outcome in outcomes] == [True, False]
 
@@ -264,7 +265,7 @@ def test_prepare_removes_what_was_left_unfinished_a_day_ago(tmp_path):
 def test_what_a_driver_whose_clock_is_ahead_removes_in_the_writing_is_written_again(
     writer, tmp_path, monkeypatch
 ):
-    whole, ahead_s = parquet._write_synced, time.time() + 48 * 3600
+    whole, ahead_s = on_disk._write_synced, time.time() + 48 * 3600
 
     def meanwhile(table, path):
         whole(table, path)
@@ -273,7 +274,7 @@ def test_what_a_driver_whose_clock_is_ahead_removes_in_the_writing_is_written_ag
             ParquetFiles("visits").prepare(_site(tmp_path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(parquet, "_write_synced", meanwhile)
+        patch.setattr(on_disk, "_write_synced", meanwhile)
         error = writer.write([_effect(["a"])])[0].error
     assert (error.temporary, error.code) == (True, "SinkUnavailable")
     assert writer.write([_effect(["a"])])[0].error is None
@@ -394,3 +395,79 @@ def test_files_of_lanes_of_two_topics_of_a_stream_do_not_replace_each_other():
     ]
     assert names[0].startswith("copy@acme.visits-0-0000")
     assert len(set(names)) == len(names)
+
+
+# --- rows divided by columns -------------------------------------------------------------------
+
+_BY_DAY = pa.schema([("page", pa.string()), ("day", pa.date32()), ("kind", pa.string())])
+
+
+def _by_day(folder, rows, by=("day", "kind")):
+    sink = ParquetFiles("visits", schema=_BY_DAY, partition_by=by)
+    sink.prepare(_site(folder))
+    table = pa.table([*zip(*rows, strict=True)], schema=_BY_DAY)
+    return sink.open(_site(folder)).write([replace(_effect([]), output=table)])[0]
+
+
+def test_columns_that_divide_are_folders_as_hive_has_them_and_rows_keep_their_order(tmp_path):
+    day, other = dt.date(2026, 11, 26), dt.date(2026, 11, 27)
+    rows = [("/b", day, "a b"), ("/c", other, "ü/="), ("/a", day, "a b"), ("/d", day, None)]
+    assert _by_day(tmp_path, rows) == Written()
+    name = file_name(_effect([])).name
+    folders = sorted(str(path.parent) for path in (tmp_path / "visits").rglob(name))
+    root = f"{tmp_path}/visits/tenant=acme"
+    assert folders == [
+        f"{root}/day=2026-11-26/kind=__HIVE_DEFAULT_PARTITION__",
+        f"{root}/day=2026-11-26/kind=a%20b",
+        f"{root}/day=2026-11-27/kind=%C3%BC%2F%3D",
+    ]
+    assert pq.read_table(f"{folders[1]}/{name}", partitioning=None).to_pydict() == {
+        "page": ["/b", "/a"]
+    }
+    read = ds.dataset(tmp_path / "visits", partitioning="hive").to_table()
+    assert sorted(read.select(["page", "kind"]).to_pylist(), key=str) == [
+        {"page": page, "kind": kind} for page, _, kind in sorted(rows)
+    ]
+
+
+def test_every_folder_on_the_way_to_a_file_is_synced(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(on_disk, "sync_folder", synced.append)
+    _by_day(tmp_path, [("/a", dt.date(2026, 11, 26), "x")])
+    root = tmp_path / "visits"
+    below = root / "tenant=acme" / "day=2026-11-26"
+    assert synced[1:] == [below / "kind=x", below, root / "tenant=acme", root]
+
+
+@pytest.mark.parametrize("value", ["", "__HIVE_DEFAULT_PARTITION__", "x" * 251, "ü" * 50])
+def test_a_value_that_no_folder_can_have_is_refused(tmp_path, value):
+    error = _by_day(tmp_path, [("/a", None, value)]).error
+    assert (error.temporary, error.code) == (False, "SinkRefused")
+    assert "column 'kind'" in error.message
+    assert not [*(tmp_path / "visits").rglob("*.parquet")]
+
+
+@pytest.mark.parametrize(
+    ("schema", "by", "told"),
+    [
+        (_BY_DAY, ("hour",), "'hour' of partition_by is missing"),
+        (_BY_DAY, ("tenant",), "'tenant' twice"),
+        (_BY_DAY, ("day", "day"), "'day' twice"),
+        (_BY_DAY, "day", "write it as"),
+        (pa.schema([("page", pa.string()), ("ms", pa.float64())]), ("ms",), "is double"),
+        (_BY_DAY.remove(0), ("day", "kind"), "a column that does not divide it"),
+    ],
+)
+def test_columns_that_cannot_divide_are_refused_at_once(schema, by, told):
+    with pytest.raises(ConfigError, match=told):
+        ParquetFiles("visits", schema=schema, partition_by=by)
+
+
+def test_without_a_schema_a_column_that_is_missing_refuses_the_effect(tmp_path):
+    sink = ParquetFiles("visits", partition_by=("day",))
+    sink.prepare(_site(tmp_path))
+    error = sink.open(_site(tmp_path)).write([_effect(["a"])])[0].error
+    assert (error.code, "'day' of partition_by is missing" in error.message) == (
+        "WrongSchema",
+        True,
+    )

@@ -1,0 +1,243 @@
+"""Files into an object store: whole and under their name, or not there; nobody's are written over.
+
+A file of a recorded wave bears, as metadata, the wave and the epochs of its lanes. It is put where
+none of its name is, and the store itself refuses a second one. Where one is, it tells what to do:
+
+* one of the same wave is what an earlier attempt has written: it stays, and nothing is written;
+* any other is of a slice that was cut the same by a wave before, as before a seek. It is replaced,
+  if the store of positions says that our lanes still stand where our slices begin, and only if it
+  is still the file that was looked at.
+
+Positions are asked besides before anything is put, so one that wakes up after its wave was settled,
+or its stream was sought, leaves no file. What is left open are the moments between that answer and
+the end of the request: a stream that is sought in them may have the file of its old slice as well.
+
+A file under a later epoch than the store of positions gives is of a store that was restored: a
+person has to look. Without recorded waves a file is written over one of its name.
+
+Files are put some at a time. A store that asks to slow down, or says nothing, is given no more of
+the call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.connectors.files.shape import Shape
+from headrace.connectors.files.store_errors import BeatenError
+from headrace.connectors.files.store_urls import TENANT, is_one_for_each_tenant, read
+from headrace.connectors.files.stores import Found, Mark, Store, store_of
+from headrace.connectors.local_files import at_once
+from headrace.connectors.outcomes import failed, told
+from headrace.errors import (
+    CodeNotLoaded,
+    ConfigError,
+    HeadraceError,
+    SinkRefused,
+    SinkUnavailable,
+    TargetMissing,
+    TenantsSinkSlow,
+    WrongSchema,
+)
+from headrace.model.waves import planned_id
+from headrace.ports import Effect, Site, Written
+from headrace.process.crash_points import reached
+
+_TRIES = 10
+#: seconds of a tenant's own store that came to nothing which neighbours do not have to bear again
+_LONG_S: Final = 0.5
+_SUPERSEDED = Written(superseded=True)
+
+
+def prepare(site: Site, at: str, folder: str) -> None:
+    """See that a store takes a name once; of one for each tenant, that its URL can be read.
+
+    Raises:
+        ConfigError: there is no such connection, or it cannot be written to.
+        SinkUnavailable: it does not answer.
+    """
+    try:
+        if not is_one_for_each_tenant(site.connections, at, telling=True):
+            store_of(site.connections, at).prove(folder, site.connections.installation)
+        elif TENANT not in at:
+            read(site.connections.server(at), "tenant", f"connection {at}")
+    except (TargetMissing, SinkRefused, CodeNotLoaded) as error:
+        raise ConfigError(str(error)) from error
+
+
+class _Put(NamedTuple):
+    """A file that is to be there."""
+
+    index: int
+    store: Store
+    name: str
+    rows: pa.Table
+
+
+class StoreWriter:
+    """Puts the files of each effect into the store of its tenant, or of all."""
+
+    def __init__(self, site: Site, at: str, folder: str, shape: Shape) -> None:
+        """Take where the bin runs, and what its files are like; contacts nobody yet.
+
+        Raises:
+            ConfigError: the YAML file names no such connection.
+        """
+        self._site, self._at, self._folder, self._shape = site, at, folder, shape
+        self._of_tenants = is_one_for_each_tenant(site.connections, at)
+        # Only what was written down before it runs has a fence.
+        self._once = bool(site.fence)
+        #: stores that are given no more in this call, and why
+        self._down: dict[Store, HeadraceError] = {}
+
+    def __repr__(self) -> str:
+        return f"StoreWriter({self._folder} at {self._at})"
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all effects that can be written; see ``SinkWriter.write``."""
+        given, outcomes = dict(enumerate(effects)), dict[int, Written]()
+        self._down = {}
+        puts = self._puts(given, outcomes)
+        asked = {put.index: given[put.index] for put in puts}
+        try:
+            outcomes |= self._gone(asked)
+        except HeadraceError as error:
+            outcomes |= dict.fromkeys(asked, failed(error))
+        left = [put for put in puts if put.index not in outcomes]
+        tried = at_once(lambda put: self._tried(put, given[put.index]), left) if left else []
+        for put, became in zip(left, tried, strict=True):
+            if put.index not in outcomes:
+                of_file = became or self._settled(put, given[put.index])
+                if of_file != Written():
+                    outcomes[put.index] = of_file
+        return [outcomes.get(index, Written()) for index in given]
+
+    def close(self) -> None:
+        """Nothing to give up: clients are kept for the next bin."""
+
+    def _puts(self, effects: Mapping[int, Effect], outcomes: dict[int, Written]) -> list[_Put]:
+        """The files of all effects; those of which there can be none stand in ``outcomes``."""
+        puts: list[_Put] = []
+        for index, effect in effects.items():
+            try:
+                files = self._shape.files(effect)
+                store = self._ready(effect.slices[0].lane.tenant) if files else None
+            except Exception as error:  # Arrow has many kinds, and the table is one tenant's
+                outcomes[index] = failed(error, self._shape.where)
+                continue
+            if store is not None:
+                puts += [_Put(index, store, f"{self._folder}/{path}", rows) for path, rows in files]
+        return puts
+
+    def _ready(self, tenant: str) -> Store:
+        """The store of a tenant, of which it was seen in this process that it is the right one."""
+        site, whose = self._site, tenant if self._of_tenants else ""
+        try:
+            in_company = site.in_company and self._of_tenants
+            store = store_of(site.connections, self._at, whose, in_company=in_company)
+        except ConfigError as error:
+            raise TargetMissing(f"tenant {tenant}: {error}") from error
+        if store in self._down:
+            raise self._down[store]
+        known = (self._folder, site.connections.installation)
+        if store.is_proved(*known):
+            return store
+        began_s = time.monotonic()
+        try:
+            (store.prove if self._of_tenants else store.demand_proved)(*known)
+        except HeadraceError as error:
+            raise self._noted(store, error, began_s) from None
+        return store
+
+    def _tried(self, put: _Put, effect: Effect) -> Written | None:
+        """Put a file where none is, and None where one is; run by several threads."""
+        began_s = time.monotonic()
+        if (down := self._down.get(put.store)) is not None:
+            return failed(down)
+        try:
+            body = _encoded(put.rows, self._shape.where)
+            reached("mid-write", effect.slices[0].lane.use_case)
+            if self._once:
+                put.store.create(put.name, body, self._mark(effect))
+            else:
+                put.store.overwrite(put.name, body)
+        except BeatenError:
+            return None
+        except Exception as error:
+            return failed(self._noted(put.store, error, began_s))
+        return Written()
+
+    def _settled(self, put: _Put, effect: Effect) -> Written:
+        """What becomes of a file whose name is taken."""
+        try:
+            for _ in range(_TRIES):
+                found = put.store.found(put.name)
+                if found is not None and self._is_ours(found):
+                    return Written()
+                if self._gone({put.index: effect}):
+                    return _SUPERSEDED
+                try:
+                    self._put_after(found, put, effect)
+                except BeatenError:
+                    continue
+                return Written()
+        except HeadraceError as error:
+            return failed(error)
+        return failed(SinkUnavailable(f"{put.store.where}: others write {put.name} all the time"))
+
+    def _put_after(self, found: Found | None, put: _Put, effect: Effect) -> None:
+        mark, body = self._mark(effect), _encoded(put.rows, self._shape.where)
+        if found is None:
+            return put.store.create(put.name, body, mark)
+        if found.mark is not None and any(
+            there > ours for there, ours in zip(found.mark.epochs, mark.epochs, strict=False)
+        ):
+            raise TargetMissing(
+                f"{put.store.where}: {put.name} is there under epoch {max(found.mark.epochs)}, and "
+                f"the store is at {max(mark.epochs)}: was the store restored from a backup? See "
+                "that no other driver writes here, then move the file away"
+            )
+        return put.store.replace(put.name, body, mark, found.version)
+
+    def _is_ours(self, found: Found) -> bool:
+        mark = found.mark
+        return mark is not None and planned_id(mark.wave_id) == planned_id(self._site.wave_id)
+
+    def _mark(self, effect: Effect) -> Mark:
+        return Mark(self._site.wave_id, tuple(piece.epoch for piece in effect.slices))
+
+    def _gone(self, effects: Mapping[int, Effect]) -> dict[int, Written]:
+        """Effects of which a lane is not where its slice begins, or another's by now."""
+        if not self._once or not effects:
+            return {}
+        stays = [move.stay() for effect in effects.values() for move in effect.moves]
+        answers = iter(self._site.positions.advance(stays))
+        return {
+            index: _SUPERSEDED
+            for index, effect in effects.items()
+            if not all(list(islice(answers, len(effect.slices))))
+        }
+
+    def _noted(self, store: Store, error: Exception, began_s: float) -> HeadraceError:
+        """In our words; a store that takes nothing now is not asked again in this call."""
+        said = told(error, self._shape.where)
+        if isinstance(said, SinkUnavailable):
+            if self._of_tenants and time.monotonic() - began_s > _LONG_S:
+                said = TenantsSinkSlow(str(said), retry_after_s=said.retry_after_s)
+            self._down.setdefault(store, said)
+        return said
+
+
+def _encoded(rows: pa.Table, where: str) -> bytes:
+    out = pa.BufferOutputStream()
+    try:
+        pq.write_table(rows, out, compression="zstd")
+    except pa.ArrowNotImplementedError as error:
+        raise WrongSchema(f"{where}: Parquet cannot hold this table: {error}") from error
+    return out.getvalue().to_pybytes()

@@ -1,0 +1,247 @@
+"""Object stores that ``connections`` names: a client for each, in each process.
+
+A file of a store is there whole or not at all: one request brings it, and nobody sees it before the
+store has all of it. What a rename is on a disk is a condition here: a name is taken only if it is
+free (``If-None-Match: *``; of Google's, generation 0), and a file replaced only if it is still the
+one that was looked at (``If-Match``). A store that knows no conditions is found out at a deploy.
+
+Nothing is tried again here: what may pass is told, and comes again with its slice, so that whoever
+asks us to slow down is heard. That a client reaches the very store which the driver has made ready
+shows a file with the name of this installation, that each process looks for once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from headrace.connectors.files.store_errors import BeatenError, library, told
+from headrace.connectors.files.store_urls import TENANT, StoreUrl, read
+from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
+from headrace.ports import Connections, Server
+
+#: what tells which attempt a file is of; one word, as names of metadata have no more everywhere
+_MARK: Final = "headrace"
+#: tenants whose own stores a process keeps clients of
+_MOST_OF_TENANTS = 50
+#: seconds for all of a request, and to be let in
+_ALONE, _IN_COMPANY = (30, 5), (5, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Which attempt a file is of."""
+
+    wave_id: str
+    #: of each lane of the effect
+    epochs: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{quote(self.wave_id)} {','.join(map(str, self.epochs))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that is there."""
+
+    #: None: it was not put there by a recorded wave
+    mark: Mark | None
+    #: what the store knows this very file by
+    version: Mapping[str, Any]
+
+
+class Store:
+    """A bucket, or a part of one. Safe in several threads; not to be taken over a fork."""
+
+    def __init__(self, name: str, url: StoreUrl, waits: tuple[int, int]) -> None:
+        self.where = f"connection {name} ({url.shown})"
+        self._proved: set[str] = set()
+        self._client = _client(url, waits, self.where)
+
+    def __repr__(self) -> str:
+        return f"Store({self.where})"
+
+    def create(self, name: str, body: bytes, mark: Mark) -> None:
+        """Put a file where none is.
+
+        Raises:
+            BeatenError: there is one.
+            HeadraceError: see ``store_errors.told``.
+        """
+        self._put(name, body, "create", mark)
+
+    def replace(self, name: str, body: bytes, mark: Mark, version: Mapping[str, Any]) -> None:
+        """Put a file in the place of one that was found.
+
+        Raises:
+            BeatenError: that is not there any more.
+            HeadraceError: see ``store_errors.told``.
+        """
+        self._put(name, body, dict(version), mark)
+
+    def overwrite(self, name: str, body: bytes) -> None:
+        """Put a file, whatever is there.
+
+        Raises:
+            HeadraceError: see ``store_errors.told``.
+        """
+        self._put(name, body, "overwrite", None)
+
+    def found(self, name: str) -> Found | None:
+        """The file of this name, if there is one.
+
+        Raises:
+            HeadraceError: see ``store_errors.told``.
+        """
+        lib = library()
+        with told(self.where):
+            try:
+                there = lib.get(self._client, name, options={"head": True})
+            except FileNotFoundError:
+                return None
+        versions = {"e_tag": there.meta.get("e_tag"), "version": there.meta.get("version")}
+        return Found(
+            _mark_of(there.attributes.get(_MARK, "")),
+            {key: value for key, value in versions.items() if value is not None},
+        )
+
+    def prove(self, folder: str, installation: str) -> None:
+        """Leave the file that others look for, and see that a name is not taken twice.
+
+        Raises:
+            TargetMissing: it is, or nothing can be written.
+            SinkUnavailable: the store does not answer.
+        """
+        name = _sentinel(folder, installation)
+        for _ in range(2):
+            try:
+                self.create(name, b"", Mark("", ()))
+            except BeatenError:
+                self._proved.add(name)
+                return
+        raise TargetMissing(
+            f"{self.where}: it writes over a file where it was told not to (If-None-Match), so one "
+            "that comes late could replace a newer one; take a store that heeds it"
+        )
+
+    def is_proved(self, folder: str, installation: str) -> bool:
+        """Whether this process has seen that this is the right one for a folder."""
+        return _sentinel(folder, installation) in self._proved
+
+    def demand_proved(self, folder: str, installation: str) -> None:
+        """See that this is the store which the driver has made ready.
+
+        Raises:
+            SinkUnavailable: it is not, or does not answer.
+        """
+        name = _sentinel(folder, installation)
+        if self.found(name) is None:
+            raise SinkUnavailable(
+                f"{self.where}: {os.uname().nodename} does not see {name}, which the driver has "
+                "put there: does the endpoint lead elsewhere from here? If that file was removed, "
+                "start the driver again"
+            )
+        self._proved.add(name)
+
+    def _put(self, name: str, body: bytes, mode: Any, mark: Mark | None) -> None:
+        attributes = {} if mark is None else {_MARK: str(mark)}
+        with told(self.where):
+            library().put(
+                self._client,
+                name,
+                body,
+                mode=mode,
+                attributes=attributes,
+                # In parts a file would not be one request, and what is left of it is paid for.
+                use_multipart=False,
+            )
+
+
+_stores: dict[tuple[int, str, str, Server, bool], Store] = {}
+_making = threading.Lock()
+
+
+def store_of(
+    connections: Connections, at: str, tenant: str = "", *, in_company: bool = False
+) -> Store:
+    """The store of this name; made at the first call in this process, which contacts nobody.
+
+    Args:
+        connections: all of them.
+        at: as the sink says it.
+        tenant: whose, where each has its own.
+        in_company: others wait for what is done in it.
+
+    Raises:
+        ConfigError: there is no such connection, its URL is none of an object store, or has an
+            option that the client does not know.
+        CodeNotLoaded: the client is not installed.
+    """
+    name = at.replace(TENANT, tenant)
+    server = connections.server(name)
+    key = (os.getpid(), name, tenant, server, in_company)
+    with _making:
+        store = _stores.pop(key, None)
+        if store is None:
+            waits = _IN_COMPANY if in_company else _ALONE
+            store = Store(name, read(server, tenant, f"connection {name}"), waits)
+        # Put last, as the one that was asked for now.
+        _stores[key] = store
+        of_tenants = [known for known in _stores if known[2]]
+        for known in of_tenants[: max(0, len(of_tenants) - _MOST_OF_TENANTS)]:
+            del _stores[known]
+        return store
+
+
+def _client(url: StoreUrl, waits: tuple[int, int], where: str) -> Any:
+    kinds = library().store
+    options = dict(url.options)
+    client: dict[str, Any] = {"timeout": f"{waits[0]}s", "connect_timeout": f"{waits[1]}s"}
+    if options.get("endpoint", "").startswith("http://"):
+        client["allow_http"] = True
+    if url.ca is not None:
+        client["root_certificate"] = url.ca
+    given: dict[str, Any] = {
+        "prefix": url.prefix or None,
+        "client_options": client,
+        "retry_config": {"max_retries": 0, "retry_timeout": timedelta(seconds=waits[0])},
+    }
+    if url.kind == "s3" and "access_key_id" in options:
+        # So that nothing of the environment is added to them.
+        keys = _keys(options)
+        given["credential_provider"] = lambda: keys
+    made = {"s3": kinds.S3Store, "gs": kinds.GCSStore, "az": kinds.AzureStore}[url.kind]
+    try:
+        return made(url.bucket, config=options, **given)
+    except library().exceptions.UnknownConfigurationKeyError as error:
+        raise ConfigError(f"{where}: its URL: {str(error).splitlines()[0]}") from None
+    except Exception as error:
+        # It may quote what it was given.
+        raise ConfigError(
+            f"{where}: the client cannot begin with the options of its URL: {type(error).__name__}"
+        ) from None
+
+
+def _keys(options: dict[str, str]) -> dict[str, Any]:
+    return {
+        "access_key_id": options.pop("access_key_id"),
+        "secret_access_key": options.pop("secret_access_key"),
+        "token": options.pop("session_token", None),
+        "expires_at": None,
+    }
+
+
+def _sentinel(folder: str, installation: str) -> str:
+    return f"{folder}/_headrace/shared" + (f"-{installation}" if installation else "")
+
+
+def _mark_of(text: str) -> Mark | None:
+    wave_id, _, epochs = text.partition(" ")
+    if not wave_id or not all(epoch.isdigit() for epoch in epochs.split(",")):
+        return None
+    return Mark(unquote(wave_id), tuple(int(epoch) for epoch in epochs.split(",")))
