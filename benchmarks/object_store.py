@@ -4,7 +4,7 @@ All write the same rows to a bucket each, in turn, in one process, to one server
 the sink from the effects of a hundred slices, of a recorded wave, each a file that is put on a
 condition and bears its wave; the client library the same tables, as files of the same form, with
 its own asynchronous puts, as many at a time, on no condition; and Arrow's `write_dataset` all of a
-bin at once, a file for each tenant. The rows that lie in the server's folder are counted and summed.
+bin at once, a file for each tenant. The rows in the server's folder are counted and summed.
 """
 
 from __future__ import annotations

@@ -10,6 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 #: not passed on; or a part of it is
 SILENT, LOST, HALF = "silent", "lost", "half"
 _OF_THE_WAY = {"content-length", "transfer-encoding", "connection", "date", "server"}
+_OF_A_FILE = {
+    "ETag": '"1"',
+    "Last-Modified": "Thu, 26 Nov 2026 06:00:00 GMT",
+    "Content-Range": "bytes 0-0/8",
+}
 
 
 def said(status, code, told=""):
@@ -67,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(relay.silence_s)
             self.close_connection = True
         elif isinstance(fate, tuple):
-            self._answer(*fate, {"ETag": '"1"', "Last-Modified": "Thu, 26 Nov 2026 06:00:00 GMT"})
+            self._answer(*fate, _OF_A_FILE)
         else:
             self._ask(body, fate)
         self.wfile.flush()

@@ -59,56 +59,57 @@ def needed() -> Path:
 
 
 class S3Server:
-    """A server on a port of its own, empty at its start; a context manager."""
+    """A server on a port that stays the same, empty at first; a context manager."""
 
     def __init__(self, folder: Path) -> None:
         (self.port,) = free_ports(1)
         self.endpoint = f"http://127.0.0.1:{self.port}"
-        self._root = folder / "buckets"
-        self._root.mkdir()
-        self._log = (folder / "s3.log").open("wb")
-        said = folder / "s3.properties"
-        said.write_text(
+        self._folder, self._root = folder, folder / "buckets"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._root.mkdir(parents=True)
+        (folder / "s3.properties").write_text(
             f"s3proxy.endpoint={self.endpoint}\n"
             "s3proxy.authorization=aws-v2-or-v4\n"
             f"s3proxy.identity={KEY}\ns3proxy.credential={SECRET}\n"
             "jclouds.provider=filesystem-nio2\njclouds.identity=local\njclouds.credential=local\n"
             f"jclouds.filesystem.basedir={self._root}\n"
         )
-        self._process = subprocess.Popen(
-            [
-                str(find_java()),
-                "-Xmx160m",
-                "-XX:TieredStopAtLevel=1",
-                "-XX:+UseSerialGC",
-                "-jar",
-                str(fetched() / "s3proxy.jar"),
-                "--properties",
-                str(said),
-            ],
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-        )
 
     def __enter__(self):
-        """Wait until it answers."""
-        give_up_s = time.monotonic() + 60
-        while True:
-            try:
-                urllib.request.urlopen(self.endpoint, timeout=2).close()
-            except urllib.error.HTTPError:
-                return self  # it lets nobody in without a key
-            except OSError:
-                assert self._process.poll() is None, "the S3 server has ended; see its log"
-                assert time.monotonic() < give_up_s, "the S3 server does not answer"
-                time.sleep(0.1)
-            else:
-                return self
+        self.start()
+        return self
 
     def __exit__(self, *_):
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        self.stop()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        command = [str(find_java()), "-Xmx160m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        command += ["-jar", str(fetched() / "s3proxy.jar")]
+        command += ["--properties", str(self._folder / "s3.properties")]
+        with (self._folder / "s3.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        give_up_s = time.monotonic() + 60
+        while not self._answers():
+            assert self._process.poll() is None, "the S3 server has ended; see its log"
+            assert time.monotonic() < give_up_s, "the S3 server does not answer"
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Kill it; what it has told stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        try:
+            urllib.request.urlopen(self.endpoint, timeout=2).close()
+        except urllib.error.HTTPError:
+            return True  # it lets nobody in without a key
+        except OSError:
+            return False
+        return True
 
     def make_bucket(self) -> str:
         """The name of a bucket that nobody else uses."""

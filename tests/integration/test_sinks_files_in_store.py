@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from headrace.ports import Connections, Effect, Site, Written
 from headrace.sinks import ParquetFiles
 from s3_relay import HALF, LOST, SILENT, Relay, said
 from s3_server import KEY, SECRET
+from zombies import Zombies
 
 
 class StillThere:
@@ -203,9 +205,33 @@ def test_a_bucket_that_is_not_there_stops_the_lanes(s3, bucket):
     assert "the bucket is not there" in error[0].error.message
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_each_record_has_its_row_once_whoever_wakes_up_when(s3, bucket, seed):
+    server = s3.at(bucket)
+    _write(server)
+
+    def write(wave_id, pieces, positions):
+        site = replace(_site(server, wave_id), positions=positions)
+        effects = []
+        for piece in pieces:
+            rows = pa.table({"value": range(piece.from_offset, piece.until_offset)})
+            effects.append(Effect((piece,), (piece.until_offset,), rows))
+        return ParquetFiles("visits", at="lake").open(site).write(effects)
+
+    run = Zombies(write, seed, lanes=5)
+    run.until_over(15)
+    found = Counter(
+        (name.split("/")[0].removeprefix("tenant="), value)
+        for name, values in _files(s3, bucket).items()
+        for value in values
+    )
+    assert run.wrong(found, least=50) == []
+    assert run.refused > 10, run.outcomes
+
+
 def test_the_client_asks_for_no_more_than_it_has_to(s3, bucket, relay):
     server = s3.at(bucket, relay.port)
     _write(server, _effect(["a"]))
     assert relay.methods == ["PUT", "PUT", "PUT"]  # the driver's file twice
     _write(server, _effect(["a"]))
-    assert relay.methods[3:] == ["PUT", "PUT", "HEAD"]
+    assert relay.methods[3:] == ["PUT", "PUT", "GET"]

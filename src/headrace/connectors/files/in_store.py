@@ -27,7 +27,6 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headrace.connectors.files.shape import Shape
 from headrace.connectors.files.store_errors import BeatenError
@@ -43,7 +42,6 @@ from headrace.errors import (
     SinkUnavailable,
     TargetMissing,
     TenantsSinkSlow,
-    WrongSchema,
 )
 from headrace.model.waves import planned_id
 from headrace.ports import Effect, Site, Written
@@ -52,6 +50,8 @@ from headrace.process.crash_points import reached
 _TRIES = 10
 #: seconds of a tenant's own store that came to nothing which neighbours do not have to bear again
 _LONG_S: Final = 0.5
+#: how long stores of tenants are begun with where others wait
+_ALL_S: Final = 4.0
 _SUPERSEDED = Written(superseded=True)
 
 
@@ -91,10 +91,12 @@ class StoreWriter:
         """
         self._site, self._at, self._folder, self._shape = site, at, folder, shape
         self._of_tenants = is_one_for_each_tenant(site.connections, at)
+        self._in_company = site.in_company and self._of_tenants
         # Only what was written down before it runs has a fence.
         self._once = bool(site.fence)
         #: stores that are given no more in this call, and why
         self._down: dict[Store, HeadraceError] = {}
+        self._until_s = 0.0
 
     def __repr__(self) -> str:
         return f"StoreWriter({self._folder} at {self._at})"
@@ -102,7 +104,7 @@ class StoreWriter:
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
         given, outcomes = dict(enumerate(effects)), dict[int, Written]()
-        self._down = {}
+        self._down, self._until_s = {}, time.monotonic() + _ALL_S
         puts = self._puts(given, outcomes)
         asked = {put.index: given[put.index] for put in puts}
         try:
@@ -127,7 +129,7 @@ class StoreWriter:
         for index, effect in effects.items():
             try:
                 files = self._shape.files(effect)
-                store = self._ready(effect.slices[0].lane.tenant) if files else None
+                store = self._store(effect.slices[0].lane.tenant) if files else None
             except Exception as error:  # Arrow has many kinds, and the table is one tenant's
                 outcomes[index] = failed(error, self._shape.where)
                 continue
@@ -135,33 +137,21 @@ class StoreWriter:
                 puts += [_Put(index, store, f"{self._folder}/{path}", rows) for path, rows in files]
         return puts
 
-    def _ready(self, tenant: str) -> Store:
-        """The store of a tenant, of which it was seen in this process that it is the right one."""
+    def _store(self, tenant: str) -> Store:
         site, whose = self._site, tenant if self._of_tenants else ""
         try:
-            in_company = site.in_company and self._of_tenants
-            store = store_of(site.connections, self._at, whose, in_company=in_company)
+            return store_of(site.connections, self._at, whose, in_company=self._in_company)
         except ConfigError as error:
             raise TargetMissing(f"tenant {tenant}: {error}") from error
-        if store in self._down:
-            raise self._down[store]
-        known = (self._folder, site.connections.installation)
-        if store.is_proved(*known):
-            return store
-        began_s = time.monotonic()
-        try:
-            (store.prove if self._of_tenants else store.demand_proved)(*known)
-        except HeadraceError as error:
-            raise self._noted(store, error, began_s) from None
-        return store
 
     def _tried(self, put: _Put, effect: Effect) -> Written | None:
         """Put a file where none is, and None where one is; run by several threads."""
         began_s = time.monotonic()
-        if (down := self._down.get(put.store)) is not None:
-            return failed(down)
         try:
-            body = _encoded(put.rows, self._shape.where)
+            if self._in_company and effect.may_repeat and began_s > self._until_s:
+                return failed(SinkUnavailable(f"{put.store.where}: stores of others were slow"))
+            self._demand_ready(put.store)
+            body = self._shape.body(put.rows)
             reached("mid-write", effect.slices[0].lane.use_case)
             if self._once:
                 put.store.create(put.name, body, self._mark(effect))
@@ -172,6 +162,25 @@ class StoreWriter:
         except Exception as error:
             return failed(self._noted(put.store, error, began_s))
         return Written()
+
+    def _demand_ready(self, store: Store) -> None:
+        """See, once in a process, that the store is the right one, and that it takes something."""
+        known = (self._folder, self._site.connections.installation)
+        if not store.is_proved(*known):
+            with store.proving:
+                self._prove(store, *known)
+        if store in self._down:
+            raise self._down[store]
+
+    def _prove(self, store: Store, *known: str) -> None:
+        if store in self._down or store.is_proved(*known):
+            return
+        began_s = time.monotonic()
+        try:
+            (store.prove if self._of_tenants else store.demand_proved)(*known)
+        except HeadraceError as error:
+            # Noted before the next one may look.
+            raise self._noted(store, error, began_s) from None
 
     def _settled(self, put: _Put, effect: Effect) -> Written:
         """What becomes of a file whose name is taken."""
@@ -192,7 +201,7 @@ class StoreWriter:
         return failed(SinkUnavailable(f"{put.store.where}: others write {put.name} all the time"))
 
     def _put_after(self, found: Found | None, put: _Put, effect: Effect) -> None:
-        mark, body = self._mark(effect), _encoded(put.rows, self._shape.where)
+        mark, body = self._mark(effect), self._shape.body(put.rows)
         if found is None:
             return put.store.create(put.name, body, mark)
         if found.mark is not None and any(
@@ -227,17 +236,8 @@ class StoreWriter:
     def _noted(self, store: Store, error: Exception, began_s: float) -> HeadraceError:
         """In our words; a store that takes nothing now is not asked again in this call."""
         said = told(error, self._shape.where)
-        if isinstance(said, SinkUnavailable):
+        if isinstance(said, SinkUnavailable) and store not in self._down:
             if self._of_tenants and time.monotonic() - began_s > _LONG_S:
                 said = TenantsSinkSlow(str(said), retry_after_s=said.retry_after_s)
-            self._down.setdefault(store, said)
+            self._down[store] = said
         return said
-
-
-def _encoded(rows: pa.Table, where: str) -> bytes:
-    out = pa.BufferOutputStream()
-    try:
-        pq.write_table(rows, out, compression="zstd")
-    except pa.ArrowNotImplementedError as error:
-        raise WrongSchema(f"{where}: Parquet cannot hold this table: {error}") from error
-    return out.getvalue().to_pybytes()

@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyarrow.types as at
 
 from headrace.connectors.arrow_tables import checked, conformed, divided
@@ -92,6 +93,19 @@ class Shape:
             )
             for values, places in divided(table, self.partition_by)
         ]
+
+    def body(self, rows: pa.Table) -> bytes:
+        """A file of these rows.
+
+        Raises:
+            WrongSchema: Parquet has no such column.
+        """
+        out = pa.BufferOutputStream()
+        try:
+            pq.write_table(rows, out, compression="zstd")
+        except pa.ArrowNotImplementedError as error:
+            raise WrongSchema(f"{self.where}: Parquet cannot hold this table: {error}") from error
+        return out.getvalue().to_pybytes()
 
     def _folders(self, values: dict[str, Any]) -> list[str]:
         folders = []

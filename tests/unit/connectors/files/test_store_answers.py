@@ -48,7 +48,7 @@ def _write(url, **who):
     return ParquetFiles("visits", at="lake").open(_site(url, **who)).write([_effect()])[0]
 
 
-_THERE = (200, b"")
+_THERE = (206, b"h")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,14 @@ def test_an_answer_is_told_by_its_status_and_code(relay, answer, code, words):
     assert (error.code, error.temporary) == (code, code == "SinkUnavailable")
     assert "connection lake (s3://bucket/part)" in error.message
     assert words in error.message
-    assert relay.methods == ["HEAD", "PUT"]
+    assert relay.methods == ["GET", "PUT"]
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidAccessKeyId", "RequestTimeTooSkewed"])
+def test_who_is_not_let_in_at_the_first_look_is_tried_again_too(relay, code):
+    relay.fates.append(said(403, code))
+    error = _write(_at(relay)).error
+    assert (error.code, code in error.message) == ("SinkUnavailable", True)
 
 
 def test_what_a_store_quotes_is_not_repeated(relay):

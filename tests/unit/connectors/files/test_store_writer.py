@@ -5,6 +5,7 @@ The store is the client library's own in memory, which heeds conditions as the o
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import obstore
@@ -14,6 +15,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from headrace.connectors.files import in_store, stores
+from headrace.connectors.files.shape import Shape
 from headrace.errors import ConfigError, SinkUnavailable, StoreUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site, Written
@@ -141,7 +143,7 @@ def test_a_file_that_changes_while_it_is_looked_at_is_looked_at_again(positions,
     def meanwhile(store, name):
         seen = found(store, name)
         if (other := next(others, None)) is not None:
-            body = in_store._encoded(pa.table({"value": [other]}), "")
+            body = Shape(None, (), "").body(pa.table({"value": [other]}))
             obstore.put(kept["lake"], name, body, attributes={"headrace": f"{other} 1"})
         return seen
 
@@ -287,6 +289,44 @@ def test_a_tenants_store_that_let_others_wait_is_told_as_such(positions, kept, m
     monkeypatch.setattr(in_store, "_LONG_S", -1.0)
     told = writer.write([_effect(["c"], start=9), _effect(["d"], tenant="bolt", start=9)])
     assert (told[0], told[1].error.code) == (Written(), "TenantsSinkSlow")
+
+
+def test_where_stores_of_tenants_are_slow_those_that_wait_are_not_begun(positions, monkeypatch):
+    writer = _writer(positions, at="own", in_company=True)
+    monkeypatch.setattr(in_store, "_ALL_S", -1.0)
+    once = replace(_effect(["b"], tenant="bolt"), may_repeat=False)
+    told = writer.write([_effect(["a"]), once])
+    assert (told[0].error.code, told[0].error.temporary) == ("SinkUnavailable", True)
+    assert told[1] == Written()
+    assert _writer(positions, in_company=True).write([_effect(["a"])]) == [Written()]
+
+
+def test_a_tenants_store_is_proved_once_by_whoever_comes_first(positions, monkeypatch):
+    proved, prove = [], stores.Store.prove
+
+    def counted(store, *known):
+        proved.append(store.where)
+        prove(store, *known)
+
+    monkeypatch.setattr(stores.Store, "prove", counted)
+    writer = _writer(positions, at="own")
+    assert writer.write([_effect(["a"], start=n * 9) for n in range(50)]) == [Written()] * 50
+    assert len(proved) == 1
+
+
+def test_a_store_that_cannot_be_proved_now_is_asked_once_in_a_call(positions, monkeypatch):
+    asked = []
+
+    def silent(_store, name):
+        asked.append(name)
+        time.sleep(0.05)
+        raise SinkUnavailable("it says nothing")
+
+    monkeypatch.setattr(stores.Store, "found", silent)
+    writer = ParquetFiles("visits", at="lake").open(_site(positions))
+    told = writer.write([_effect(["a"], start=n * 9) for n in range(50)])
+    assert {one.error.code for one in told} == {"SinkUnavailable"}
+    assert len(asked) == 1
 
 
 def test_clients_of_tenants_are_given_up_where_there_are_many(positions):

@@ -1,0 +1,78 @@
+"""Files in an object store: drivers killed in the write, and the store away.
+
+The others go on meanwhile; afterwards each record has its row there, once.
+"""
+
+import threading
+
+import pyarrow.parquet as pq
+import pytest
+from matrix import FULL, SERVICE, note
+from rig import NAMES, Rig, until
+
+import s3_server
+from headrace.testing.ledger import Found, Place
+
+pytestmark = SERVICE
+DOWN_S = 60.0 if FULL else 10.0
+PER_S = 50.0
+KEPT = """
+@use_case(topic=TOPIC, sink=ParquetFiles("stored", at="lake"), guarantee="exactly-once")
+def stored(table, context):
+    return places(table, context)
+"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A server of the test's own."""
+    s3_server.needed()
+    with s3_server.S3Server(tmp_path / "s3") as server:
+        yield server
+
+
+def rows_in(folder):
+    """What is in the files, by their names, which sort as the log does."""
+    found = []
+    for path in sorted(folder.rglob("*.parquet")):
+        tenant = path.parent.name.removeprefix("tenant=")
+        rows = pq.ParquetFile(path).read().to_pylist()
+        found += [Found(tenant, Place(row["topic"], row["part"], row["record"])) for row in rows]
+    return found
+
+
+def test_in_an_object_store_each_row_is_there_once_whatever_is_killed_or_away(
+    kafka, store, tmp_path
+):
+    bucket = store.make_bucket()
+    at, files = store.at(bucket), store.folder_of(bucket)
+    lake = {"url": at.url, "user": at.user, "password": at.password}
+    settings = {"connections": {"lake": lake}}
+    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=KEPT)
+    with rig.sending(PER_S):
+        for step in ("mid-write", "sink-written", "mid-commit"):
+            with rig.start(f"{step}@stored:2") as driver:
+                driver.until_stopped()
+                driver.kill()
+                rig.kills += 1
+        with rig.start() as driver:
+            before = len(rows_in(files))
+            until(lambda: len(rows_in(files)) > before + 50, driver.tail)
+            store.stop()
+            rig.kills += 1
+            threading.Event().wait(DOWN_S)
+            rig.progressing(driver)
+            store.start()
+            back = len(rows_in(files))
+            until(lambda: len(rows_in(files)) > back + 50, driver.tail)
+            driver.drain()
+    names = (*NAMES, "stored")
+    with rig.start() as driver:
+        until(lambda: not rig.behind(names), lambda: (rig.behind(names), driver.tail()), 300.0)
+        driver.drain()
+    row = f"killed in writes to an object store, which is then away for {DOWN_S:.0f} s"
+    rig.judge(row)
+    verdict = rig.ledger.judge(rows_in(files))
+    note(f"{row}: its rows", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
+    found = (verdict.lost, verdict.twice, verdict.foreign, verdict.out_of_order)
+    assert not any(found), str(verdict)
