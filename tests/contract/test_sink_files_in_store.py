@@ -19,7 +19,8 @@ from headrace.testing.sink_contract import Seen, SinkContract
 from s3_relay import LOST, Relay, said
 
 _SCHEMA = pa.schema([("value", pa.string())])
-_METADATA = "user.user-metadata."
+#: where the server keeps what a client says of a file
+_METADATA = "user.user.user-metadata."
 
 
 class StillThere:

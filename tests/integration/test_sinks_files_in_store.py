@@ -140,6 +140,17 @@ def test_a_file_is_replaced_only_while_it_is_the_one_that_was_looked_at(s3, buck
         store.replace("visits/x", b"c", Mark("w", (1,)), seen.version)
 
 
+def test_a_file_of_another_wave_is_another_one_though_its_rows_are_the_same(s3, bucket):
+    server, seen = s3.at(bucket), []
+    store = store_of(_site(server).connections, "lake")
+    for wave_id in ("before", "after", "after"):
+        assert _write(server, _effect(["a"]), wave_id=wave_id) == [Written()]
+        (name,) = _files(s3, bucket)
+        seen.append(store.found(f"visits/{name}"))
+    assert seen[0].version != seen[1].version
+    assert seen[1] == seen[2]
+
+
 @pytest.mark.parametrize("fate", [LOST, HALF])
 def test_a_file_whose_answer_is_lost_is_found_by_the_next_attempt(s3, bucket, relay, fate):
     server = s3.at(bucket, relay.port)

@@ -151,10 +151,11 @@ class StoreWriter:
             if self._in_company and effect.may_repeat and began_s > self._until_s:
                 return failed(SinkUnavailable(f"{put.store.where}: stores of others were slow"))
             self._demand_ready(put.store)
-            body = self._shape.body(put.rows)
+            mark = self._mark(effect) if self._once else None
+            body = self._shape.body(put.rows, str(mark or ""))
             reached("mid-write", effect.slices[0].lane.use_case)
-            if self._once:
-                put.store.create(put.name, body, self._mark(effect))
+            if mark is not None:
+                put.store.create(put.name, body, mark)
             else:
                 put.store.overwrite(put.name, body)
         except BeatenError:
@@ -201,7 +202,9 @@ class StoreWriter:
         return failed(SinkUnavailable(f"{put.store.where}: others write {put.name} all the time"))
 
     def _put_after(self, found: Found | None, put: _Put, effect: Effect) -> None:
-        mark, body = self._mark(effect), self._shape.body(put.rows)
+        mark = self._mark(effect)
+        # Stores may know a file by a digest of it: another attempt's must have another one.
+        body = self._shape.body(put.rows, str(mark))
         if found is None:
             return put.store.create(put.name, body, mark)
         if found.mark is not None and any(
