@@ -122,7 +122,7 @@ def test_of_many_that_want_a_free_name_one_has_it(s3, bucket):
 def test_a_mark_comes_back_whatever_the_name_of_the_wave(s3, bucket):
     store = store_of(_site(s3.at(bucket)).connections, "lake")
     mark = Mark("a wave/ü%: 1", (1, 22, 333))
-    store.create("visits/x", b"", mark)
+    store.create("visits/x", b"x", mark)
     assert store.found("visits/x").mark == mark
     assert store.found("visits/y") is None
 

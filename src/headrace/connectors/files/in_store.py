@@ -74,7 +74,8 @@ def prepare(site: Site, at: str, folder: str) -> None:
 class _Put(NamedTuple):
     """A file that is to be there."""
 
-    index: int
+    #: of its effect
+    of: int
     store: Store
     name: str
     rows: pa.Table
@@ -106,18 +107,18 @@ class StoreWriter:
         given, outcomes = dict(enumerate(effects)), dict[int, Written]()
         self._down, self._until_s = {}, time.monotonic() + _ALL_S
         puts = self._puts(given, outcomes)
-        asked = {put.index: given[put.index] for put in puts}
+        asked = {put.of: given[put.of] for put in puts}
         try:
             outcomes |= self._gone(asked)
         except HeadraceError as error:
             outcomes |= dict.fromkeys(asked, failed(error))
-        left = [put for put in puts if put.index not in outcomes]
-        tried = at_once(lambda put: self._tried(put, given[put.index]), left) if left else []
+        left = [put for put in puts if put.of not in outcomes]
+        tried = at_once(lambda put: self._tried(put, given[put.of]), left) if left else []
         for put, became in zip(left, tried, strict=True):
-            if put.index not in outcomes:
-                of_file = became or self._settled(put, given[put.index])
+            if put.of not in outcomes:
+                of_file = became or self._settled(put, given[put.of])
                 if of_file != Written():
-                    outcomes[put.index] = of_file
+                    outcomes[put.of] = of_file
         return [outcomes.get(index, Written()) for index in given]
 
     def close(self) -> None:
@@ -190,7 +191,7 @@ class StoreWriter:
                 found = put.store.found(put.name)
                 if found is not None and self._is_ours(found):
                     return Written()
-                if self._gone({put.index: effect}):
+                if self._gone({put.of: effect}):
                     return _SUPERSEDED
                 try:
                     self._put_after(found, put, effect)

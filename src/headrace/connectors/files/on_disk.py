@@ -91,8 +91,8 @@ class ParquetWriter:
         """Let the files be there, or not those that would be empty; what was done."""
         files = self._shape.files(effect)
         if not files:
-            path = self._root / file_name(effect)
-            return [path] if self._replays and _removed(path) else []
+            empty = self._root / file_name(effect)
+            return [empty] if self._replays and _removed(empty) else []
         use_case = effect.slices[0].lane.use_case
         for path, rows in files:
             self._write_file(rows, self._root / path, use_case)

@@ -102,7 +102,8 @@ class Shape:
         """
         out = pa.BufferOutputStream()
         if mark:
-            rows = rows.replace_schema_metadata({**(rows.schema.metadata or {}), "headrace": mark})
+            about = dict(rows.schema.metadata or {}) | {b"headrace": mark.encode()}
+            rows = rows.replace_schema_metadata(about)
         try:
             pq.write_table(rows, out, compression="zstd")
         except pa.ArrowNotImplementedError as error:

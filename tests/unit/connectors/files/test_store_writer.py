@@ -150,6 +150,7 @@ def test_a_file_that_changes_while_it_is_looked_at_is_looked_at_again(positions,
     writer = _writer(positions, "after")
     monkeypatch.setattr(stores.Store, "found", meanwhile)
     assert writer.write([_effect(["mine"], epoch=2)]) == [Written()]
+    assert next(others, None) is None
     assert _values(kept["lake"]) == ["mine"]
 
 
