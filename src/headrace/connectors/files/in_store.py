@@ -1,7 +1,8 @@
 """Files into an object store: whole and under their name, or not there; nobody's are written over.
 
-A file of a recorded wave bears, as metadata, the wave and the epochs of its lanes. It is put where
-none of its name is, and the store itself refuses a second one. Where one is, it tells what to do:
+A file of a recorded wave bears, as metadata, the wave and the latest epoch of its lanes. It is put
+where none of its name is, and the store itself refuses a second one. Where one is, it tells what to
+do:
 
 * one of the same wave is what an earlier attempt has written: it stays, and nothing is written;
 * any other is of a slice that was cut the same by a wave before, as before a seek. It is replaced,
@@ -208,13 +209,11 @@ class StoreWriter:
         body = self._shape.body(put.rows, str(mark))
         if found is None:
             return put.store.create(put.name, body, mark)
-        if found.mark is not None and any(
-            there > ours for there, ours in zip(found.mark.epochs, mark.epochs, strict=False)
-        ):
+        if found.mark is not None and found.mark.epoch > mark.epoch:
             raise TargetMissing(
-                f"{put.store.where}: {put.name} is there under epoch {max(found.mark.epochs)}, and "
-                f"the store is at {max(mark.epochs)}: was the store restored from a backup? See "
-                "that no other driver writes here, then move the file away"
+                f"{put.store.where}: {put.name} is there under epoch {found.mark.epoch}, and the "
+                f"store is at {mark.epoch}: was the store restored from a backup? See that no "
+                "other driver writes here, then move the file away"
             )
         return put.store.replace(put.name, body, mark, found.version)
 
@@ -223,7 +222,7 @@ class StoreWriter:
         return mark is not None and planned_id(mark.wave_id) == planned_id(self._site.wave_id)
 
     def _mark(self, effect: Effect) -> Mark:
-        return Mark(self._site.wave_id, tuple(piece.epoch for piece in effect.slices))
+        return Mark(self._site.wave_id, max(piece.epoch for piece in effect.slices))
 
     def _gone(self, effects: Mapping[int, Effect]) -> dict[int, Written]:
         """Effects of which a lane is not where its slice begins, or another's by now."""

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import ClassVar, Literal
 
 import pyarrow as pa
 
 from headrace.connectors.files import in_store, on_disk
 from headrace.connectors.files.shape import Shape, demand_sequence
+from headrace.connectors.files.store_urls import demand_name
 from headrace.connectors.local_files import demand_below_warehouse, folder_at
 from headrace.ports import SinkWriter, Site
 
@@ -46,7 +48,7 @@ class ParquetFiles:
 
     Raises:
         ConfigError: the folder is absolute, empty, a URL or has ``..`` in it; or the columns cannot
-            divide the rows.
+            divide the rows, or ``at`` is no name.
     """
 
     folder: str
@@ -58,6 +60,8 @@ class ParquetFiles:
     def __post_init__(self) -> None:
         object.__setattr__(self, "partition_by", demand_sequence(self.partition_by))
         demand_below_warehouse(self.folder)
+        if self.at is not None:
+            demand_name(self.at)
         self._shape.demand()
 
     @property
@@ -83,7 +87,7 @@ class ParquetFiles:
         if self.at is None:
             on_disk.prepare(folder_at(site, self.folder))
         else:
-            in_store.prepare(site, self.at, self.folder)
+            in_store.prepare(site, self.at, self._place)
 
     def check(self, output: pa.Table) -> None:
         """See that a handler's table has the columns.
@@ -103,7 +107,12 @@ class ParquetFiles:
         if self.at is None:
             root = folder_at(site, self.folder)
             return on_disk.ParquetWriter(root, self._shape, replays=bool(site.wave_id))
-        return in_store.StoreWriter(site, self.at, self.folder, self._shape)
+        return in_store.StoreWriter(site, self.at, self._place, self._shape)
+
+    @property
+    def _place(self) -> str:
+        """The folder as a store is to have it, which knows no other way to write it."""
+        return str(PurePosixPath(self.folder))
 
     @property
     def _shape(self) -> Shape:

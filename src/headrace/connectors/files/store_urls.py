@@ -47,6 +47,16 @@ class StoreUrl:
         return f"{self.kind}://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
 
 
+def demand_name(at: str) -> None:
+    """See that a name in a sink can be one of a connection.
+
+    Raises:
+        ConfigError: braces stand for more than a tenant, or nothing stands beside them.
+    """
+    if at == TENANT or set("{}") & set(at.replace(TENANT, "")):
+        raise ConfigError(f"at={at!r}: only {{tenant}} may stand in braces, and not alone")
+
+
 def is_one_for_each_tenant(connections: Connections, at: str, *, telling: bool = False) -> bool:
     """Whether this is the name of a store for each tenant.
 

@@ -38,11 +38,11 @@ class Mark:
     """Which attempt a file is of."""
 
     wave_id: str
-    #: of each lane of the effect
-    epochs: tuple[int, ...]
+    #: the latest of its lanes: a store takes few bytes beside a file, and lanes may be thousands
+    epoch: int
 
     def __str__(self) -> str:
-        return f"{quote(self.wave_id)} {','.join(map(str, self.epochs))}"
+        return f"{quote(self.wave_id)} {self.epoch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Store:
         name = _sentinel(folder, installation)
         for _ in range(2):
             try:
-                self.create(name, b"headrace", Mark("", ()))
+                self.create(name, b"headrace", Mark("", 0))
             except BeatenError:
                 self._proved.add(name)
                 return
@@ -244,7 +244,5 @@ def _sentinel(folder: str, installation: str) -> str:
 
 
 def _mark_of(text: str) -> Mark | None:
-    wave_id, _, epochs = text.partition(" ")
-    if not wave_id or not all(epoch.isdigit() for epoch in epochs.split(",")):
-        return None
-    return Mark(unquote(wave_id), tuple(int(epoch) for epoch in epochs.split(",")))
+    wave_id, _, epoch = text.partition(" ")
+    return Mark(unquote(wave_id), int(epoch)) if wave_id and epoch.isdecimal() else None

@@ -187,10 +187,28 @@ def test_without_recorded_waves_a_file_is_written_over_and_nobody_is_asked(posit
     assert positions.asked == 0
 
 
-def test_an_effect_of_several_lanes_is_one_file_with_the_epochs_of_all(positions, kept):
-    _writer(positions, "before").write([_effect(["a"], lanes=3)])
-    assert _writer(positions, "after").write([_effect(["b"], lanes=3, epoch=2)]) == [Written()]
+def test_an_effect_of_thousands_of_lanes_is_one_file_with_few_words_beside_it(positions, kept):
+    _writer(positions, "before").write([_effect(["a"], lanes=3000)])
+    effect = _effect(["b"], lanes=3000, epoch=2)
+    assert _writer(positions, "after").write([effect]) == [Written()]
     assert _values(kept["lake"]) == ["b"]
+    (name,) = _rows(kept["lake"])
+    assert obstore.get(kept["lake"], name).attributes == {"headrace": "after 2"}
+
+
+@pytest.mark.parametrize("folder", ["visits/", "./visits", "visits//./"])
+def test_a_folder_may_be_written_as_on_a_disk(positions, kept, folder):
+    sink = ParquetFiles(folder, at="lake")
+    sink.prepare(_site(positions))
+    assert sink.open(_site(positions)).write([_effect(["a"])]) == [Written()]
+    (name,) = _rows(kept["lake"])
+    assert name.startswith("visits/tenant=acme/")
+
+
+@pytest.mark.parametrize("at", ["{tenant}", "lake-{topic}", "lake}"])
+def test_a_name_in_which_more_than_the_tenant_stands_in_braces_is_refused(at):
+    with pytest.raises(ConfigError, match="may stand in braces"):
+        ParquetFiles("visits", at=at)
 
 
 def test_of_many_effects_each_is_told_in_its_place(positions, kept):
