@@ -100,9 +100,6 @@ class StoreWriter:
         self._down: dict[Store, HeadraceError] = {}
         self._until_s = 0.0
 
-    def __repr__(self) -> str:
-        return f"StoreWriter({self._folder} at {self._at})"
-
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
         given, outcomes = dict(enumerate(effects)), dict[int, Written]()
@@ -147,7 +144,7 @@ class StoreWriter:
             raise TargetMissing(f"tenant {tenant}: {error}") from error
 
     def _tried(self, put: _Put, effect: Effect) -> Written | None:
-        """Put a file where none is, and None where one is; run by several threads."""
+        """Put a file where none is, and None where another wave's is; run by several threads."""
         began_s = time.monotonic()
         try:
             if self._in_company and effect.may_repeat and began_s > self._until_s:
@@ -156,15 +153,21 @@ class StoreWriter:
             mark = self._mark(effect) if self._once else None
             body = self._shape.body(put.rows, str(mark or ""))
             reached("mid-write", effect.slices[0].lane.use_case)
-            if mark is not None:
-                put.store.create(put.name, body, mark)
-            else:
+            if mark is None:
                 put.store.overwrite(put.name, body)
-        except BeatenError:
-            return None
+            elif not self._created(put, body, mark):
+                return None
         except Exception as error:
             return failed(self._noted(put.store, error, began_s))
         return Written()
+
+    def _created(self, put: _Put, body: bytes, mark: Mark) -> bool:
+        """Whether the file is there now, of this attempt or of an earlier one."""
+        try:
+            put.store.create(put.name, body, mark)
+        except BeatenError:
+            return self._is_ours(put.store.found(put.name))
+        return True
 
     def _demand_ready(self, store: Store) -> None:
         """See, once in a process, that the store is the right one, and that it takes something."""
@@ -190,7 +193,7 @@ class StoreWriter:
         try:
             for _ in range(_TRIES):
                 found = put.store.found(put.name)
-                if found is not None and self._is_ours(found):
+                if self._is_ours(found):
                     return Written()
                 if self._gone({put.of: effect}):
                     return _SUPERSEDED
@@ -217,8 +220,8 @@ class StoreWriter:
             )
         return put.store.replace(put.name, body, mark, found.version)
 
-    def _is_ours(self, found: Found) -> bool:
-        mark = found.mark
+    def _is_ours(self, found: Found | None) -> bool:
+        mark = None if found is None else found.mark
         return mark is not None and planned_id(mark.wave_id) == planned_id(self._site.wave_id)
 
     def _mark(self, effect: Effect) -> Mark:

@@ -16,7 +16,7 @@ from obstore.store import MemoryStore
 
 from headrace.connectors.files import in_store, stores
 from headrace.connectors.files.shape import Shape
-from headrace.errors import ConfigError, SinkUnavailable, StoreUnavailable
+from headrace.errors import ConfigError, SinkRefused, SinkUnavailable, StoreUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site, Written
 from headrace.sinks import ParquetFiles
@@ -220,6 +220,46 @@ def test_of_many_effects_each_is_told_in_its_place(positions, kept):
     assert [n for n, written in enumerate(told) if written.error] == [50]
     assert _values(kept["lake"]) == [f"{n:03d}" for n in range(100) if n != 50]
     assert positions.asked == 1
+
+
+def test_a_replay_of_many_looks_at_them_some_at_a_time(positions, monkeypatch):
+    effects = [_effect(["a"], start=n * 9) for n in range(48)]
+    _writer(positions).write(effects)
+    looking, most, found = [], [], stores.Store.found
+
+    def slowly(store, name):
+        looking.append(name)
+        time.sleep(0.02)
+        most.append(len(looking))
+        looking.remove(name)
+        return found(store, name)
+
+    monkeypatch.setattr(stores.Store, "found", slowly)
+    assert _writer(positions).write(effects) == [Written()] * 48
+    assert max(most) > 4
+    assert len(most) == 48
+
+
+def test_a_part_of_an_effect_that_is_not_taken_comes_again(positions, kept, monkeypatch):
+    sink = ParquetFiles("visits", partition_by=("day",), at="lake")
+    sink.prepare(_site(positions))
+    table = pa.table({"value": ["a", "b", "c"], "day": ["1", "2", "1"]})
+    effects = [replace(_effect([]), output=table), _effect(["d"], start=9)]
+    effects[1] = replace(effects[1], output=pa.table({"value": ["d"], "day": ["1"]}))
+    put, refused = stores.Store.create, []
+
+    def once(store, name, *given):
+        if "day=2" in name and not refused:
+            refused.append(name)
+            raise SinkRefused("not this one")
+        put(store, name, *given)
+
+    monkeypatch.setattr(stores.Store, "create", once)
+    told = sink.open(_site(positions)).write(effects)
+    assert [one.error and one.error.code for one in told] == ["SinkRefused", None]
+    assert _values(kept["lake"]) == ["a", "c", "d"]
+    assert sink.open(_site(positions)).write(effects) == [Written()] * 2
+    assert _values(kept["lake"]) == ["a", "b", "c", "d"]
 
 
 def test_while_the_positions_cannot_be_asked_nothing_is_put(positions, kept, monkeypatch):
