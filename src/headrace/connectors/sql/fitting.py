@@ -16,11 +16,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.types import Integer, TypeEngine
 
+from headrace.connectors.newest import VERSION
 from headrace.connectors.sql import alike, mysql_statement, mysql_tables
 from headrace.connectors.sql.errors import translated
 from headrace.connectors.sql.kinds import narrower_than, table_of
 from headrace.connectors.sql.marks import MARKS
-from headrace.connectors.sql.newest import VERSION
 from headrace.connectors.sql.rows import Rows
 from headrace.errors import ConfigError, TargetMissing
 from headrace.payload.exact import digits_of

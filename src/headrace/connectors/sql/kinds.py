@@ -33,8 +33,8 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import NullType, TypeEngine
 
+from headrace.connectors.newest import VERSION
 from headrace.connectors.sql import mysql_kinds
-from headrace.connectors.sql.newest import VERSION
 from headrace.payload.exact import digits_of
 
 #: what the texts of a key may be long in MariaDB and MySQL, all together, and each

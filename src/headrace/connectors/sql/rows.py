@@ -14,9 +14,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from headrace.connectors.columns import check_columns
+from headrace.connectors.newest import returned, settled, stamped
 from headrace.connectors.outcomes import failed, told
 from headrace.connectors.sql.errors import translated
-from headrace.connectors.sql.newest import returned, settled, stamped
 from headrace.connectors.sql.statement import kept_upsert_sql, rows_of
 from headrace.errors import SinkRefused
 from headrace.ports import Effect, Written

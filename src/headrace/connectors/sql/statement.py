@@ -19,12 +19,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as at
-from sqlalchemy import Table, literal_column
+from sqlalchemy import Column, ColumnElement, Table, literal_column, or_
 from sqlalchemy.dialects import postgresql, registry, sqlite
 
 from headrace.connectors.sql import mysql_statement
 from headrace.connectors.sql.kinds import table_of
-from headrace.connectors.sql.newest import is_not_newer
 from headrace.errors import ConfigError
 from headrace.model.years import FIRST_US, LAST_US
 from headrace.payload.exact import dates, decimals, digits_of, named
@@ -107,7 +106,7 @@ def _upsert(
         return statement.on_conflict_do_nothing(index_elements=key)
     gives_way = None
     if newest_by is not None:
-        gives_way = is_not_newer(insert.table.columns[newest_by], insert.excluded[newest_by])
+        gives_way = _is_not_newer(insert.table.columns[newest_by], insert.excluded[newest_by])
     return statement.on_conflict_do_update(index_elements=key, set_=changes, where=gives_way)
 
 
@@ -177,3 +176,8 @@ def _check_years(column: pa.ChunkedArray[Any]) -> None:
     if first_us < FIRST_US or last_us > LAST_US:
         far_us = first_us if first_us < FIRST_US else last_us
         raise ValueError(f"{far_us} microseconds since 1970 are not in the years 1 to 9999")
+
+
+def _is_not_newer(there: Column[Any], coming: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a row that is there gives way; one that somebody made without a mark does."""
+    return or_(there.is_(None), coming >= there)

@@ -23,12 +23,12 @@ from typing import Literal
 import pyarrow as pa
 from sqlalchemy import Connection
 
+from headrace.connectors.newest import VERSION, problem_of
 from headrace.connectors.sql.beside_positions import BesidePositions
 from headrace.connectors.sql.elsewhere import Elsewhere, ElsewhereOnce
 from headrace.connectors.sql.fitting import fit, fit_marks
 from headrace.connectors.sql.guests import in_sql
 from headrace.connectors.sql.kinds import type_of
-from headrace.connectors.sql.newest import VERSION, problem_of
 from headrace.connectors.sql.rows import Rows
 from headrace.connectors.sql.servers import (
     TENANT,

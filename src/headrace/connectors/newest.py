@@ -20,7 +20,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as at
-from sqlalchemy import Column, ColumnElement, or_
 
 from headrace.errors import SinkRefused, TargetMissing
 
@@ -102,8 +101,3 @@ def settled(
             kept = pc.if_else(gone, pa.scalar(None, field.type), table[field.name])
             table = table.set_column(place, field.name, kept)
     return table
-
-
-def is_not_newer(there: Column[Any], coming: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether a row that is there gives way; one that somebody made without a mark does."""
-    return or_(there.is_(None), coming >= there)
