@@ -16,7 +16,7 @@ from hypothesis import settings
 
 import mariadb_server
 import s3_server
-from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
+from headrace.embedded import EmbeddedCassandra, EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from java_starts import start_sooner
 from registry_server import RegistryServer, fetched
 
@@ -64,6 +64,13 @@ def open_folder():
 def postgres(open_folder):
     """A real PostgreSQL; ``postgres.url`` is its database."""
     with EmbeddedPostgres(open_folder / "postgres", durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cassandra(tmp_path_factory):
+    """A real Cassandra; ``cassandra.url`` is its keyspace, in which tests have own tables."""
+    with EmbeddedCassandra(tmp_path_factory.mktemp("cassandra"), durable=False) as server:
         yield server
 
 

@@ -6,6 +6,7 @@ Every sink keeps the promises of ``headrace.ports.SinkWriter`` and passes the sa
 ``headrace.testing.sink_contract``. ``failed`` and ``identity`` are for sinks of your own.
 """
 
+from headrace.connectors.cassandra.table import CassandraTable
 from headrace.connectors.delta.sink import DeltaTable
 from headrace.connectors.email.sink import Email
 from headrace.connectors.files.parquet import ParquetFiles
@@ -13,4 +14,13 @@ from headrace.connectors.kafka.sink import KafkaTopic
 from headrace.connectors.outcomes import failed, identity
 from headrace.connectors.sql.table import SqlTable
 
-__all__ = ["DeltaTable", "Email", "KafkaTopic", "ParquetFiles", "SqlTable", "failed", "identity"]
+__all__ = [
+    "CassandraTable",
+    "DeltaTable",
+    "Email",
+    "KafkaTopic",
+    "ParquetFiles",
+    "SqlTable",
+    "failed",
+    "identity",
+]

@@ -24,7 +24,7 @@ from headrace.settings import read_settings
 from headrace.versions.paths import as_asked, folder_of_file
 
 #: servers, of which each has its folder and a lock on it
-_SERVERS = ("kafka", "postgres", "mail")
+_SERVERS = ("kafka", "postgres", "mail", "cassandra")
 #: after its drain_timeout a driver cancels what runs, and then Spark and the servers close
 _CLOSE_S = 90.0
 #: for what a killed one has left behind
@@ -167,6 +167,7 @@ def _parts(folder: Path) -> list[str]:
         "headrace.db": "the store in SQLite (tenants, positions, keys, rows of SQL sinks)",
         "postgres": "the store in PostgreSQL (tenants, positions, keys, rows of SQL sinks)",
         "mail": "mails",
+        "cassandra": "the tables in Cassandra",
         "registry-key": "the drivers' key at the schema registry",
         "ports.json": "ports",
     }

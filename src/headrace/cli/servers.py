@@ -22,6 +22,7 @@ from headrace.doors.secret import keep_secret
 from headrace.embedded.folder_lock import FolderLock, held_since_s, holder
 from headrace.errors import ConfigError, ServerError
 from headrace.settings import Settings
+from headrace.settings.connections import ConnectionSettings
 from headrace.settings.registry import RegistrySettings
 
 #: by the name of its section in the YAML file
@@ -142,14 +143,17 @@ def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings
     if "secret_file" in addresses and not settings.names_a_secret():
         doors = settings.doors.model_copy(update={"secret_file": Path(addresses["secret_file"])})
         found["doors"] = doors
+    if "cassandra_url" in addresses and "cassandra" not in settings.connections:
+        given = ConnectionSettings(url=SecretStr(addresses["cassandra_url"]))
+        found["connections"] = {**settings.connections, "cassandra": given}
     # One that the YAML file named is told to readers; without the section nobody may ask it.
     if "registry_user_file" in addresses and not settings.names_a_registry():
-        given = {
+        asked = {
             "schema.registry.url": addresses["registry_url"],
             "basic.auth.credentials.source": "USER_INFO",
             "basic.auth.user.info.file": addresses["registry_user_file"],
         }
-        found["registry"] = RegistrySettings.model_validate(given)
+        found["registry"] = RegistrySettings.model_validate(asked)
     return settings.model_copy(update=found)
 
 

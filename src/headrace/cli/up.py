@@ -22,6 +22,7 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.console_server import consoled
+from headrace.cli.extra_servers import Extra, with_extras
 from headrace.cli.fleet import folder_of as fleet_folder_of
 from headrace.cli.fleet import supervised
 from headrace.cli.kept_ports import KeptPorts
@@ -87,6 +88,15 @@ def up(  # noqa: PLR0913 - options of a command
             show_default=False,
         ),
     ] = None,
+    with_servers_of: Annotated[
+        list[Extra] | None,
+        typer.Option(
+            "--with",
+            help="Start this server too, for sinks that write there at the connection of its name. "
+            "Once started it comes with every later start.",
+            show_default=False,
+        ),
+    ] = None,
     new_ports: Annotated[
         bool, typer.Option("--new-ports", help="Take other ports than the last time.")
     ] = False,
@@ -111,6 +121,7 @@ def up(  # noqa: PLR0913 - options of a command
         refuse_early(settings, base, _store_to_be(settings, folder, store))
         ports = KeptPorts(folder, anew=new_ports)
         settings = with_servers(settings, folder, store, stack, ports)
+        settings = with_extras(settings, folder, with_servers_of or (), stack, ports)
         if with_console:
             settings = _with_port(settings, ports, "console", "console")
             stack.enter_context(consoled(settings, base))

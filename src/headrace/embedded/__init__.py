@@ -1,16 +1,24 @@
-"""Real servers for one machine: Kafka, PostgreSQL, a mail server and a Spark cluster.
+"""Real servers for one machine: Kafka, PostgreSQL, Cassandra, a mail server and a Spark cluster.
 
 Trying Headrace must need nothing but Python and Java. Each server here is the real thing, started
 as a child that ends with its parent, with its data in one folder that it can come back to.
 
-Start at ``EmbeddedKafka``, ``EmbeddedPostgres``, ``EmbeddedSmtp`` and ``EmbeddedSparkCluster``.
+Start at ``EmbeddedKafka``, ``EmbeddedPostgres``, ``EmbeddedCassandra``, ``EmbeddedSmtp`` and
+``EmbeddedSparkCluster``.
 Other jars, such as those of Spark's own Kafka source, come from ``jars.jars``. Nothing here is for
 production.
 """
 
+from headrace.embedded.cassandra import EmbeddedCassandra
 from headrace.embedded.kafka_broker import EmbeddedKafka
 from headrace.embedded.postgres import EmbeddedPostgres
 from headrace.embedded.smtp import EmbeddedSmtp
 from headrace.embedded.spark_cluster import EmbeddedSparkCluster
 
-__all__ = ["EmbeddedKafka", "EmbeddedPostgres", "EmbeddedSmtp", "EmbeddedSparkCluster"]
+__all__ = [
+    "EmbeddedCassandra",
+    "EmbeddedKafka",
+    "EmbeddedPostgres",
+    "EmbeddedSmtp",
+    "EmbeddedSparkCluster",
+]

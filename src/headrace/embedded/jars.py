@@ -47,6 +47,9 @@ ROOTS = {
         ),
         transitive=True,
     ),
+    "cassandra": Roots(
+        (Coordinates("org.apache.cassandra", "cassandra-all", "5.0.6"),), transitive=True
+    ),
     # Kafka's commands, to see with them what others will see; they need the jars of "kafka" as well
     "kafka-tools": Roots(
         (Coordinates("org.apache.kafka", "kafka-tools", "4.3.0"),), transitive=False

@@ -7,20 +7,19 @@ is read again, and how many are, is told without it (``again.py``).
 from __future__ import annotations
 
 from headrace.ports import Sink
-from headrace.sinks import DeltaTable, Email, KafkaTopic, ParquetFiles, SqlTable
+from headrace.sinks import CassandraTable, DeltaTable, Email, KafkaTopic, ParquetFiles, SqlTable
 
 
 def repeated(sink: Sink | None) -> str:
     """What it means for this sink, in one sentence."""
     match sink:
-        case SqlTable(key=()):
-            told = f"table {sink.name} has no key: its rows come a second time"
-        case SqlTable() if sink.update:
-            told = f"table {sink.name}: its update is made a second time to the rows that are there"
-        case SqlTable() if sink.keeps_newest:
-            told = f"table {sink.name}: rows that are as new as those there, or newer, replace them"
         case SqlTable():
-            told = f"table {sink.name}: rows of the same key are written over"
+            told = f"table {sink.name}{_in_a_table(sink)}"
+        case CassandraTable():
+            told = (
+                f"table {sink.name}: rows that are newer than those there replace them; of what is "
+                "as new the larger value of each column stays"
+            )
         case DeltaTable():
             told = f"Delta table {sink.folder}: rows come a second time"
         case ParquetFiles():
@@ -34,3 +33,13 @@ def repeated(sink: Sink | None) -> str:
         case _:
             told = f"{type(sink).__name__}: what it does is done a second time"
     return told
+
+
+def _in_a_table(sink: SqlTable) -> str:
+    if not sink.key:
+        return " has no key: its rows come a second time"
+    if sink.update:
+        return ": its update is made a second time to the rows that are there"
+    if sink.keeps_newest:
+        return ": rows that are as new as those there, or newer, replace them"
+    return ": rows of the same key are written over"

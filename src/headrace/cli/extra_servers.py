@@ -1,0 +1,57 @@
+"""Servers that `headrace up` starts where it is asked to: sinks know them under ``connections``.
+
+Who has such a server names it in the YAML file, and what is named there wins. Once started, one
+comes with every later `up` of the folder, since use cases of yesterday write to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import ExitStack
+from enum import Enum
+from pathlib import Path
+
+from headrace.cli.console import err, say
+from headrace.cli.kept_ports import KeptPorts
+from headrace.cli.servers import remember, remembered, with_addresses
+from headrace.embedded import EmbeddedCassandra
+from headrace.settings import Settings
+
+
+class Extra(Enum):
+    """What `up --with` may start."""
+
+    CASSANDRA = "cassandra"
+
+
+def with_extras(
+    settings: Settings,
+    folder: Path,
+    asked: Collection[Extra],
+    stack: ExitStack,
+    ports: KeptPorts,
+) -> Settings:
+    """The settings, completed with servers that were asked for today or before.
+
+    Args:
+        settings: as they are with the servers that every `up` has.
+        folder: where `up` keeps everything.
+        asked: those that were typed.
+        stack: ends them.
+        ports: of this folder.
+
+    Raises:
+        ServerError: one does not start.
+    """
+    name, data = Extra.CASSANDRA.value, folder / Extra.CASSANDRA.value
+    if Extra.CASSANDRA not in asked and not data.is_dir():
+        return settings
+    if name in settings.connections:
+        say(f"Cassandra is not started: the YAML file says where {name!r} is", err)
+        return settings
+    say("starting Cassandra ...", err)
+    server = stack.enter_context(EmbeddedCassandra(data, ports.take("Cassandra", data)))
+    say(f"Cassandra  {server.url}, as connection {name!r}, kept in {data}", err)
+    found = {"cassandra_url": server.url}
+    remember(folder, {**remembered(folder), **found})
+    return with_addresses(settings, found)

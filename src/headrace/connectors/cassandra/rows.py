@@ -1,0 +1,207 @@
+"""From Arrow rows to what a cluster is told: puts and deletes, each with its timestamp.
+
+The timestamp of Cassandra is how new a row is (``newest_by``), never when it is written: so a row
+that comes late loses to a newer one, and to a delete, wherever in the cluster they meet. Of what is
+as new the larger value stays, cell by cell, and a delete before all. Within one effect that would
+mix rows of one key, so of these only the newest is sent, the last of equal ones.
+
+A null that is written is a tombstone, and hides what an older row has there. Where the timestamp
+is of the key itself no row of it is older than another, and nulls are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as at
+
+from headrace.connectors.cassandra.description import BUCKET, Description
+from headrace.connectors.cassandra.library import library
+from headrace.connectors.columns import check_columns
+from headrace.connectors.newest import returned, settled, stamped
+from headrace.errors import SinkRefused
+from headrace.model.years import DAY_US
+from headrace.payload.exact import dates, decimals, digits_of, named
+
+#: of a row; a node takes half a segment of its commit log, which is 16 MiB unless it is told else
+MOST_BYTES: Final = 15 * 2**20
+#: of a column of the key
+_MOST_KEY_BYTES: Final = 65_535
+#: days are counted from the middle of 32 bits
+_DAY_ZERO: Final = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one row wants done: a put of these values, or a delete."""
+
+    row: int
+    gone: bool
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Makes changes of the tables that handlers return."""
+
+    description: Description
+    newest_by: str
+    week: bool
+    #: what messages call the table
+    where: str
+
+    def check(self, output: pa.Table) -> None:
+        """See that a table has the columns, and values that the cluster takes.
+
+        Raises:
+            WrongSchema: the message names the column.
+            SinkRefused: a value does not fit; the message names column and row.
+        """
+        self.changes(output, 0)
+
+    def changes(self, output: pa.Table, version: int | None) -> list[list[Change]]:
+        """The changes of a table: for each key those of it, from the oldest to the newest.
+
+        Args:
+            output: as a handler returned it.
+            version: of the last record of its effect.
+
+        Raises:
+            HeadraceError: it cannot be written, as a whole.
+        """
+        says = self.description
+        check_columns(output.schema, *self._columns())
+        table = stamped(output, says.columns, version, self.where)
+        table = settled(table, self.newest_by, says.delete_by, says.key, self.where)
+        self._check_key(table)
+        try:
+            stamps = self._stamps(table)
+            values = dict(self._values(table))
+        except (ValueError, pa.ArrowInvalid) as error:
+            raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error
+        self._check_sizes(table)
+        gone = table[says.delete_by].to_pylist() if says.delete_by else repeat(False)
+        puts = zip(*(values[name] for name in says.stored), stamps, strict=True)
+        keys = list(zip(*(values[name] for name in says.key), strict=True))
+        made = [
+            Change(row, True, (stamp, *key)) if is_gone else Change(row, False, put)
+            for row, (is_gone, put, key, stamp) in enumerate(
+                zip(gone, puts, keys, stamps, strict=False)
+            )
+        ]
+        return _by_key(made, keys, stamps)
+
+    def _columns(self) -> tuple[dict[str, str], str, dict[str, str]]:
+        must, may = returned(self.description.columns)
+        return must, self.where, may
+
+    def _check_key(self, table: pa.Table) -> None:
+        says = self.description
+        for name in (*says.partition, *says.clustering):
+            column = table[name]
+            if column.null_count:
+                row = pc.index(pc.is_null(column), pa.scalar(value=True)).as_py()
+                raise SinkRefused(f"{self.where}: column {name!r}, row {row}: the key has no null")
+            if says.columns[name] not in ("text", "bytes") or not len(column):
+                continue
+            alone = says.partition_key == (name,)
+            bounds: Any = pc.min_max(pc.binary_length(column)).as_py()
+            if bounds["max"] > _MOST_KEY_BYTES or (alone and not bounds["min"]):
+                raise SinkRefused(
+                    f"{self.where}: column {name!r}: of a key, and empty or longer than "
+                    f"{_MOST_KEY_BYTES} bytes"
+                )
+
+    def _check_sizes(self, table: pa.Table) -> None:
+        if table.nbytes <= MOST_BYTES:
+            return
+        for row in range(table.num_rows):
+            if _size(table, row) > MOST_BYTES:
+                raise SinkRefused(
+                    f"{self.where}: row {row} is larger than {MOST_BYTES >> 20} MiB, which no node "
+                    "takes at once"
+                )
+
+    def _stamps(self, table: pa.Table) -> list[int]:
+        kind, column = self.description.columns[self.newest_by], table[self.newest_by]
+        if kind == "timestamp":
+            return _moments(column, "us")
+        if kind == "date":
+            return [day * DAY_US for day in dates(column).cast(pa.int32()).to_pylist()]
+        return column.cast(pa.int64()).to_pylist()
+
+    def _values(self, table: pa.Table) -> Iterator[tuple[str, list[Any]]]:
+        says = self.description
+        if says.by_time is not None:
+            yield BUCKET, self._buckets(table[says.by_time])
+        unset = library().query.UNSET_VALUE if self.newest_by in says.key else None
+        for name, kind in says.columns.items():
+            if name == says.delete_by:
+                continue
+            values = named(name, _as_the_client_takes, table[name], kind)
+            if unset is not None and table[name].null_count:
+                values = [unset if value is None else value for value in values]
+            yield name, values
+
+    def _buckets(self, moments: pa.ChunkedArray[Any]) -> list[int]:
+        return [_DAY_ZERO + day for day in buckets(moments, week=self.week).to_pylist()]
+
+
+def buckets(moments: Any, *, week: bool) -> Any:
+    """The days, from 1970 on, or the Mondays of the weeks that moments fall into, in UTC."""
+    utc = moments.cast(pa.timestamp("us", "UTC"), safe=False)
+    floor = pc.floor_temporal(utc, unit="week" if week else "day")
+    return floor.cast(pa.timestamp("us")).cast(pa.date32()).cast(pa.int32())
+
+
+def _as_the_client_takes(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
+    if at.is_null(column.type):
+        return [None] * len(column)
+    digits = digits_of(kind)
+    if digits is not None:
+        return decimals(column, digits).to_pylist()
+    if kind == "date":
+        days = dates(column).cast(pa.int32()).to_pylist()
+        return [None if day is None else _DAY_ZERO + day for day in days]
+    if kind == "timestamp":
+        return _moments(column, "ms")
+    if column.null_count or kind in ("text", "bytes"):
+        return column.to_pylist()
+    values: list[Any] = column.to_numpy().tolist()
+    return values
+
+
+def _moments(column: pa.ChunkedArray[Any], unit: Any) -> list[Any]:
+    try:
+        return column.cast(pa.timestamp(unit, "UTC")).cast(pa.int64()).to_pylist()
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            "a moment is finer than a millisecond, which is all that Cassandra keeps, or beyond "
+            "any calendar: round it in the handler"
+        ) from error
+
+
+def _by_key(
+    changes: list[Change], keys: list[tuple[Any, ...]], stamps: list[int]
+) -> list[list[Change]]:
+    groups: dict[tuple[Any, ...], list[Change]] = {}
+    for key, change in zip(keys, changes, strict=True):
+        groups.setdefault(key, []).append(change)
+    if len(groups) < len(changes):
+        for group in groups.values():
+            group.sort(key=lambda change: stamps[change.row])
+    return list(groups.values())
+
+
+def _size(table: pa.Table, row: int) -> int:
+    values: Iterable[Any] = (column[row] for column in table.columns)
+    sizes = (
+        len(value.as_buffer()) if hasattr(value, "as_buffer") and value.is_valid else 16
+        for value in values
+    )
+    return sum(sizes)

@@ -1,0 +1,189 @@
+"""A real Cassandra of one node on this machine.
+
+It is Apache Cassandra itself, from jars that are fetched once: 61 MB, and some 700 MB of memory. It
+keeps its data in a folder, comes back on the same folder with all of it, and never outlives the
+process that started it. A keyspace is there when it has started.
+
+It listens on 127.0.0.1 only, without a password, with one copy of everything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+import structlog
+
+from headrace.connectors.cassandra.servers import Address, Cluster
+from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
+from headrace.embedded.cassandra_config import DATACENTER, LOGBACK, as_yaml, java_options
+from headrace.embedded.folder_lock import FolderLock
+from headrace.embedded.guarded import Ending, GuardedProcess
+from headrace.embedded.jars import jars
+from headrace.embedded.java import find_java
+from headrace.embedded.server import Missed, begin, until_ready
+from headrace.errors import CodeNotLoaded, HeadraceError, ServerError
+
+log = structlog.get_logger(__name__)
+
+_LOOK_EVERY_S = 0.1
+#: how long it may take to write what it has in memory when asked to stop
+_ENDING = Ending(grace_s=30.0)
+_PORT_TAKEN = os.strerror(errno.EADDRINUSE)
+KEYSPACE: Final = "headrace"
+_TOLD = {
+    Missed.ENDED: "Cassandra ended while starting; the end of its log",
+    Missed.SILENT: "Cassandra does not answer",
+}
+
+
+class EmbeddedCassandra:
+    """A node in a folder. Use it as a context manager, or call ``start`` and ``stop``.
+
+    The folder holds ``data/``, ``cassandra.yaml``, ``logback.xml`` and ``cassandra.log`` (of the
+    last start).
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        port: int | None = None,
+        *,
+        heap_mb: int = 512,
+        durable: bool = True,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Say what node; nothing is touched before ``start``.
+
+        Args:
+            folder: where it keeps everything; made if need be.
+            port: where it listens on 127.0.0.1; a free one when None.
+            heap_mb: Java heap.
+            durable: False is quicker, and as Cassandra is on many machines: what is written within
+                10 s before a kill may be lost.
+            settings: those of cassandra.yaml, over the ones chosen here.
+        """
+        self.folder = Path(folder).resolve()
+        self.port = port
+        self._asked_port = port
+        self._heap_mb = heap_mb
+        self._durable = durable
+        self._settings = dict(settings or {})
+        self._process: GuardedProcess | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address, as ``connections`` of the YAML file take it; known once it has started."""
+        assert self.port is not None, "the server has not started"
+        return f"cassandra://{HOST}:{self.port}/{KEYSPACE}?datacenter={DATACENTER}"
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the server's process lives."""
+        return self._process is not None and self._process.running
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop it."""
+        self.stop()
+
+    def start(self, timeout_s: float = 180.0) -> None:
+        """Start and wait until it answers. A free port is chosen anew at each start.
+
+        Raises:
+            ServerError: Java or the client is missing, jars cannot be had, the port is taken, the
+                folder is in use or cannot be written, or the server ends or does not answer; the
+                message shows the end of its log.
+        """
+        assert not self.running, "the server is running"
+        began_s = time.monotonic()
+        java, class_path = str(find_java()), jars("cassandra")
+        if self._asked_port is not None:
+            refuse_taken_port(self._asked_port, "Cassandra")
+        with FolderLock(self.folder) as lock:
+
+            def attempt() -> str | None:
+                self._configure()
+                self._process = self._launch(java, class_path, lock)
+                return self._await_answer(self._process, time.monotonic() + timeout_s)
+
+            begin(attempt, _PORT_TAKEN)
+        log.info(
+            "cassandra is up",
+            port=self.port,
+            folder=str(self.folder),
+            seconds=round(time.monotonic() - began_s, 1),
+        )
+
+    def stop(self) -> None:
+        """Let it write what it has and end; nothing happens if it does not run."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End it at once, as a crash would. ``start`` brings it back with its data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def _configure(self) -> None:
+        port, storage_port = free_ports(2)
+        self.port = self._asked_port or port
+        written = as_yaml(self.port, storage_port, durable=self._durable, more=self._settings)
+        try:
+            (self.folder / "cassandra.yaml").write_text(written, "utf-8")
+            (self.folder / "logback.xml").write_text(LOGBACK, "utf-8")
+        except OSError as exc:
+            raise ServerError(f"folder {self.folder} cannot be written: {exc.strerror}") from exc
+
+    def _launch(self, java: str, class_path: list[Path], lock: FolderLock) -> GuardedProcess:
+        agent = next(jar for jar in class_path if "__jamm__" in jar.name)
+        command = [java, *java_options(self.folder, self._heap_mb, agent)]
+        command += ["-cp", os.pathsep.join(map(str, class_path))]
+        command.append("org.apache.cassandra.service.CassandraDaemon")
+        return GuardedProcess(command, self.folder / "cassandra.log", [lock.descriptor], _ENDING)
+
+    def _await_answer(self, process: GuardedProcess, deadline_s: float) -> str | None:
+        """Wait until it answers; if it does not, stop it and return what went wrong."""
+        problem: str | None = "interrupted"
+        try:
+            missed = until_ready(self._ready, process, deadline_s, _LOOK_EVERY_S)
+            problem = None if missed is None else f"{_TOLD[missed]}:\n{process.tail()}"
+        finally:
+            if problem is not None:
+                self.stop()
+        return problem
+
+    def _ready(self) -> bool:
+        assert self.port is not None
+        if not answers(self.port):
+            return False
+        address = Address(((HOST, self.port),), KEYSPACE, DATACENTER, tls=False)
+        cluster = Cluster("the embedded Cassandra", address)
+        try:
+            cluster.asked(
+                f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
+                f"{{'class': 'NetworkTopologyStrategy', '{DATACENTER}': 1}}"
+            )
+        except CodeNotLoaded as error:
+            raise ServerError(str(error)) from error
+        except HeadraceError:
+            return False
+        finally:
+            cluster.close()
+        return True

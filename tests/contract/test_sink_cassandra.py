@@ -1,0 +1,150 @@
+"""The laws of a sink, on a table in a real Cassandra."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import uuid
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import ClassVar
+from unittest import mock
+
+import cassandra as client
+import cassandra.concurrent
+import pyarrow as pa
+import pytest
+
+from headrace.connectors.cassandra.servers import Cluster, cluster_of
+from headrace.errors import SinkUnavailable
+from headrace.ports import Connections, Server, Sink, Site
+from headrace.sinks import CassandraTable
+from headrace.testing.sink_cases import State
+from headrace.testing.sink_contract import Seen, SinkContract
+
+COLUMNS = {
+    "run": "text",
+    "key": "text",
+    "value": "text",
+    "gone": "boolean",
+    "came": "bigint",
+    "newness": "version",
+}
+
+
+class TestCassandraTable(SinkContract):
+    """Rows that are told apart by the versions of their records."""
+
+    cannot_have: ClassVar[Mapping[str, str]] = {
+        "replay after the target forgot": "nothing is noted beside the rows",
+    }
+    name = "things"
+
+    @pytest.fixture(autouse=True)
+    def _server(self, request):
+        # Making a table takes a while; of one partition a test is alone.
+        self.url, self.run = request.getfixturevalue("cassandra").url, uuid.uuid4().hex
+        self.connections = Connections({}, "", servers={"history": Server(self.url)})
+        self.came = itertools.count()
+
+    def make_sink(self) -> Sink:
+        return CassandraTable(
+            self.name,
+            COLUMNS,
+            key=("run", "key"),
+            newest_by="newness",
+            at="history",
+            delete_by="gone",
+            key_in_one_lane=True,
+        )
+
+    def site(self) -> Site:
+        return Site(self.connections, None)
+
+    def states(self, states):
+        made = self._rows(states)
+        newness = pa.array([state.version for state in states], pa.int64())
+        return made.append_column("newness", newness)
+
+    def table(self, values):
+        made = self._rows([State(value, "", 0) for value in values])
+        place = made.column_names.index("value")
+        return made.set_column(place, "value", pa.array(list(values), pa.string()))
+
+    def _rows(self, states):
+        return pa.table(
+            {
+                "run": pa.array([self.run] * len(states), pa.string()),
+                "key": pa.array([state.key for state in states], pa.string()),
+                "value": pa.array([state.text for state in states], pa.string()),
+                "gone": pa.array([state.gone for state in states], pa.bool_()),
+                "came": pa.array([next(self.came) for _ in states], pa.int64()),
+            }
+        )
+
+    def refused_table(self):
+        table = self.table(["a"])
+        return table.set_column(table.column_names.index("key"), "key", pa.nulls(1, pa.string()))
+
+    def wrong_table(self):
+        return self.table(["a"]).drop_columns(["value"])
+
+    @contextmanager
+    def losing_an_answer(self):
+        whole, loses = client.concurrent.execute_concurrent, [True]
+
+        def unheard(*given, **how):
+            lost, _ = list(loses), loses.clear()
+            for told in whole(*given, **how):
+                yield (False, client.OperationTimedOut()) if lost else told
+
+        with mock.patch.object(client.concurrent, "execute_concurrent", unheard):
+            yield
+        assert not loses, "nothing was written"
+
+    @contextmanager
+    def refusing_for_now(self):
+        away = SinkUnavailable("it is away")
+        with mock.patch.object(Cluster, "session", side_effect=away):
+            yield
+
+    def read_back(self):
+        rows = cluster_of(self.connections, "history").asked(
+            f"SELECT came, value FROM headrace.{self.name} WHERE {self.where}", self.run
+        )
+        rows = sorted(rows, key=lambda row: (row[0] is None, row[0]))
+        return [Seen(value, value) for _, value in rows]
+
+    where = "run = %s"
+
+
+class TestHistoryInCassandra(TestCassandraTable):
+    """Rows in buckets of a week, told apart by a column of the data."""
+
+    name = "things_by_week"
+    where = "run = %s AND bucket = '2026-01-26'"
+
+    def make_sink(self) -> Sink:
+        return CassandraTable(
+            self.name,
+            {**COLUMNS, "at": "timestamp", "newness": "bigint"},
+            key=("run", "at", "key"),
+            newest_by="newness",
+            at="history",
+            by_time="at",
+            bucket="week",
+            delete_by="gone",
+        )
+
+    def states(self, states):
+        made = self._rows(states).append_column("at", self._moments(len(states)))
+        newness = pa.array([state.version for state in states], pa.int64())
+        return made.append_column("newness", newness)
+
+    def table(self, values):
+        made = super().table(values).append_column("at", self._moments(len(values)))
+        return made.append_column("newness", pa.array([1] * len(values), pa.int64()))
+
+    def _moments(self, count):
+        sunday = dt.datetime(2026, 2, 1, 23, 59, 59, 999_000, tzinfo=dt.UTC)
+        return pa.array([sunday] * count, pa.timestamp("us", "UTC"))
