@@ -63,12 +63,7 @@ class CassandraWriter:
                 outcomes[number] = failed(error, self._rows.where)
             else:
                 keys.extend(_Key(number, changes) for changes in made)
-        try:
-            call = self._send(keys, effects)
-        except (SinkUnavailable, TargetMissing) as error:
-            call = _Call()
-            for key in keys:
-                call.name(key.effect, key.changes, error)
+        call = self._send(keys, effects)
         return [
             outcomes.get(number) or _outcome(effect, call.refused.get(number, {}))
             for number, effect in enumerate(effects)
@@ -87,7 +82,11 @@ class CassandraWriter:
         while keys:
             left = []
             use_case = effects[keys[0].effect].slices[0].lane.use_case
-            for key, error in zip(keys, self._sent(keys, use_case), strict=True):
+            try:
+                told = self._sent(keys, use_case)
+            except (SinkUnavailable, TargetMissing) as error:
+                told = [error] * len(keys)
+            for key, error in zip(keys, told, strict=True):
                 if error is None:
                     continue
                 if isinstance(error, Temporary | TargetMissing):
@@ -101,34 +100,41 @@ class CassandraWriter:
 
     def _sent(self, keys: Sequence[_Key], use_case: str) -> list[HeadraceError | None]:
         """What became of the newest change of each key."""
-        lib, given_up = library(), _GivenUp()
+        given_up, told = _GivenUp(), list[HeadraceError | None]()
         session = self._cluster.session()
-        says = self._rows.description
-        put, delete = self._cluster.prepared(says.put), None
-        if says.delete_by is not None:
-            delete = self._cluster.prepared(says.delete)
-        told: list[HeadraceError | None] = []
-
-        def offered() -> Iterator[tuple[Any, tuple[Any, ...]]]:
-            for key in keys:
-                if given_up:
-                    return
-                newest = key.changes[-1]
-                yield (delete if newest.gone else put), newest.values
-
+        offered = self._offered(keys, given_up, use_case)
         try:
-            for taken, result in lib.concurrent.execute_concurrent(
-                session, offered(), AT_ONCE, raise_on_first_error=False, results_generator=True
+            for taken, result in library().concurrent.execute_concurrent(
+                session, offered, AT_ONCE, raise_on_first_error=False, results_generator=True
             ):
                 error = None if taken else translated(result, self._rows.where)
                 told.append(error)
                 if error is not None:
                     given_up.look_at(error, silence=is_silence(result))
-                elif len(told) == 1:
-                    reached("mid-write", use_case)
         finally:
             given_up.stop()
         return told + [given_up.why] * (len(keys) - len(told))
+
+    def _offered(
+        self, keys: Sequence[_Key], given_up: _GivenUp, use_case: str
+    ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+        """The statements, each when there is room for it; prepared before the first is taken."""
+        says = self._rows.description
+        put, delete = self._cluster.prepared(says.put), None
+        if says.delete_by is not None:
+            delete = self._cluster.prepared(says.delete)
+
+        def each() -> Iterator[tuple[Any, tuple[Any, ...]]]:
+            for number, key in enumerate(keys):
+                if given_up:
+                    return
+                if number == min(1, len(keys) - 1):
+                    # One is on its way: some there and some not is the worst that may be left.
+                    reached("mid-write", use_case)
+                newest = key.changes[-1]
+                yield (delete if newest.gone else put), newest.values
+
+        return each()
 
 
 class _GivenUp:

@@ -92,6 +92,20 @@ def test_in_place_of_a_row_that_is_refused_the_one_of_its_key_before_it_is_there
     assert named(outcome) == [(2, "SinkRefused")]
 
 
+def test_a_row_that_is_refused_stays_named_when_the_cluster_goes_away_after_it():
+    class Leaving(Fake):
+        def session(self):
+            if self.offered:
+                raise SinkUnavailable("it is away")
+            return self
+
+    with mock.patch(f"{__name__}.Fake", Leaving):
+        _, [outcome] = written(
+            lambda _, size: REFUSED if size == 2 else None, effect(leads("a", "b", "a"))
+        )
+    assert named(outcome) == [(0, "SinkUnavailable"), (2, "SinkRefused")]
+
+
 def test_of_a_key_whose_newest_row_waits_all_are_offered_again():
     cluster, [outcome] = written(
         lambda _, size: BUSY if size == 2 else None, effect(leads("a", "b", "a"))
