@@ -381,14 +381,12 @@ def test_a_node_that_says_nothing_or_goes_away_delays_and_loses_nothing(own):
     os.kill(server.pid, signal.SIGCONT)
     _until_taken(database, sink, of_leads(("k0", "Oslo", 0, 2, False)))
 
-    port = server.port
     server.kill()
     begun_s = time.monotonic()
     [error] = database.write(sink, many)
     assert error.temporary
     assert time.monotonic() - begun_s < 20
-    server._asked_port = port
-    server.start()
+    server.start_again()
     _until_taken(database, sink, of_leads(("k1", "Oslo", 0, 2, False)))
     cities = Counter(city for (city,) in database.asked("SELECT city FROM {}"))
     assert cities == {"Rome": 1_998, "Oslo": 2}
@@ -424,8 +422,7 @@ def test_what_was_answered_is_there_after_a_kill_in_a_write(own):
     writing.join(60)
     assert not writing.is_alive()
     assert len(taken) > 100
-    server._asked_port = server.port
-    server.start()
+    server.start_again()
     time.sleep(6)
     assert {lead for (lead,) in database.asked("SELECT lead FROM {}")} >= set(taken)
 

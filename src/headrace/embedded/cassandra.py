@@ -141,6 +141,15 @@ class EmbeddedCassandra:
             self._process.kill()
             self._process = None
 
+    def start_again(self, timeout_s: float = 180.0) -> None:
+        """Start where it was, so that clients find it again.
+
+        Raises:
+            ServerError: as ``start``.
+        """
+        self._asked_port = self.port
+        self.start(timeout_s)
+
     def _configure(self) -> None:
         port, storage_port = free_ports(2)
         self.port = self._asked_port or port
@@ -173,8 +182,7 @@ class EmbeddedCassandra:
         assert self.port is not None
         if not answers(self.port):
             return False
-        address = Address(((HOST, self.port),), KEYSPACE, DATACENTER, tls=False)
-        cluster = Cluster("the embedded Cassandra", address)
+        cluster = Cluster("the embedded Cassandra", self._as_owner(self.port))
         try:
             cluster.asked(
                 f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
@@ -187,3 +195,6 @@ class EmbeddedCassandra:
         finally:
             cluster.close()
         return True
+
+    def _as_owner(self, port: int) -> Address:
+        return Address(((HOST, port),), KEYSPACE, DATACENTER, tls=False)

@@ -17,7 +17,13 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headrace.connectors.cassandra.library import library, translated
-from headrace.errors import ConfigError, HeadraceError, SinkRefused, TargetMissing
+from headrace.errors import (
+    ConfigError,
+    HeadraceError,
+    SinkRefused,
+    SinkUnavailable,
+    TargetMissing,
+)
 from headrace.ports import Connections, Server
 
 #: seconds for a node to take a connection, and to answer
@@ -151,7 +157,10 @@ class Cluster:
             return cluster.connect()
         except Exception as error:
             cluster.shutdown()
-            raise translated(error, self.where) from error
+            told = translated(error, self.where)
+            if isinstance(told, SinkUnavailable):
+                told = SinkUnavailable(f"{told} (datacenter {self.address.datacenter})")
+            raise told from error
 
     def _client(self, lib: Any) -> Any:
         at, policies = self.address, lib.policies

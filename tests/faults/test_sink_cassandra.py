@@ -1,0 +1,87 @@
+"""A table in Cassandra: drivers killed in the write, and the node killed and away for a minute.
+
+The others go on meanwhile; afterwards each record has its row there.
+"""
+
+import threading
+
+import pytest
+from matrix import FULL, SERVICE, note
+from rig import NAMES, Rig, until
+
+from headrace.connectors.cassandra.servers import cluster_of
+from headrace.embedded import EmbeddedCassandra
+from headrace.errors import HeadraceError
+from headrace.ports import Connections, Server
+from headrace.testing.ledger import Found, Place
+
+pytestmark = SERVICE
+DOWN_S = 60.0 if FULL else 10.0
+PER_S = 50.0
+HISTORY = """
+from headrace.sinks import CassandraTable
+
+@use_case(
+    topic=TOPIC,
+    sink=CassandraTable(
+        "elsewhere",
+        {**COLUMNS, "newness": "version"},
+        key=("tenant", "topic", "part", "record"),
+        newest_by="newness",
+        key_in_one_lane=True,
+        at="history",
+    ),
+    guarantee="exactly-once",
+)
+def elsewhere(table, context):
+    return places(table, context)
+"""
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A node of the test's own, whose port stays the same."""
+    with EmbeddedCassandra(tmp_path / "cassandra") as server:
+        yield server
+
+
+def rows_in(node):
+    """What is in the table; nothing if it is not there, or nobody answers."""
+    cluster = cluster_of(Connections({}, "", servers={"history": Server(node.url)}), "history")
+    try:
+        rows = cluster.asked("SELECT tenant, topic, part, record FROM headrace.elsewhere")
+    except HeadraceError:
+        return []
+    return [Found(tenant, Place(*place)) for tenant, *place in rows]
+
+
+def test_in_cassandra_each_row_is_there_whatever_is_killed_or_away(kafka, node, tmp_path):
+    settings = {"connections": {"history": {"url": node.url}}}
+    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=HISTORY)
+    with rig.sending(PER_S):
+        for step in ("mid-write", "sink-written", "mid-commit"):
+            with rig.start(f"{step}@elsewhere:2") as driver:
+                driver.until_stopped()
+                driver.kill()
+                rig.kills += 1
+        with rig.start() as driver:
+            before = len(rows_in(node))
+            until(lambda: len(rows_in(node)) > before + 50, driver.tail)
+            node.kill()
+            rig.kills += 1
+            threading.Event().wait(DOWN_S)
+            rig.progressing(driver)
+            node.start_again()
+            back = len(rows_in(node))
+            until(lambda: len(rows_in(node)) > back + 50, driver.tail)
+            driver.drain()
+    names = (*NAMES, "elsewhere")
+    with rig.start() as driver:
+        until(lambda: not rig.behind(names), lambda: (rig.behind(names), driver.tail()), 300.0)
+        driver.drain()
+    row = f"killed in writes to Cassandra, which is then killed and down for {DOWN_S:.0f} s"
+    rig.judge(row)
+    found = rows_in(node)
+    verdict = rig.ledger.judge(sorted(found, key=lambda one: one.place))
+    note(f"{row}: its rows", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
+    assert not any((verdict.lost, verdict.twice, verdict.foreign)), verdict

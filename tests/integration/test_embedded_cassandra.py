@@ -1,0 +1,85 @@
+"""The embedded Cassandra: its data, its errors and its end."""
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from headrace.connectors.cassandra.servers import Cluster, address_of
+from headrace.embedded import EmbeddedCassandra
+from headrace.embedded.addresses import answers
+from headrace.errors import ServerError
+from headrace.ports import Server
+
+
+def asked(node, statement):
+    cluster = Cluster("test", address_of(Server(node.url), "test"))
+    try:
+        return cluster.asked(statement)
+    finally:
+        cluster.close()
+
+
+@pytest.mark.slow
+def test_data_is_kept_over_stop_and_kill_and_the_port_where_it_is_asked_for(tmp_path):
+    node = EmbeddedCassandra(tmp_path / "cassandra")
+    try:
+        node.start()
+        asked(node, "CREATE TABLE headrace.t (id int PRIMARY KEY)")
+        asked(node, "INSERT INTO headrace.t (id) VALUES (1)")
+        url = node.url
+        node.stop()
+        assert not node.running
+        node.start_again()
+        assert node.url == url
+        asked(node, "INSERT INTO headrace.t (id) VALUES (2)")
+        node.kill()
+        node.start_again()
+        assert sorted(asked(node, "SELECT id FROM headrace.t")) == [(1,), (2,)]
+    finally:
+        node.stop()
+
+
+def test_it_takes_little_memory(cassandra):
+    assert psutil.Process(cassandra.pid).memory_info().rss < 1.2 * 2**30
+
+
+def test_a_folder_in_use_is_refused(cassandra):
+    with pytest.raises(ServerError, match=f"folder {cassandra.folder} is in use"):
+        EmbeddedCassandra(cassandra.folder).start()
+    assert cassandra.running
+
+
+def test_a_taken_port_is_refused(cassandra, tmp_path):
+    with pytest.raises(ServerError, match=rf"Cassandra cannot listen on .*:{cassandra.port}"):
+        EmbeddedCassandra(tmp_path, port=cassandra.port).start()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ServerError, match=f"{tmp_path}/file/node cannot be written"):
+        EmbeddedCassandra(tmp_path / "file" / "node").start()
+
+
+def test_the_end_of_its_log_is_told_where_it_does_not_start(tmp_path):
+    broken = EmbeddedCassandra(tmp_path / "node", settings={"no_such_setting": 1})
+    with pytest.raises(ServerError, match="no_such_setting"):
+        broken.start()
+    assert not broken.running
+
+
+@pytest.mark.slow
+def test_it_ends_with_the_process_that_started_it(tmp_path):
+    code = (
+        "import os, sys; from headrace.embedded import EmbeddedCassandra; "
+        f"node = EmbeddedCassandra({str(tmp_path / 'node')!r}); node.start(); "
+        "print(node.pid, node.port, flush=True); os.kill(os.getpid(), 9)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=170, check=False
+    )
+    pid, port = map(int, told.stdout.split()[-2:])
+    if psutil.pid_exists(pid):
+        psutil.Process(pid).wait(60)
+    assert not answers(port)

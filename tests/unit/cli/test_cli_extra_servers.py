@@ -1,0 +1,69 @@
+"""Servers that `up` starts where it is asked to, or was before."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from headrace.cli import extra_servers
+from headrace.cli.extra_servers import Extra, with_extras
+from headrace.cli.kept_ports import KeptPorts
+from headrace.cli.servers import completed, folder_of, remember
+from headrace.settings import Settings
+
+URL = "cassandra://127.0.0.1:{}/headrace?datacenter=datacenter1"
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Folders and ports of those that were started."""
+    found = []
+
+    class Fake:
+        def __init__(self, folder, port):
+            folder.mkdir(parents=True, exist_ok=True)
+            self.url = URL.format(port)
+            found.append((folder.name, port))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(extra_servers, "EmbeddedCassandra", Fake)
+    return found
+
+
+def up(folder, *asked, **said):
+    with ExitStack() as stack:
+        settings = Settings(module="m.py", **said)
+        return with_extras(settings, folder_of(folder), asked, stack, KeptPorts(folder_of(folder)))
+
+
+def test_nothing_is_started_that_nobody_asked_for(tmp_path, started):
+    assert not up(tmp_path).connections
+    assert started == []
+
+
+def test_what_was_asked_for_once_comes_every_time_on_its_port(tmp_path, started):
+    remember(folder_of(tmp_path), {"database_url": "sqlite://"})
+    first = up(tmp_path, Extra.CASSANDRA).servers()["cassandra"].url
+    again = up(tmp_path).servers()["cassandra"].url
+    assert first == again == URL.format(started[0][1])
+    assert started[0] == started[1]
+
+
+def test_other_commands_find_it_beside_the_connections_of_the_file(tmp_path, started):
+    up(tmp_path, Extra.CASSANDRA)
+    other = {"crm": {"url": "postgresql://db/crm"}}
+    found = completed(Settings(module="m.py", connections=other), tmp_path).servers()
+    assert found["cassandra"].url == URL.format(started[0][1])
+    assert found["crm"].url == "postgresql://db/crm"
+
+
+def test_what_the_file_names_wins_and_nothing_is_started(tmp_path, started, capsys):
+    theirs = {"cassandra": {"url": "cassandra://db/shop?datacenter=dc1"}}
+    found = up(tmp_path, Extra.CASSANDRA, connections=theirs)
+    assert found.servers()["cassandra"].url == "cassandra://db/shop?datacenter=dc1"
+    assert started == []
+    assert "Cassandra is not started" in capsys.readouterr().err
