@@ -13,7 +13,7 @@ import structlog
 
 from headrace.connectors.cassandra.description import Description, types_of
 from headrace.connectors.cassandra.servers import Cluster
-from headrace.errors import ConfigError, SinkRefused, SinkUnavailable, TargetMissing
+from headrace.errors import CodeNotLoaded, ConfigError, SinkRefused, SinkUnavailable, TargetMissing
 from headrace.model.record_versions import NUMBER_BITS
 
 log = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ def fit(cluster: Cluster, says: Description, where: str, *, by_version: bool) ->
         if not _columns_of(cluster, says):
             _make(cluster, says, where)
         found = _columns_of(cluster, says)
-    except (TargetMissing, SinkRefused) as error:
+    except (TargetMissing, SinkRefused, CodeNotLoaded) as error:
         raise ConfigError(str(error)) from error
     problem = _problem(found, says)
     if problem is not None:

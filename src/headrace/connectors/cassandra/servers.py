@@ -200,7 +200,7 @@ def _tls(files: dict[str, str]) -> ssl.SSLContext:
         if "certificate_file" in files:
             context.load_cert_chain(files["certificate_file"], files.get("key_file"))
     except OSError as error:
-        raise ConfigError(f"a file of TLS cannot be used: {error.strerror or error}") from error
+        raise TargetMissing(f"a file of TLS cannot be used: {error.strerror or error}") from error
     return context
 
 

@@ -17,7 +17,7 @@ from headrace.connectors.cassandra.library import is_silence, library, translate
 from headrace.connectors.cassandra.rows import Change, Rows
 from headrace.connectors.cassandra.servers import Cluster
 from headrace.connectors.outcomes import failed
-from headrace.errors import HeadraceError, SinkUnavailable, TargetMissing, Temporary
+from headrace.errors import HeadraceError, TargetMissing, Temporary
 from headrace.ports import Effect, RefusedRow, Written
 from headrace.process.crash_points import reached
 
@@ -84,7 +84,7 @@ class CassandraWriter:
             use_case = effects[keys[0].effect].slices[0].lane.use_case
             try:
                 told = self._sent(keys, use_case)
-            except (SinkUnavailable, TargetMissing) as error:
+            except (Temporary, TargetMissing) as error:
                 told = [error] * len(keys)
             for key, error in zip(keys, told, strict=True):
                 if error is None:
