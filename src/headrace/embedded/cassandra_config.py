@@ -91,7 +91,7 @@ def java_options(folder: Path, heap_mb: int, agent: Path) -> list[str]:
     opened = [f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTS.split()]
     opened += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS.split()]
     return [
-        f"-Xms{heap_mb}m",
+        f"-Xms{min(heap_mb, 128)}m",
         f"-Xmx{heap_mb}m",
         "-XX:MaxDirectMemorySize=192m",
         "-XX:+UseSerialGC",
@@ -104,6 +104,7 @@ def java_options(folder: Path, heap_mb: int, agent: Path) -> list[str]:
         f"-Dcassandra.config={(folder / 'cassandra.yaml').as_uri()}",
         f"-Dcassandra.storagedir={folder / 'data'}",
         f"-Dlogback.configurationFile={folder / 'logback.xml'}",
+        "-Dcassandra.native.epoll.enabled=false",
         # there is nobody else to wait for
         "-Dcassandra.skip_wait_for_gossip_to_settle=0",
         "-Dcassandra.ring_delay_ms=100",

@@ -24,7 +24,8 @@ from xml.sax.saxutils import quoteattr
 from headrace.embedded.java import find_java
 from headrace.errors import ServerError
 
-_PATTERN = "[organisation]__[artifact]__[revision].[ext]"
+#: what a machine alone can use has a fourth part
+_PATTERN = "[organisation]__[artifact]__[revision](__[classifier]).[ext]"
 
 
 class Coordinates(NamedTuple):
