@@ -177,6 +177,8 @@ class Cluster:
             return lib.cluster.Cluster(
                 contact_points=list(at.hosts),
                 port=at.hosts[0][1],
+                # The newest that is spoken since Cassandra 2.2; not to ask for it costs two tries.
+                protocol_version=4,
                 auth_provider=lib.auth.PlainTextAuthProvider(at.user, at.password or "")
                 if login
                 else None,

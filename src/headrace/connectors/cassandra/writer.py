@@ -110,7 +110,10 @@ class CassandraWriter:
                 error = None if taken else translated(result, self._rows.where)
                 told.append(error)
                 if error is not None:
-                    given_up.look_at(error, silence=is_silence(result))
+                    given_up.look_at(error)
+                    if is_silence(result):
+                        # Those that are on their way would be waited for as long again.
+                        break
         finally:
             given_up.stop()
         return told + [given_up.why] * (len(keys) - len(told))
@@ -144,12 +147,12 @@ class _GivenUp:
         self._stopped, self._refusals = False, 0
         self.why: HeadraceError | None = None
 
-    def look_at(self, error: HeadraceError, *, silence: bool) -> None:
+    def look_at(self, error: HeadraceError) -> None:
         if not isinstance(error, Temporary | TargetMissing):
             return
         self.why = error
         self._refusals += 1
-        if silence or self._refusals >= _MOST_REFUSALS or isinstance(error, TargetMissing):
+        if self._refusals >= _MOST_REFUSALS or isinstance(error, TargetMissing):
             self.stop()
 
     def stop(self) -> None:
