@@ -262,7 +262,7 @@ def test_a_row_stays_as_long_as_it_is_said(database):
     assert database.asked("SELECT TTL(city) FROM {}") == [(None,)]
 
 
-def test_the_largest_row_that_is_let_through_is_taken_and_a_larger_one_is_refused_for_good(
+def test_the_largest_row_that_is_let_through_is_taken_and_a_larger_one_never(
     database,
 ):
     sink = database.prepared(leads(database.name))

@@ -131,9 +131,9 @@ class Rows:
         kind, column = self.description.columns[self.newest_by], table[self.newest_by]
         if kind == "timestamp":
             return _moments(column, "us")
-        if kind == "date":
-            return [day * DAY_US for day in dates(column).cast(pa.int32()).to_pylist()]
-        return column.cast(pa.int64()).to_pylist()
+        days = dates(column).cast(pa.int32()) if kind == "date" else column
+        stamps: list[Any] = days.cast(pa.int64()).to_pylist()
+        return [day * DAY_US for day in stamps] if kind == "date" else stamps
 
     def _values(self, table: pa.Table) -> Iterator[tuple[str, list[Any]]]:
         says = self.description

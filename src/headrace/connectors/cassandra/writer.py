@@ -41,7 +41,17 @@ class _Call:
 
     refused: dict[int, dict[int, HeadraceError]] = field(default_factory=dict)
 
-    def name(self, effect: int, changes: Sequence[Change], error: HeadraceError) -> None:
+    def goes_on(self, key: _Key, error: HeadraceError | None) -> bool:
+        """Write down what became of a key; whether an older change of it is to be sent instead."""
+        if error is None:
+            return False
+        if isinstance(error, Temporary | TargetMissing):
+            self._name(key.effect, key.changes, error)
+            return False
+        self._name(key.effect, [key.changes.pop()], error)
+        return bool(key.changes)
+
+    def _name(self, effect: int, changes: Sequence[Change], error: HeadraceError) -> None:
         self.refused.setdefault(effect, {}).update((change.row, error) for change in changes)
 
 
@@ -80,23 +90,16 @@ class CassandraWriter:
     def _send(self, keys: list[_Key], effects: Sequence[Effect]) -> _Call:
         call = _Call()
         while keys:
-            left = []
             use_case = effects[keys[0].effect].slices[0].lane.use_case
-            try:
-                told = self._sent(keys, use_case)
-            except (Temporary, TargetMissing) as error:
-                told = [error] * len(keys)
-            for key, error in zip(keys, told, strict=True):
-                if error is None:
-                    continue
-                if isinstance(error, Temporary | TargetMissing):
-                    call.name(key.effect, key.changes, error)
-                    continue
-                call.name(key.effect, [key.changes.pop()], error)
-                if key.changes:
-                    left.append(key)
-            keys = left
+            told = self._sent_or_not(keys, use_case)
+            keys = [key for key, error in zip(keys, told, strict=True) if call.goes_on(key, error)]
         return call
+
+    def _sent_or_not(self, keys: Sequence[_Key], use_case: str) -> list[HeadraceError | None]:
+        try:
+            return self._sent(keys, use_case)
+        except (Temporary, TargetMissing) as error:
+            return [error] * len(keys)
 
     def _sent(self, keys: Sequence[_Key], use_case: str) -> list[HeadraceError | None]:
         """What became of the newest change of each key."""
