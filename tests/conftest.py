@@ -17,6 +17,8 @@ from hypothesis import settings
 import mariadb_server
 import s3_server
 from headrace.embedded import EmbeddedCassandra, EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
+from headrace.embedded.jars import jars
+from headrace.errors import ServerError
 from java_starts import start_sooner
 from registry_server import RegistryServer, fetched
 
@@ -68,7 +70,16 @@ def postgres(open_folder):
 
 
 @pytest.fixture(scope="session")
-def cassandra(tmp_path_factory):
+def cassandra_jars():
+    """What each Cassandra is made of; its tests are passed over where it cannot be had."""
+    try:
+        return jars("cassandra")
+    except ServerError as error:
+        pytest.skip(f"Cassandra could not be fetched: {error}")
+
+
+@pytest.fixture(scope="session")
+def cassandra(tmp_path_factory, cassandra_jars):
     """A real Cassandra; ``cassandra.url`` is its keyspace, in which tests have own tables."""
     with EmbeddedCassandra(tmp_path_factory.mktemp("cassandra"), durable=False) as server:
         yield server

@@ -39,7 +39,7 @@ def elsewhere(table, context):
 
 
 @pytest.fixture
-def node(tmp_path):
+def node(tmp_path, cassandra_jars):
     """A node of the test's own, whose port stays the same."""
     with EmbeddedCassandra(tmp_path / "cassandra") as server:
         yield server

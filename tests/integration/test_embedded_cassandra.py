@@ -21,6 +21,9 @@ def asked(node, statement):
         cluster.close()
 
 
+pytestmark = pytest.mark.usefixtures("cassandra_jars")
+
+
 @pytest.mark.slow
 def test_data_is_kept_over_stop_and_kill_and_the_port_where_it_is_asked_for(tmp_path):
     node = EmbeddedCassandra(tmp_path / "cassandra")

@@ -363,7 +363,7 @@ def _states(piece):
 
 
 @pytest.fixture
-def own(tmp_path):
+def own(tmp_path, cassandra_jars):
     """A node that a test may stop and kill."""
     with EmbeddedCassandra(tmp_path / "cassandra") as server:
         database = Database(server.url)

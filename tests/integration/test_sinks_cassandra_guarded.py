@@ -35,7 +35,7 @@ def authority(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory, authority):
+def node(tmp_path_factory, authority, cassandra_jars):
     folder = tmp_path_factory.mktemp("guarded")
     issued = authority[0].issue_cert("127.0.0.1")
     key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
