@@ -7,6 +7,9 @@ import psycopg
 import pytest
 from service import Service, ended, own_console_port, told_by_up
 
+from headrace.connectors.cassandra.servers import Cluster, address_of
+from headrace.errors import HeadraceError
+from headrace.ports import Server
 from headrace.store.migrations import newest_version
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -53,6 +56,64 @@ def test_up_keeps_positions_in_a_postgresql_if_asked_and_goes_on_with_it(open_fo
         (folder / ".headrace" / "up" / "servers.json").unlink()
     assert found == ["a", "b"]
     assert "postgresql://" not in service.log.read_text()
+
+
+def test_up_starts_a_cassandra_if_asked_which_sinks_and_the_next_up_know(tmp_path, cassandra_jars):
+    service = Service(tmp_path, "", "visits")
+    (tmp_path / "headrace.yaml").write_text("module: use_cases.py\nmaster: local[2]\n")
+    (tmp_path / "use_cases.py").write_text(KEEPS)
+    own_console_port(tmp_path)
+    urls, found = set(), []
+    for words, value in ((("--with", "cassandra"), b"a"), ((), b"b")):
+        process = service.run(sys.executable, "-m", "headrace", "up", "-c", "headrace.yaml", *words)
+        deadline = time.monotonic() + 120
+        while "cassandra_url" not in (told := told_by_up(service, process)):
+            assert time.monotonic() < deadline, service.log.read_text()
+            time.sleep(0.1)
+        service.config = {"bootstrap.servers": told["bootstrap.servers"]}
+        service.headrace("use-cases", "deploy")
+        service.headrace("tenants", "add", "acme")
+        service.send("acme", value)
+        urls.add(told["cassandra_url"])
+        while value.decode() not in (found := kept_in(told["cassandra_url"])):
+            assert time.monotonic() < deadline, service.log.read_text()
+            time.sleep(0.1)
+        ended(process, service)
+        (tmp_path / ".headrace" / "up" / "servers.json").unlink()
+    assert (len(urls), found) == (1, ["a", "b"])
+
+
+KEEPS = """
+import pyarrow as pa
+from headrace import use_case
+from headrace.sinks import CassandraTable
+
+SEEN = CassandraTable(
+    "seen",
+    {"tenant": "text", "record": "bigint", "value": "text", "newness": "version"},
+    key=("tenant", "record"), newest_by="newness", key_in_one_lane=True, at="cassandra",
+)
+
+@use_case(topic="{tenant}.visits", sink=SEEN, guarantee="exactly-once")
+def seen(visits, context):
+    rows = visits.num_rows
+    return pa.table({
+        "tenant": pa.array([context.tenant] * rows, pa.string()),
+        "record": visits["offset"],
+        "value": visits["value"].cast(pa.string()),
+    })
+"""
+
+
+def kept_in(url: str) -> list[str]:
+    cluster = Cluster("test", address_of(Server(url), "test"))
+    try:
+        rows = cluster.asked("SELECT value FROM headrace.seen")
+    except HeadraceError:
+        return []
+    finally:
+        cluster.close()
+    return sorted(value for (value,) in rows)
 
 
 def values_in(url: str) -> list[str]:
