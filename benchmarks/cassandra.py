@@ -29,7 +29,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
 from headrace.sinks import CassandraTable
 
-LANES, EACH, BINS, ROUNDS = 100, 100, 4, 5
+LANES, EACH, BINS, ROUNDS = 100, 100, 2, 5
 TENANTS = 10
 TARGET = 0.7
 START = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)

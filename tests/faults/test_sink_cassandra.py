@@ -25,7 +25,7 @@ from headrace.sinks import CassandraTable
     topic=TOPIC,
     sink=CassandraTable(
         "elsewhere",
-        {**COLUMNS, "newness": "version"},
+        {{**COLUMNS, "newness": "version"}},
         key=("tenant", "topic", "part", "record"),
         newest_by="newness",
         key_in_one_lane=True,
