@@ -5,7 +5,8 @@ a portion for good does not say which record it was, so the portion is halved un
 record: everything before the culprit is written and the position stops exactly at it. Where the
 use case wants dead letters, a culprit is kept there first, and only then the lane goes on.
 
-When the budget is used up, portions that nobody has claimed are left for a later wave.
+When the budget is used up, portions that nobody has claimed are left for a later wave. So is what
+follows a record that was set aside or looked for, unless it was claimed or is of a recorded slice.
 
 A call that decodes costs much before its first record, so small portions of a group are decoded in
 one. Whatever is odd about that call blames nobody: each is then decoded by itself, as large ones
@@ -14,6 +15,7 @@ are. It may take a part of the budget only, for what it made of portions that ar
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -94,6 +96,8 @@ class BinRun:
     #: it failed at uses up one after the other, and is never found
     lost_s: float = 0.0
     _begun: bool = False
+    #: monotonic second after which no portion is worked on record by record, but for one of it
+    _until_s: float = math.inf
     #: what was decoded before its portion's turn, by the first slice of that
     _looked: dict[Slice, Looked] = field(default_factory=dict)
     #: of each row of an output its record, by the first slice of its portion
@@ -111,6 +115,7 @@ class BinRun:
         self._origins = {}
         self._looked = self._decoded_together(portions)
         until_s += self.lost_s
+        self._until_s = until_s if self._may_yield else math.inf
         if claimed:
             portions = self._claim(self._without_waiting(portions))
             reached("claimed", self.use_case.name)
@@ -281,7 +286,8 @@ class BinRun:
             self.tally.stop(*named_alone(portion, error))
             return portion, None
         began = time.monotonic()
-        handled = self.call(portion, rules or self.rules) if portion.records.num_rows else None
+        rules = replace(rules or self.rules, until_s=self._until_s)
+        handled = self.call(portion, rules) if portion.records.num_rows else None
         unkept = self.set_aside(portion, handled.aside) if handled is not None else None
         self.tally.spent(portion, time.monotonic() - began)
         if handled is not None:
@@ -298,6 +304,8 @@ class BinRun:
                     # under an identity of its own, would then stand beside that of the whole.
                     handled = replace(handled, output=None, rows=0)
                 portion = cut_to(portion, handled.rows, handled.error, blamed)
+            elif handled.rows < portion.records.num_rows:
+                portion = replace(cut_to(portion, handled.rows, None), yields=True)
         if not _reaches(portion):
             self.tally.found_nothing(portion)
             return portion, None
@@ -403,7 +411,8 @@ class BinRun:
         """Write a refused portion piece by piece, up to the record that the sink refuses.
 
         Where that may be set aside, it is, and the same begins anew behind it. What stopped the
-        portion as a whole is behind all of its records, so it stops the last piece.
+        portion as a whole is behind all of its records, so it stops the last piece. When the time
+        is used up it ends at whatever record it is; each time it comes one further at least.
         """
         rest, refused = portion, portion.records.num_rows
         while rest.records.num_rows > 0:
@@ -418,7 +427,7 @@ class BinRun:
                 self.tally.wrote(part, written, effect.output.nbytes)
                 refused -= rows if refused else 0
             elif rows > 1:
-                refused = rows
+                refused = min(rows, max(part.records.num_rows, 1))
                 continue
             else:
                 self._refused(part, written.error)
@@ -426,6 +435,9 @@ class BinRun:
             if self.tally.stopped(part.planned[0]):
                 return
             rest = rest_of(rest, part)
+            if rest.records.num_rows and time.monotonic() > self._until_s:
+                self.tally.stop(rest, None)
+                return
 
     def _refused(self, part: Portion, error: SliceError) -> None:
         """One record that the sink refuses: set aside, or the end of this slice."""
@@ -441,9 +453,14 @@ class BinRun:
             self.tally.wrote(part, self._write([goes_by])[0], 0)
 
     @property
+    def _may_yield(self) -> bool:
+        """Whether a portion may end before its end; what was claimed would be lost."""
+        return not (self.use_case.intends or self.use_case.claims)
+
+    @property
     def _may_be_parted(self) -> bool:
         """Whether a part of an effect may be written, and the position be in its middle."""
-        return not (self.use_case.intends or self.use_case.claims or self.use_case.transacts)
+        return self._may_yield and not self.use_case.transacts
 
     def _write(self, effects: list[Effect]) -> Sequence[Written]:
         """Write effects, each of which is taken whole or not at all."""

@@ -48,6 +48,8 @@ class CallRules:
     shared: bool = False
     #: codes of the errors whose record is set aside at once
     set_aside: frozenset[str] = frozenset()
+    #: monotonic second from which on a call that set a record aside leaves the rest for later
+    until_s: float = math.inf
     #: holds what the handler returns against its sink; None where the sink does that itself
     check: Callable[[pa.Table], object] | None = None
 

@@ -17,6 +17,7 @@ This module reads no records and writes no sink.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -54,7 +55,8 @@ class Handled:
 
     #: None: nothing of it can be used
     output: pa.Table | None
-    #: how many records the output stands for, those set aside among them
+    #: how many records the output stands for, those set aside among them; fewer than were given and
+    #: no error: the time was used up
     rows: int
     error: SliceError | None = None
     #: row of the record that the error names
@@ -88,9 +90,7 @@ def handle(
     if found.waiting is None:
         return _decodable(call, records, found)
     before = _decodable(call, records, found) if found.given else Handled(None, 0)
-    if before.error is not None:
-        return before
-    return replace(before, error=error_of(found.waiting), blamed=found.given)
+    return _and_then(before, found.given, error_of(found.waiting))
 
 
 def look(use_case: UseCase, records: pa.Table, rules: CallRules, schemas: Schemas | None) -> Looked:
@@ -130,13 +130,20 @@ def _up_to_undecodable(
     if bad == 0:
         return Handled(None, 0, named, bad)
     before = handle(call.use_case, records.slice(0, bad), call.context, call.rules, schemas)
-    return before if before.error is not None else replace(before, error=named, blamed=bad)
+    return _and_then(before, bad, named)
+
+
+def _and_then(before: Handled, row: int, error: SliceError) -> Handled:
+    """What comes before a record, and stops there; unless it did not come so far."""
+    if before.error is not None or before.rows < row:
+        return before
+    return replace(before, error=error, blamed=row)
 
 
 def _up_to(call: Call, records: pa.Table, row: int, fault: SliceError) -> Handled:
     """What comes before the first record that did not decode, and stops there."""
     before = Handled(None, 0) if row == 0 else _handled(call, records.slice(0, row))
-    return before if before.error is not None else replace(before, error=fault, blamed=row)
+    return _and_then(before, row, fault)
 
 
 def _without(handled: Handled, found: DecodedRecords, faults: dict[int, SliceError]) -> Handled:
@@ -174,7 +181,7 @@ def _awaited(call: Call, records: pa.Table, *, again: bool = True) -> Handled:
         return _up_to_unanswered(call, records, calls, raised)
     before = Handled(None, 0) if row == 0 else _awaited(call, records.slice(0, row), again=False)
     named = name_record(error_of(raised), records, row)
-    return before if before.error is not None else replace(before, error=named, blamed=row)
+    return _and_then(before, row, named)
 
 
 def _up_to_unanswered(call: Call, records: pa.Table, calls: Calls, overrun: Exception) -> Handled:
@@ -250,7 +257,10 @@ def _failure_of(records: pa.Table, row: int, raised: Exception) -> SliceError:
 
 
 def _searched(call: Call, records: pa.Table) -> Handled:
-    """What calls for many records gave; the one to blame is found by calling again."""
+    """What calls for many records gave; the one to blame is found by calling again.
+
+    Each that is set aside costs calls, so what follows one may be left for a later wave.
+    """
     outputs: list[pa.Table] = []
     aside: list[tuple[int, SliceError]] = []
     done = 0
@@ -264,7 +274,7 @@ def _searched(call: Call, records: pa.Table) -> Handled:
             return _joined(outputs, Handled(None, done, error, blamed, tuple(aside)))
         aside.append((done, error))
         done += 1
-        if done == records.num_rows:
+        if done == records.num_rows or time.monotonic() > call.rules.until_s:
             return _joined(outputs, Handled(None, done, aside=tuple(aside)))
 
 

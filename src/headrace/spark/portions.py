@@ -45,6 +45,8 @@ class Portion:
     blamed: Slice | None = None
     #: with it an open slice is complete, and this is what its log said then
     behind: Behind | None = None
+    #: it was cut short for the time it took; the rest of its slices is a later wave's
+    yields: bool = False
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -178,7 +180,13 @@ def cut_to(
     whole = error is None and reached == portion.reached
     behind = portion.behind if whole else None
     return replace(
-        portion, reached=reached, records=taken, error=error, blamed=blamed, behind=behind
+        portion,
+        reached=reached,
+        records=taken,
+        error=error,
+        blamed=blamed,
+        behind=behind,
+        yields=False,
     )
 
 

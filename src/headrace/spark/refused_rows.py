@@ -96,19 +96,25 @@ class PartTaken:
             until_s: monotonic second after which nothing is offered any more.
         """
         pauses = iter(PAUSES_S)
-        while all(self._is_aside(row) for row in refused if not row.may_be_taken):
+        while True:
+            never = [row for row in refused if not row.may_be_taken]
             later = [row for row in refused if row.may_be_taken]
-            if not later:
+            done = self._set_aside(never, until_s)
+            refused = [*never[done:], *later]
+            if not refused:
                 self.run.tally.wrote(self.portion, Written(), self.effect.output.nbytes)
                 return
-            refused = later
+            if done < len(never):
+                break
             asked_s = max((row.error.retry_after_s or 0.0 for row in later if row.error), default=0)
             pause_s = max(next(pauses, float("inf")), asked_s)
             if time.monotonic() + pause_s > until_s:
                 break
             time.sleep(pause_s)
             refused = self._offered_again(later)
-        self._stop_before(min(refused, key=lambda row: row.row), error_among(refused))
+        first = min(refused, key=lambda row: row.row)
+        yields = 0 < done < len(never) and time.monotonic() > until_s and not first.may_be_taken
+        self._stop_before(first, error_among(refused), yields=yields)
 
     def _offered_again(self, rows: Sequence[RefusedRow]) -> Sequence[RefusedRow]:
         """Offer these rows and no others; which of them are left."""
@@ -123,18 +129,29 @@ class PartTaken:
             )
         return [replace(left, row=rows[left.row].row) for left in told.refused]
 
-    def _is_aside(self, refused: RefusedRow) -> bool:
-        """Set the record of a row aside that is never taken, if it may be and can be told."""
-        assert refused.error is not None, "a row that only waits has none"
-        if refused.error.code not in self.run.rules.set_aside:
-            return False
-        row = self._record_of(refused.row)
-        if row is None:
-            return False
-        named = name_record(refused.error, self.portion.records, row)
-        return self.run.set_aside(self.portion, [(row, named)]) is None
+    def _set_aside(self, refused: Sequence[RefusedRow], until_s: float) -> int:
+        """Set the records of rows aside that are never taken; returns of how many that was done.
 
-    def _stop_before(self, first: RefusedRow, error: SliceError) -> None:
+        It ends at one that may not be, or cannot be told; or where the time is used up, for to find
+        the record of a row costs calls. It comes behind the first record at least.
+        """
+        found, done = dict[int, SliceError](), 0
+        for row in refused:
+            assert row.error is not None, "a row that only waits has none"
+            is_over = self.origins is None and time.monotonic() > until_s
+            if row.error.code not in self.run.rules.set_aside or (is_over and any(found)):
+                break
+            record = self._record_of(row.row)
+            if record is None:
+                break
+            if record not in found:
+                found[record] = name_record(row.error, self.portion.records, record)
+            done += 1
+        if found and self.run.set_aside(self.portion, [*found.items()]) is not None:
+            return 0
+        return done
+
+    def _stop_before(self, first: RefusedRow, error: SliceError, *, yields: bool) -> None:
         row = self._record_of(first.row)
         is_bad = may_be_a_records(error)
         if row is None and is_bad:
@@ -144,12 +161,16 @@ class PartTaken:
             self.run.tally.stop(self.portion, error)
             return
         named = name_record(error, self.portion.records, row) if is_bad else error
-        done = cut_to(self.portion, row, named, slice_of(self.portion, row))
+        output_bytes = self.effect.output.slice(0, first.row).nbytes
         if row == 0:
+            done = cut_to(self.portion, row, named, slice_of(self.portion, row))
             self.run.tally.stop(done, named)
+        elif yields:
+            done = replace(cut_to(self.portion, row, None), yields=True)
+            self.run.tally.wrote(done, Written(), output_bytes)
         else:
-            output = self.effect.output.slice(0, first.row)
-            self.run.tally.wrote(done, Written(), output.nbytes)
+            done = cut_to(self.portion, row, named, slice_of(self.portion, row))
+            self.run.tally.wrote(done, Written(), output_bytes)
 
     def _record_of(self, row: int) -> int | None:
         """The record that a row was made of, by its row; None if that cannot be told."""

@@ -172,7 +172,7 @@ class Tally:
             line.committed = line.committed or written.committed
             line.behind = portion.behind
             self._count(line, own, self._sampled.pop(planned, None))
-        if portion.error is not None:
+        if portion.error is not None or portion.yields:
             self.stop(portion, portion.error)
 
     def offered(self, effect: Effect, written: Written) -> None:
