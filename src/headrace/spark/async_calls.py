@@ -36,6 +36,7 @@ from headrace.model.streams import Order
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.declared import as_declared
 from headrace.spark.event_loops import loop_of
+from headrace.spark.slice_errors import reason_of
 from headrace.spark.timeouts import CallOverdue
 from headrace.use_cases import SliceContext, UseCase
 
@@ -145,7 +146,7 @@ class Calls:
         except TimeoutError as error:
             return self._hung() if limit.expired() else error
         except BadRecord as error:
-            return BadRecord(row, error.reason)
+            return BadRecord(row, reason_of(error))
         except Exception as error:
             return error
         except CallOverdue:

@@ -32,7 +32,7 @@ from headrace.spark.culprits import Blamed, to_blame
 from headrace.spark.declared import as_declared
 from headrace.spark.decoding import DecodedRecords, decoded, shown
 from headrace.spark.own_tables import owned
-from headrace.spark.timeouts import CallOverdue, bounded
+from headrace.spark.timeouts import CallOverdue, bounded, guarded
 from headrace.use_cases import SliceContext, UseCase
 
 #: part of the patience that a call has which searches for the record that hangs
@@ -144,7 +144,7 @@ class Call:
             raise
         except BaseException as error:  # SystemExit, KeyboardInterrupt, a panic of Rust
             # Nobody types Ctrl-C into a worker, which is in a process group of its own.
-            raise HandlerError(words_of(error)) from error
+            raise HandlerError(_words_of(error)) from error
 
     def to_blame(self, records: pa.Table, raised: Exception) -> Blamed:
         """The record to blame; what calls nothing bad may come through the next time.
@@ -179,3 +179,7 @@ class Call:
             f"{who} and was ended; give what it waits for a time limit of its own, or raise "
             "handler_timeout"
         )
+
+
+def _words_of(error: BaseException) -> str:
+    return guarded(lambda: words_of(error), lambda: type(error).__name__)

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from headrace.errors import BadRecord, ConfigError, HandlerHung, TargetMissing, Temporary
 from headrace.model.receipts import SliceError
+from headrace.spark.timeouts import guarded
 
 #: raised whichever records are given
 NO_RECORDS_FAULT = (Temporary, TargetMissing)
@@ -118,7 +119,5 @@ def _told_row(raised: Exception) -> int | None:
     """The row that a handler calls bad; None if that is no number, so that it is searched for."""
     if not isinstance(raised, BadRecord):
         return None
-    try:
-        return operator.index(getattr(raised, "row", None))  # type: ignore[arg-type]
-    except TypeError:
-        return None
+    bad: Any = raised
+    return guarded(lambda: operator.index(bad.row), lambda: None)

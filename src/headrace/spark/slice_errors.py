@@ -29,6 +29,7 @@ from headrace.errors import (
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice
 from headrace.spark.row_places import place_of_row
+from headrace.spark.timeouts import guarded
 from headrace.versions.quoting import traceback_of
 
 #: characters of what is told: Python quotes what it cannot read, which may be a whole record
@@ -39,14 +40,14 @@ _LONGEST_WAIT_S = 30 * 86_400.0
 
 def error_of(error: BaseException) -> SliceError:
     """Translate what a handler, sink or reader raised; foreign errors become ``HandlerError``."""
-    known = isinstance(error, HeadraceError)
-    message = text_of(error) if known else words_of(error)
+    known, kind = isinstance(error, HeadraceError), type(error).__name__
+    says = text_of if known else words_of
     return SliceError(
         temporary=isinstance(error, Temporary),
         code=code_of(error) if isinstance(error, HeadraceError) else HandlerError.__name__,
-        message=shortened(message, MESSAGE),
-        traceback=shortened(_traceback_of(error)),
-        retry_after_s=_wait_of(error),
+        message=guarded(lambda: shortened(says(error), MESSAGE), lambda: kind),
+        traceback=guarded(lambda: shortened(_traceback_of(error)), lambda: kind),
+        retry_after_s=guarded(lambda: _wait_of(error), lambda: None),
     )
 
 
@@ -107,5 +108,15 @@ def refusal(raised: BadRecord, records: pa.Table, row: int) -> str:
     topic, partition, offset = (
         records[column][row].as_py() for column in ("topic", "partition", "offset")
     )
-    reason = getattr(raised, "reason", text_of(raised))
-    return shortened(f"bad record at offset {offset} of {topic}[{partition}]: {reason}", MESSAGE)
+    where = f"bad record at offset {offset} of {topic}[{partition}]"
+    return shortened(f"{where}: {reason_of(raised)}", MESSAGE)
+
+
+def reason_of(raised: BadRecord) -> str:
+    """Why somebody called a record bad; their own kind of error may not know, or not tell."""
+
+    def said() -> str:
+        reason = getattr(raised, "reason", raised)
+        return text_of(raised) if reason is raised else shortened(str(reason), MESSAGE)
+
+    return guarded(said, lambda: type(raised).__name__)

@@ -22,6 +22,7 @@ import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
@@ -30,6 +31,8 @@ _T = TypeVar("_T")
 
 #: the timer rings again after so long, should the first exception have been swallowed
 _AGAIN_S = 0.25
+#: seconds for what an error says of itself
+_TELLING_S = 1.0
 #: where the frames of an import are
 _IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -56,7 +59,8 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
     before = signal.signal(signal.SIGALRM, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.signal(signal.SIGALRM, ring)
-    running = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
+    running, again = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
+    began_s = time.monotonic()
     try:
         try:
             return _in_this_process(call)
@@ -65,8 +69,22 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
     finally:
         # Reached even if it rings in the very moment in which the call ends.
         ringing = False
-        signal.setitimer(signal.ITIMER_REAL, *running)
+        # Of a timer that ran already, this was a part of the time; 0 would be none at all.
+        left = max(running - (time.monotonic() - began_s), 1e-6) if running else 0.0
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, left, again)
+
+
+def guarded(make: Callable[[], _T], otherwise: Callable[[], _T]) -> _T:
+    """What somebody's own error says of itself, be its texts and attributes code of theirs.
+
+    That may raise anything, and take any time: then it is what we say ``otherwise``.
+    """
+    try:
+        return bounded(make, _TELLING_S)
+    except BaseException:  # SystemExit, say
+        return otherwise()
 
 
 def _imports(frame: FrameType | None) -> bool:

@@ -15,9 +15,12 @@ import tokenize
 import traceback
 from collections.abc import Iterator
 
+from headrace.errors import words_of
 from headrace.versions.code import LocalModule
 from headrace.versions.loading import version_of
 
+#: errors, and notes of one, that are quoted
+_MOST = 100
 #: what ``linecache`` knows is one list for the process
 _quoting = threading.Lock()
 
@@ -29,12 +32,29 @@ def traceback_of(error: BaseException) -> str:
         before = {file: linecache.cache.pop(file, None) for file in own}
         linecache.cache.update(own)
         try:
-            return "".join(traceback.format_exception(error))
+            return "".join(_lines(error))
         finally:
             for file, entry in before.items():
                 del linecache.cache[file]
                 if entry is not None:
                     linecache.cache[file] = entry
+
+
+def _lines(error: BaseException) -> list[str]:
+    """As Python prints it; of one with very many others in it, or notes, itself alone."""
+    if _is_short(error):
+        return traceback.format_exception(error)
+    alone = traceback.format_tb(error.__traceback__)
+    left_out = "others that are in it or led to it, and its notes, are left out: they are too many"
+    return [*alone, f"{words_of(error)}\n", f"{left_out}\n"]
+
+
+def _is_short(error: BaseException) -> bool:
+    led = _led_to(error)
+    notes = [getattr(cause, "__notes__", ()) for cause in led]
+    return len(led) <= _MOST and all(
+        not isinstance(noted, list | tuple) or len(noted) <= _MOST for noted in notes
+    )
 
 
 def _modules(error: BaseException) -> Iterator[tuple[str, LocalModule]]:
@@ -53,7 +73,7 @@ def _modules(error: BaseException) -> Iterator[tuple[str, LocalModule]]:
 def _led_to(error: BaseException) -> list[BaseException]:
     found: dict[int, BaseException] = {}
     left = [error]
-    while left:
+    while left and len(found) <= _MOST:
         error = left.pop()
         if id(error) not in found:
             found[id(error)] = error

@@ -119,6 +119,17 @@ def test_a_timer_that_was_running_runs_on():
         signal.setitimer(signal.ITIMER_REAL, *before)
 
 
+def test_the_time_of_calls_within_a_call_is_the_time_of_that_call():
+    def many():
+        for _ in range(50):
+            bounded(lambda: time.sleep(0.1), 1.0)
+
+    began = time.monotonic()
+    with pytest.raises(CallOverdue):
+        bounded(many, 0.3)
+    assert time.monotonic() - began < 2
+
+
 def test_outside_the_main_thread_the_call_just_runs():
     found: list[int] = []
     thread = threading.Thread(target=lambda: found.append(bounded(lambda: 3, 0.001)))
