@@ -282,6 +282,16 @@ def other_topic(name: str, known: str, asked: str) -> ConfigError:
     )
 
 
+def shared_topic(topic: str, one: tuple[str, str], other: tuple[str, str]) -> ConfigError:
+    """Two streams, each a use case and a tenant, would be given what is one tenant's."""
+    (use_case, tenant), (its_use_case, its_tenant) = one, other
+    return ConfigError(
+        f"topic {topic} would be of two tenants: of {tenant} as use case {use_case} reads "
+        f"it, and of {its_tenant} as {its_use_case} does; deploy one of the two under "
+        "another name with a topic that no two tenants can have, such as {tenant}.visits"
+    )
+
+
 def tenant_removed(name: str) -> ConfigError:
     """It is not there any more."""
     return ConfigError(f"tenant {name} was removed; 'headrace tenants add {name}' starts it afresh")

@@ -99,6 +99,8 @@ class Listed:
     #: when a driver told of it last
     told_at_s: float | None
     schemas: list[SchemaSeen]
+    #: other tenants whose topic it is as well, which no stream that begins today may have
+    shared_with: list[str]
 
     def row(self) -> tuple[str | Text, ...]:
         """Its cells, for people."""
@@ -109,6 +111,10 @@ class Listed:
         note = printable(" ".join(how.reason.split()))
         if how.retry_at_s is not None:
             note = f"next try {when(how.retry_at_s, zone=False)}: {note}"
+        if self.shared_with:
+            note = f"this topic is read for {', '.join(self.shared_with)} as well; {note}".rstrip(
+                "; "
+            )
         named = (str(stream.id), Text(printable(stream.topic)))
         return (*named, how.state, lag, positions or "none yet", Text(note))
 
@@ -129,6 +135,7 @@ class Listed:
             "positions": self._positions(),
             "waits_for": self.of.waits_for,
             "schemas": [asdict(schema) for schema in self.schemas],
+            "shared_with": self.shared_with,
         }
 
     def _positions(self) -> dict[str, str]:
@@ -182,7 +189,9 @@ def listed(
     told, starting = newest(reports), _starting(up, reports)
     named = any(last.figures.writers for last in told.values())
     known = known_versions(store.schema_subjects) if named and ours else {}
-    topics = {stream.topic for stream in store.registry.streams()} if named else set()
+    streams = store.registry.streams()
+    tenants_of = _tenants_of(streams)
+    topics = {stream.topic for stream in streams} if named else set()
     for failure in store.failures.every(only_open=True, with_records=False):
         stopped[failure.slice.lane.stream].append(failure)
     # After the streams: somebody may just now be added.
@@ -195,7 +204,17 @@ def listed(
             writers = () if word is None else word.figures.writers
             names = named_after(lag.stream.topic, name.tenant, topics)
             seen = schemas_seen(known, names, writers, now_s)
-            yield Listed(lag, how, word and word.at_s, seen)
+            shared_with = sorted(tenants_of[lag.stream.topic] - {name.tenant})
+            yield Listed(lag, how, word and word.at_s, seen, shared_with)
+
+
+def _tenants_of(streams: Iterable[Stream]) -> dict[str, set[str]]:
+    """For whom a topic is read; one at most but where streams began long ago."""
+    found = defaultdict[str, set[str]](set)
+    for stream in streams:
+        if stream.state is not State.REMOVED:
+            found[stream.topic].add(stream.id.tenant)
+    return found
 
 
 def _since(lag: StreamLag, word: LastFigures | None) -> LastFigures | None:

@@ -17,6 +17,7 @@ from headrace.model.places import Place, read_place, text_of
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
 from headrace.store import revision, streams
+from headrace.store.own_topics import refuse_shared
 from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
 
@@ -81,9 +82,13 @@ def _add_missing_streams(connection: Connection, deployment: Deployment) -> None
     lacking = select(tenants.c.name).where(
         tenants.c.state != State.REMOVED.value, tenants.c.name.not_in(have)
     )
-    for tenant in connection.scalars(lacking.order_by(tenants.c.name)).all():
-        topic = streams.topic_of(deployment.topic, tenant)
-        streams.start(connection, StreamId(deployment.use_case, tenant), topic)
+    wanted = {
+        StreamId(deployment.use_case, tenant): streams.topic_of(deployment.topic, tenant)
+        for tenant in connection.scalars(lacking.order_by(tenants.c.name)).all()
+    }
+    refuse_shared(connection, wanted)
+    for stream, topic in wanted.items():
+        streams.start(connection, stream, topic)
 
 
 def _offsets(text: str | None) -> dict[str, Place] | None:

@@ -25,6 +25,7 @@ from headrace.errors import (
 from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
 from headrace.policies.stops import Status, changed
 from headrace.store import depths, intents, stoppers, stops
+from headrace.store.own_topics import refuse_shared
 from headrace.store.pairs import matching, of
 from headrace.store.schema import deployments, positions, streams, tenants
 
@@ -65,7 +66,9 @@ def add(connection: Connection, stream: StreamId) -> None:
     known = connection.execute(select(streams.c.state).where(of(streams, stream))).first()
     if known is not None and known.state != State.REMOVED:
         raise ConfigError(f"stream {stream} is there already, {known.state}")
-    start(connection, stream, topic_of(template, stream.tenant))
+    topic = topic_of(template, stream.tenant)
+    refuse_shared(connection, {stream: topic})
+    start(connection, stream, topic)
 
 
 def start(connection: Connection, stream: StreamId, topic: str) -> None:

@@ -23,6 +23,7 @@ from headrace.errors import ConfigError, no_tenant, tenant_removed
 from headrace.model.streams import State, Stopper, StreamId, Tenant, Throttle
 from headrace.policies.stops import resumed, stopped
 from headrace.store import keys, stoppers, streams, tenants_again
+from headrace.store.own_topics import refuse_shared
 from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
 
@@ -46,6 +47,7 @@ def add(connection: Connection, tenant: Tenant, at_s: float) -> None:
     state = connection.scalar(select(tenants.c.state).where(tenants.c.name == tenant.name))
     if state is not None and state != State.REMOVED:
         raise ConfigError(f"tenant {tenant.name} is there already, {state}")
+    _refuse_shared(connection, [tenant.name])
     if state is None:
         _insert(connection, [tenant])
     else:
@@ -77,6 +79,7 @@ def add_many(
         raise ConfigError(f"{_some(there)} there already")
     fresh = [tenant for tenant in wanted if tenant.name not in known]
     again = [tenant for tenant in wanted if known.get(tenant.name) == State.REMOVED]
+    _refuse_shared(connection, [tenant.name for tenant in (*fresh, *again)])
     _insert(connection, fresh)
     tenants_again.begin_anew(connection, {tenant.name: _values(tenant) for tenant in again}, at_s)
     made = {tenant.name for tenant in (*fresh, *again)}
@@ -84,6 +87,16 @@ def add_many(
         [tenant.name for tenant in wanted if tenant.name in made],
         {tenant.name for tenant in again},
     )
+
+
+def _refuse_shared(connection: Connection, names: Sequence[str]) -> None:
+    for_all = select(deployments.c.use_case, deployments.c.topic).where(deployments.c.all_tenants)
+    wanted = {
+        StreamId(row.use_case, name): streams.topic_of(row.topic, name)
+        for row in connection.execute(for_all)
+        for name in names
+    }
+    refuse_shared(connection, wanted)
 
 
 def _insert(connection: Connection, fresh: Sequence[Tenant]) -> None:

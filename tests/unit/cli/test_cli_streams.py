@@ -14,12 +14,12 @@ from headrace.cli.servers import folder_of, remember
 from headrace.cycle.lags import StreamLag
 from headrace.deploying.offer import deploy, load
 from headrace.embedded.folder_lock import FolderLock
-from headrace.errors import BrokerUnavailable
+from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.lane_names import number_of
 from headrace.model.lineage import Parent
 from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.statistics import LaneFigures, WriterFigures
-from headrace.model.streams import LaneId, State, Stream, StreamId
+from headrace.model.streams import LaneId, State, Stream, StreamId, Tenant
 from headrace.ports import SchemaKind
 from headrace.ports.schema_subjects import NewSchema
 from headrace.testing.log_fake import MemoryLog, Row
@@ -133,6 +133,26 @@ def test_a_stream_that_no_driver_holds_is_not_called_active(headrace):
     assert " not held " in shown
     assert "no driver holds it; start one that runs the use case score" in shown
     assert values(headrace)["acme"]["holder"] is None
+
+
+def test_a_topic_that_was_read_for_two_tenants_before_that_was_refused_is_listed_so(
+    headrace, store, monkeypatch
+):
+    store.registry.deploy(Deployment("odd", "m.py", "ab12", "{tenant}me.visits", all_tenants=False))
+    store.registry.add_tenant(Tenant("ac"))
+    with pytest.raises(ConfigError, match=r"topic acme\.visits would be of two tenants"):
+        store.registry.add_stream(StreamId("odd", "ac"))
+    monkeypatch.setattr("headrace.store.streams.refuse_shared", lambda *_: None)
+    store.registry.add_stream(StreamId("odd", "ac"))
+    shown = headrace("streams", "list").stdout
+    assert "this topic is read for ac as well" in shown
+    assert "this topic is read for acme as well" in shown
+    told = json.loads(headrace("streams", "list", "--json").stdout)
+    found = {each["stream"]: each["shared_with"] for each in told}
+    assert {name: others for name, others in found.items() if others} == {
+        "ac/odd": ["acme"],
+        "acme/score": ["ac"],
+    }
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from headrace.errors import (
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
 from headrace.policies.stops import Status, changed
+from headrace.store.own_topics import doubtful, refuse_doubts
 from headrace.store.streams import one_line, topic_of
 from headrace.store.tenant_states import check_states
 from headrace.store.tenants import check, check_throttle, check_weight
@@ -44,6 +45,7 @@ class MemoryRegistry:
         known = self.data.tenants.get(tenant.name)
         if known is not None and known.state is not State.REMOVED:
             raise ConfigError(f"tenant {tenant.name} is there already, {known.state}")
+        self._refuse_shared(self._for_all([tenant.name]))
         self.data.changed()
         by_hand = {Stopper.OPERATOR} if tenant.state is State.SUSPENDED else set()
         added = replace(tenant, stopped_by=frozenset(by_hand), generation=0, added_again_s=None)
@@ -76,6 +78,7 @@ class MemoryRegistry:
         if there and not skip_there:
             raise ConfigError(f"tenant {min(there)} is there already")
         wanted = [tenant for tenant in tenants if tenant.name not in there]
+        self._refuse_shared(self._for_all([tenant.name for tenant in wanted]))
         for tenant in wanted:
             self.add_tenant(tenant, at_s=at_s)
         return [tenant.name for tenant in wanted]
@@ -154,6 +157,7 @@ class MemoryRegistry:
             raise tenant_removed(stream.tenant)
         if known is not None and known.state is not State.REMOVED:
             raise ConfigError(f"stream {stream} is there already, {known.state}")
+        self._refuse_shared({stream: topic_of(deployment.topic, stream.tenant)})
         self.data.changed()
         self._begin(stream, deployment.topic)
 
@@ -194,13 +198,20 @@ class MemoryRegistry:
             return False
         if known is not None and known.topic != deployment.topic:
             raise other_topic(name, known.topic, deployment.topic)
+        lacking = [
+            StreamId(name, tenant.name)
+            for tenant in self.data.tenants.values()
+            if tenant.state is not State.REMOVED
+            and StreamId(name, tenant.name) not in self.data.streams
+        ]
+        begin = lacking if deployment.all_tenants else []
+        self._refuse_shared(
+            {stream: topic_of(deployment.topic, stream.tenant) for stream in begin}, deployment
+        )
         self.data.changed()
         self.data.deployments[name] = replace(deployment, revision=self.data.revision)
-        for tenant in self.data.tenants.values():
-            stream = StreamId(name, tenant.name)
-            lacking = tenant.state is not State.REMOVED and stream not in self.data.streams
-            if deployment.all_tenants and lacking:
-                self._begin(stream, deployment.topic)
+        for stream in begin:
+            self._begin(stream, deployment.topic)
         return True
 
     @alone
@@ -216,6 +227,22 @@ class MemoryRegistry:
             raise tenant_removed(name)
         self.data.changed()
         self.data.tenants[name] = replace(known, **values)
+
+    def _for_all(self, names: Sequence[str]) -> dict[StreamId, str]:
+        return {
+            StreamId(deployment.use_case, name): topic_of(deployment.topic, name)
+            for deployment in self.data.deployments.values()
+            if deployment.all_tenants
+            for name in names
+        }
+
+    def _refuse_shared(self, wanted: dict[StreamId, str], *new: Deployment) -> None:
+        known = [*self.data.deployments.values(), *new]
+        doubts = doubtful(wanted, {deployed.use_case: deployed.topic for deployed in known})
+        there = {
+            name for name, stream in self.data.streams.items() if stream.state is not State.REMOVED
+        }
+        refuse_doubts(wanted, doubts, there)
 
     def _begin(self, stream: StreamId, template: str) -> None:
         known = self.data.streams.get(stream)

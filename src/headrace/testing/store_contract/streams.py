@@ -20,6 +20,7 @@ from headrace.model.streams import (
     Order,
     Slice,
     State,
+    StreamId,
     Tenant,
     Throttle,
 )
@@ -47,6 +48,45 @@ class TestStreams:
         store.registry.add_tenant(Tenant("late"))
         topics = {stream.id.tenant: stream.topic for stream in store.registry.streams()}
         assert topics == {"early": "early.visits", "late": "late.visits"}
+
+    def test_no_topic_is_of_two_tenants(self, store: Store) -> None:
+        dashed = replace(SCORE, topic="{tenant}-visits")
+        store.registry.deploy(dashed)
+        store.registry.deploy(replace(SCORE, use_case="eu", topic="{tenant}-eu-visits"))
+        store.registry.add_tenant(Tenant("acme"))
+        with pytest.raises(ConfigError, match=r"topic acme-eu-visits .*of acme-eu .*of acme "):
+            store.registry.add_tenant(Tenant("acme-eu"))
+        store.registry.add_tenant(Tenant("acme-us"))
+        assert {tenant.name for tenant in store.registry.tenants()} == {"acme", "acme-us"}
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        store.registry.add_tenant(Tenant("acme-eu"))
+        with pytest.raises(ConfigError, match="acme-eu-visits"):
+            store.registry.add_tenant(Tenant("acme"))
+
+    def test_nor_is_it_of_two_that_are_added_together(self, store: Store) -> None:
+        store.registry.deploy(replace(SCORE, topic="{tenant}-visits"))
+        store.registry.deploy(replace(SCORE, use_case="eu", topic="{tenant}-eu-visits"))
+        with pytest.raises(ConfigError, match="acme-eu-visits"):
+            store.registry.add_tenants([Tenant("bolt"), Tenant("acme"), Tenant("acme-eu")])
+        assert store.registry.tenants() == []
+
+    def test_nor_by_a_use_case_that_comes_later(self, store: Store) -> None:
+        store.registry.add_tenants([Tenant("acme"), Tenant("acme-eu")])
+        store.registry.deploy(replace(SCORE, topic="{tenant}-visits"))
+        later = replace(SCORE, use_case="eu", topic="{tenant}-eu-visits")
+        with pytest.raises(ConfigError, match="acme-eu-visits"):
+            store.registry.deploy(later)
+        assert [known.use_case for known in store.registry.deployments()] == ["score"]
+        store.registry.deploy(replace(later, all_tenants=False))
+        store.registry.add_stream(StreamId("eu", "acme-eu"))
+        with pytest.raises(ConfigError, match="acme-eu-visits"):
+            store.registry.add_stream(StreamId("eu", "acme"))
+
+    def test_use_cases_of_one_tenant_may_read_one_topic(self, store: Store) -> None:
+        store.registry.add_tenant(Tenant("acme"))
+        store.registry.deploy(SCORE)
+        store.registry.deploy(replace(SCORE, use_case="again"))
+        assert {stream.topic for stream in store.registry.streams()} == {"acme.visits"}
 
     def test_other_use_cases_get_their_streams_one_by_one(self, store: Store) -> None:
         store.registry.add_tenant(Tenant("acme"))

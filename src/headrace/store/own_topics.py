@@ -1,0 +1,103 @@
+"""That no topic is read for two tenants.
+
+Each tenant has a topic of its own for each use case. But names have dashes: of `{tenant}-visits`
+and `{tenant}-eu-visits` the tenants `acme-eu` and `acme` would have one topic, and each would be
+given what is the other's. That cannot be seen in one use case, so it is looked at where a stream
+begins, in the transaction in which it does.
+
+Streams that are there already go on. Topics of ends and of dead letters are not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from headrace.errors import shared_topic
+from headrace.model.streams import State, StreamId
+from headrace.store.pairs import matching
+from headrace.store.schema import deployments, streams
+
+#: what a name is made of
+_NAME = re.compile(r"[a-z0-9-]+")
+
+
+def refuse_shared(connection: Connection, wanted: Mapping[StreamId, str]) -> None:
+    """Raise ``ConfigError`` if a stream is to begin whose topic is another tenant's.
+
+    Args:
+        connection: a transaction for a change, in which all use cases of them are deployed.
+        wanted: streams that are to begin, and their topics.
+    """
+    rows = connection.execute(select(deployments.c.use_case, deployments.c.topic))
+    doubts = doubtful(wanted, {row.use_case: row.topic for row in rows})
+    there: set[StreamId] = set()
+    for some in matching(streams, doubts):
+        asked = select(streams.c.use_case, streams.c.tenant).where(
+            some, streams.c.state != State.REMOVED.value
+        )
+        there |= {StreamId(row.use_case, row.tenant) for row in connection.execute(asked)}
+    refuse_doubts(wanted, doubts, there)
+
+
+def doubtful(
+    wanted: Mapping[StreamId, str], templates: Mapping[str, str]
+) -> dict[StreamId, StreamId]:
+    """Streams that would read the same topic for another tenant, if they are there.
+
+    Args:
+        wanted: streams that are to begin, and their topics.
+        templates: of each use case its topic, with a place for the tenant.
+
+    Returns:
+        Such a stream -> the one that is to begin.
+    """
+    parsed = {use_case: _Template.of(text) for use_case, text in templates.items()}
+    return {
+        StreamId(use_case, tenant): stream
+        for stream, topic in wanted.items()
+        for use_case, template in parsed.items()
+        for tenant in template.tenants_of(topic)
+        if tenant != stream.tenant
+    }
+
+
+def refuse_doubts(
+    wanted: Mapping[StreamId, str],
+    doubts: Mapping[StreamId, StreamId],
+    there: Collection[StreamId],
+) -> None:
+    """Raise ``ConfigError`` if one that there would be doubts of is there, or is to begin too."""
+    for other, stream in doubts.items():
+        if other in there or other in wanted:
+            raise shared_topic(wanted[stream], stream, other)
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """The topic of a use case, to tell of a topic whose it would be."""
+
+    text: str
+    #: all of it but the places for the tenant
+    letters: int
+    places: int
+    before: str
+
+    @classmethod
+    def of(cls, text: str) -> _Template:
+        parts = list(string.Formatter().parse(text))
+        places = sum(name is not None for _, name, _, _ in parts)
+        return cls(text, sum(len(part[0]) for part in parts), places, parts[0][0])
+
+    def tenants_of(self, topic: str) -> Iterator[str]:
+        """The one tenant whose topic this would be, or none."""
+        if not topic.startswith(self.before):
+            return
+        length, odd = divmod(len(topic) - self.letters, self.places)
+        tenant = topic[len(self.before) : len(self.before) + length]
+        if odd == 0 and _NAME.fullmatch(tenant) and self.text.format(tenant=tenant) == topic:
+            yield tenant
