@@ -9,8 +9,8 @@ An import that is ended halfway leaves half a package behind, which this process
 again, for no tenant. So within an import the exception waits until the import is over.
 
 Only the main thread can be interrupted this way; Spark's Python worker runs tasks there. C code
-that neither returns nor waits in the kernel is beyond it, and so is an import that never ends: the
-driver ends that wave, and the process with it.
+that neither returns nor waits in the kernel is beyond it, and so is an import that never ends, or a
+call that sets the timer for itself: the driver ends that wave, and the process with it.
 
 A handler that forks and lets the child return would answer Spark twice on one connection. The
 child is ended here, quietly.
