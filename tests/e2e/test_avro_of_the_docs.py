@@ -16,7 +16,7 @@ from service import own_console_port
 from headrace.cli.kept_ports import KeptPorts
 from headrace.embedded.addresses import free_ports
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "avro.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

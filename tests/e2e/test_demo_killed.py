@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.servers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.servers]
 
 
 def start(folder: Path, log: Path) -> subprocess.Popen[bytes]:

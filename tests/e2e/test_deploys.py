@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from service import Service, ended, told_by_up
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 #: hangs in drivers alone
 HANGS = """

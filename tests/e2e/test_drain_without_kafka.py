@@ -12,7 +12,7 @@ from test_run import Service
 
 from headrace.embedded import EmbeddedKafka
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 DRAIN_S = 10.0
 #: Spark's end, and Python's, on a busy machine

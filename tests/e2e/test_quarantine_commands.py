@@ -16,7 +16,7 @@ from service import Service
 
 from headrace.connectors.kafka import create_topics, producer_config
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 SOURCE = """
 import os

@@ -16,7 +16,7 @@ from service import Service, ended
 import headrace
 from headrace.store import open_store
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from headrace.model.credentials import Role
 from headrace.store import open_store
 from registry_process import RegistryProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 USE_CASES = """
 import pyarrow as pa

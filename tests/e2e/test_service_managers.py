@@ -16,7 +16,7 @@ import pytest
 import systemd
 from fleet import Feeder, Fleet
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 PROJECT = Path(__file__).parents[2]
 UNIT = PROJECT / "packaging" / "headrace.service"

@@ -12,7 +12,7 @@ from service import Service, ended
 from headrace.connectors.kafka import create_topics
 from headrace.testing.kafka_topics import KafkaTopics
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 USE_CASES = """
 import io

@@ -12,7 +12,7 @@ from headrace.errors import HeadraceError
 from headrace.ports import Server
 from headrace.store.migrations import newest_version
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 
 def test_up_starts_what_the_yaml_file_does_not_name(tmp_path):

@@ -16,7 +16,7 @@ from headrace.cli.kept_ports import KeptPorts
 from headrace.connectors.kafka import create_topics, producer_config
 from headrace.testing.kafka_topics import KafkaTopics
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 VISIT = {"type": "record", "name": "Visit", "fields": [{"name": "lead", "type": "string"}]}
 USE_CASES = f"""

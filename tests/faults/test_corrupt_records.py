@@ -35,7 +35,7 @@ from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.ledger import Found, Ledger, Place
 from headrace.use_cases import use_case
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 RECORDS = 100_000
 PARTITIONS = 2
 POISON = b"\xff\x00give this one up\x00\xff"

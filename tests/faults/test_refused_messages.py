@@ -27,7 +27,7 @@ from headrace.ports import Connections, Effect, Site
 from headrace.sinks import KafkaTopic
 from headrace.testing.kafka_topics import KafkaTopics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 VISITS, FORMS = "bolt.visits", "acme.forms"
 #: one tenant's on the broker that hangs, and another one's that is compacted
 SCORES = ("bolt.scores", "acme.scores")

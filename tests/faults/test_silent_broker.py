@@ -33,7 +33,7 @@ from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.ledger import Found, Ledger, Place
 from headrace.use_cases import use_case
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.matrix, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.matrix]
 TOPIC, PARTITIONS = "acme.visits", 3
 #: longer than a broker's session, so that it is seen to hang and to be given up
 STOPPED_S = 14.0

@@ -19,7 +19,6 @@ from headrace.fleet.health import ask
 from headrace.model.statistics import Missing
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.timeout(180)
 
 
 def gone(pid):

@@ -26,7 +26,7 @@ from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.log_contract.rows import numbered
 from headrace.use_cases import use_case
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.kafka
 FAIL, SKIP = DataLossPolicy.FAIL, DataLossPolicy.SKIP
 ACME = StreamId("keep", "acme")
 

@@ -21,7 +21,7 @@ from headrace.embedded import EmbeddedSparkCluster
 from headrace.embedded.addresses import HOST
 from headrace.embedded.guarded import Ending, GuardedProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.servers]
 APP = Path(__file__).with_name("cluster_app.py")
 
 
