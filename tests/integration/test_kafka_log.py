@@ -109,7 +109,7 @@ def test_refused_credentials_are_a_configuration_error(topics):
         "sasl.password": "hunter2",
     }
     with pytest.raises(ConfigError, match="credentials") as told:
-        KafkaLog(config, timeout_s=30.0).end_offsets([named("a", 0)])
+        KafkaLog(config, timeout_s=5.0).end_offsets([named("a", 0)])
     assert "hunter2" not in str(told.value)
 
 
