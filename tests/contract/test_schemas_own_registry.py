@@ -35,7 +35,6 @@ class TestOwnRegistry(SchemasContract):
     @pytest.fixture(autouse=True)
     def _registry(self, served, monkeypatch):
         # What waits goes on beside its caller, and here each answer is waited for.
-        monkeypatch.setattr(lookups, "LOOKUP_S", 60.0)
         monkeypatch.setattr(lookups, "WAIT_S", lookups.LOOKUP_S + 1)
         self.server, self.password = served
         self.skipped_s = 0.0

@@ -175,7 +175,6 @@ class Ours:
 
 @pytest.fixture
 def ours(registry, keys, client, monkeypatch):
-    monkeypatch.setattr(lookups, "LOOKUP_S", 60.0)
     monkeypatch.setattr(lookups, "WAIT_S", lookups.LOOKUP_S + 1)
     return Ours(registry, keys, client)
 
