@@ -8,7 +8,7 @@ from headrace import use_case
 from headrace.sinks import ParquetFiles
 
 def make(name):
-    @use_case(topic="{{tenant}}.visits", sink=ParquetFiles(name), name=name)
+    @use_case(topic="{topic}", sink=ParquetFiles(name), name=name)
     def handler(table, context):
         return {answer}
     return handler
@@ -17,10 +17,12 @@ def make(name):
 """
 
 
-def write(folder, names=("one", "two"), answer="None", file="use_cases.py"):
+def write(
+    folder, names=("one", "two"), answer="None", file="use_cases.py", topic="{tenant}.visits"
+):
     lines = "\n".join(f"{name} = make('{name}')" for name in names)
     (folder / file).parent.mkdir(parents=True, exist_ok=True)
-    (folder / file).write_text(SOURCE.format(lines=lines, answer=answer))
+    (folder / file).write_text(SOURCE.format(lines=lines, answer=answer, topic=topic))
 
 
 def settings(**more):

@@ -9,6 +9,7 @@ Nothing here connects to anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -28,6 +29,8 @@ _LOCAL = frozenset({"", "localhost", "::1"})
 #: how a query says the name of the database
 _DATABASE = {"postgresql": "dbname", "mysql": "database"}
 _PORTS = {"postgresql": "5432", "mysql": "3306"}
+#: the one server of a query, as SQLAlchemy takes it
+_WITH_PORT = re.compile(r"[a-zA-Z0-9.-]+:\d*")
 _MORE_EXAMPLES = f"{_EXAMPLES} or mariadb://user:password@host/database"
 
 
@@ -64,6 +67,8 @@ class Address:
     def _servers(self, key: str, of_url: str | None) -> Iterator[tuple[str, str]]:
         """Hosts with their ports, as the URL lists them: by commas, or one after the other."""
         said = self.url.query.get(key, of_url)
+        if key in self.url.query and isinstance(said, str) and _WITH_PORT.fullmatch(said):
+            said = (said,)
         if isinstance(said, tuple):
             for server in said:
                 name, _, port = server.partition(":")

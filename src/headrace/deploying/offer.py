@@ -12,7 +12,7 @@ the store; and a driver runs what has that digest. What it deploys when it start
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.reruns import renew_reruns
 from headrace.databases.addresses import parse
 from headrace.deploying.checking import Check, Declared, checked
-from headrace.errors import ConfigError, UnknownName, other_topic
+from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import original
 from headrace.ports import Connections, Registry, Store
@@ -227,31 +227,27 @@ def deploy(
 
     Raises:
         UnknownName: ``only`` names a use case that the file does not have.
-        ConfigError: no copy of the version can be kept, or one reads another topic than before;
-            nothing is deployed.
+        ConfigError: no copy of the version can be kept, or one cannot be deployed, as it reads
+            another topic than before; nothing is deployed.
     """
-    asked = wanted(settings, offer, only)
+    return deploy_chosen(settings, offer, registry, wanted(settings, offer, only))
+
+
+def deploy_chosen(
+    settings: Settings, offer: Offer[Any], registry: Registry, asked: Sequence[Deployment]
+) -> list[Deployment]:
+    """The same, of those that are ``wanted`` and were chosen: all of them, or none."""
     before = registry.deployments()
-    _refuse_other_topics(asked, before)
     keep(settings, offer)
     changed = [deployment for deployment in asked if deployment not in before]
-    for deployment in changed:
-        registry.deploy(deployment)
+    if changed:
+        registry.deploy_together(changed)
     # Of what is unchanged too: who deployed it may have been killed before these.
     renew_reruns(registry, [deployment.use_case for deployment in asked])
     offer.shelf.sweep(
         {deployment.digest for deployment in registry.deployments()}, _mark_of(settings)
     )
     return changed
-
-
-def _refuse_other_topics(asked: Iterable[Deployment], before: Iterable[Deployment]) -> None:
-    """Refuse all for one, before the first is written."""
-    topics = {deployment.use_case: deployment.topic for deployment in before}
-    for deployment in asked:
-        known = topics.get(deployment.use_case, deployment.topic)
-        if known != deployment.topic:
-            raise other_topic(deployment.use_case, known, deployment.topic)
 
 
 def wanted(settings: Settings, offer: Offer[Any], only: str | None = None) -> list[Deployment]:

@@ -19,9 +19,10 @@ from headrace.deploying.offer import (
     Offer,
     check,
     configure,
-    deploy,
+    deploy_chosen,
     keep,
     paths_so_far,
+    wanted,
 )
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 from headrace.model.records import Deployment
@@ -57,6 +58,15 @@ def begin(
     try:
         # Also of what was found fit once: what its import waits for may be gone by now.
         offer: Offer[Any] = check(settings, folder, but=() if anew else deployed)
+        # To check may take a minute, and somebody may have deployed meanwhile.
+        deployed = _deployed(store.registry)
+        new = [
+            deployment
+            for deployment in wanted(settings, offer)
+            if anew or deployment.use_case not in deployed
+        ]
+        if new:
+            deploy_chosen(settings, offer, store.registry, new)
     except (ConfigError, SinkUnavailable) as error:
         places = {str(path) for path in places_of(settings.module, folder)}
         ours = {name for name, deployment in deployed.items() if deployment.module in places}
@@ -71,13 +81,8 @@ def begin(
             raise
         configure(settings, store.registry, sorted(ours), unread=True)
         return frozenset(ours)
-    deployed = _deployed(
-        store.registry
-    )  # to check may take a minute, and somebody may deploy meanwhile
-    new = [name for name in sorted(offer.use_cases) if anew or name not in deployed]
-    for name in [None] if anew else new:
-        deploy(settings, offer, store.registry, name)
-    old = [deployed[name] for name in sorted(offer.use_cases) if name not in new]
+    begun = {deployment.use_case for deployment in new}
+    old = [deployed[name] for name in sorted(offer.use_cases) if name not in begun]
     configure(settings, store.registry, [deployment.use_case for deployment in old])
     _tell_apart(offer, old)
     _tell_left_out(offer, folder, store.registry)

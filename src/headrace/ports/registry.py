@@ -130,6 +130,16 @@ class Registry(Protocol):
         ``over``, as it was read, one that was deployed since, also as it was. Otherwise it
         has a larger ``revision`` from then on, also if nothing of it is other than before: drivers
         then answer it anew.
+
+        Raises:
+            ConfigError: it reads another topic than before, or one that is another tenant's.
+        """
+
+    def deploy_together(self, deployments: Sequence[Deployment]) -> None:
+        """Add or replace use cases, all of them or none.
+
+        Raises:
+            ConfigError: one of them cannot be, as of ``deploy``.
         """
 
     def deployments(self) -> list[Deployment]:

@@ -94,6 +94,12 @@ class SqlRegistry:
         with changing(self._database) as connection:
             return deployments.deploy(connection, deployment, anew=anew, over=over)
 
+    def deploy_together(self, deployments_: Sequence[Deployment]) -> None:
+        """Add or replace use cases, all of them or none."""
+        with changing(self._database) as connection:
+            for deployment in deployments_:
+                deployments.deploy(connection, deployment)
+
     def deployments(self) -> list[Deployment]:
         """Deployed use cases, by name."""
         with self._database.read() as connection:

@@ -42,9 +42,14 @@ def refuse_elsewhere(code: Code, folder: Path, path_before: Sequence[str]) -> No
     Raises:
         ConfigError: what it was, and what to do.
     """
-    installed = [Path(root).resolve() for root in (*_environment(), *_given(path_before, folder))]
+    roots = [*_environment(), *_given(path_before, folder)]
+    installed = {Path(place) for root in roots for place in (root, os.path.realpath(root))}
     for name, file in _imported(code):
-        if any(file.is_relative_to(root) for root in installed) or _is_hooked(name):
+        # A package may be a link into a store of packages.
+        places = (file, file.resolve())
+        if any(place.is_relative_to(root) for place in places for root in installed):
+            continue
+        if _is_hooked(name):
             continue
         raise ConfigError(
             f"{name} is imported from {file}, which is neither installed nor beside the use case: "
@@ -55,6 +60,7 @@ def refuse_elsewhere(code: Code, folder: Path, path_before: Sequence[str]) -> No
 
 def _advice(name: str, file: Path, folder: Path) -> str:
     install = "install it as a package, on executors too"
+    file = file.resolve()
     if not file.is_relative_to(folder):
         return f"{install}, or move it beside the use case"
     parts = [*file.relative_to(folder).parent.parts, name.rpartition(".")[2]]
@@ -68,7 +74,7 @@ def _imported(code: Code) -> Iterator[tuple[str, Path]]:
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and _may_be_elsewhere(name):
-            yield name, Path(file).resolve()
+            yield name, Path(os.path.abspath(file))
     for name in sorted(_tops_said(code) - sys.modules.keys()):
         if _may_be_elsewhere(name) and (file := _would_be(name)):
             yield name, file
@@ -99,7 +105,7 @@ def _would_be(name: str) -> Path | None:
     if spec is None:
         return None
     places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
-    return Path(places[0]).resolve() if places and places[0] else None
+    return Path(os.path.abspath(places[0])) if places and places[0] else None
 
 
 def _is_hooked(name: str) -> bool:

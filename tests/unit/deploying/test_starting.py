@@ -94,6 +94,22 @@ def test_a_start_imports_nothing_in_the_process_of_the_driver(tmp_path, store, m
     assert not (tmp_path / str(os.getpid())).exists()
 
 
+@pytest.mark.parametrize("stay", [False, True])
+def test_what_would_read_another_tenants_topic_stops_no_start_of_the_others(tmp_path, store, stay):
+    store.registry.add_tenants([Tenant("acme"), Tenant("acme-eu")])
+    write(tmp_path, names=("one",), topic="{tenant}-visits")
+    assert begin(settings(), tmp_path, store) == {"one"}
+    with (tmp_path / "use_cases.py").open("a") as source:
+        source.write(
+            "@use_case(topic='{tenant}-eu-visits', sink=ParquetFiles('two'))\n"
+            "def two(table, context):\n    return table\n"
+        )
+    with capture_logs() as told:
+        assert begin(settings(), tmp_path, store, stay=stay) == {"one"}
+    assert "acme-eu-visits" in str(told)
+    assert [known.use_case for known in store.registry.deployments()] == ["one"]
+
+
 def test_a_start_reads_the_file_once(tmp_path, store, monkeypatch):
     """Else what is checked may be another one than what is deployed."""
     reads = []

@@ -33,7 +33,8 @@ AND (t.typname IN ('citext', 'bpchar', 'name') OR NOT c.collisdeterministic)
 #: what may be written over by: not with a constraint that is checked at the commit
 _POSTGRESQL_IMMEDIATE = """
 SELECT array_agg(a.attname::text) FROM pg_index i
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+JOIN pg_attribute a ON a.attrelid = i.indrelid
+    AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
 WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
 GROUP BY i.indexrelid
 """

@@ -215,6 +215,17 @@ class MemoryRegistry:
         return True
 
     @alone
+    def deploy_together(self, deployments: Sequence[Deployment]) -> None:
+        """Add or replace use cases, all of them or none."""
+        before = dict(self.data.deployments), dict(self.data.streams)
+        try:
+            for deployment in deployments:
+                self.deploy(deployment)
+        except ConfigError:
+            self.data.deployments, self.data.streams = before
+            raise
+
+    @alone
     def deployments(self) -> list[Deployment]:
         """Deployed use cases, by name."""
         return [deployment for _, deployment in sorted(self.data.deployments.items())]

@@ -82,6 +82,22 @@ class TestStreams:
         with pytest.raises(ConfigError, match="acme-eu-visits"):
             store.registry.add_stream(StreamId("eu", "acme"))
 
+    def test_of_use_cases_that_are_deployed_together_it_is_all_or_none(self, store: Store) -> None:
+        store.registry.add_tenants([Tenant("acme"), Tenant("acme-eu")])
+        dashed = replace(SCORE, topic="{tenant}-visits")
+        shared = replace(SCORE, use_case="eu", topic="{tenant}-eu-visits")
+        with pytest.raises(ConfigError, match="acme-eu-visits"):
+            store.registry.deploy_together([dashed, shared])
+        assert (store.registry.deployments(), store.registry.streams()) == ([], [])
+        again = replace(dashed, use_case="again")
+        store.registry.deploy_together([dashed, again])
+        assert len(store.registry.streams()) == 4
+        with pytest.raises(ConfigError, match="another name"):
+            store.registry.deploy_together(
+                [replace(dashed, digest="cd34"), replace(again, topic="{tenant}.b")]
+            )
+        assert {known.digest for known in store.registry.deployments()} == {SCORE.digest}
+
     def test_use_cases_of_one_tenant_may_read_one_topic(self, store: Store) -> None:
         store.registry.add_tenant(Tenant("acme"))
         store.registry.deploy(SCORE)

@@ -94,6 +94,7 @@ def test_a_name_that_its_server_would_cut_is_refused(url, longest):
         ("postgresql://db/headrace", "postgresql://other/?dbname={tenant}&host=db"),
         ("sqlite:////srv/headrace/store.db", "sqlite:////srv/{tenant}/store.db"),
         ("postgresql://10.0.0.7/headrace", "postgresql://x/{tenant}?hostaddr=10.0.0.7"),
+        ("postgresql://db:5433/headrace", "postgresql:///{tenant}?host=db:5433"),
         ("postgresql://db/headrace", "postgresql:///{tenant}?host=other,db"),
         ("postgresql://db/headrace", "postgresql:///{tenant}?host=other:5433&host=db:5432"),
         ("postgresql://db:5433/headrace", "postgresql:///{tenant}?host=a,db&port=5432,5433"),
