@@ -115,7 +115,7 @@ def told_of_up(config: Path) -> Iterator[None]:
         yield
     except Temporary as error:
         hint = hint_of_up(config)
-        # Of the servers of ``connections`` `up` starts none.
+        # A server of ``connections`` that `up` does start (`--with`) is there by its own word.
         if hint is None or isinstance(error, ConnectionDown):
             raise
         raise Temporary(f"{error}\n{hint}") from error

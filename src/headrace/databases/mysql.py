@@ -158,11 +158,14 @@ def _be_over(engine: Engine, limits: Limits, deadline: Deadline) -> None:
         driver = connection.connection.driver_connection
         driver._read_timeout = deadline.left_s(limits.silence_s)  # type: ignore[union-attr]
 
-    @event.listens_for(engine, "checkin")
-    def ends(connection: Any, _record: Any) -> None:
-        # What comes next on it is the question whether the server is there.
-        if connection is not None:
-            connection._read_timeout = _PING_S
+    ping = engine.dialect.do_ping
+
+    def ping_in_time(dbapi_connection: Any) -> bool:
+        dbapi_connection._read_timeout = deadline.left_s(_PING_S)
+        return ping(dbapi_connection)
+
+    # There is no event of it.
+    engine.dialect.do_ping = ping_in_time  # type: ignore[method-assign]
 
 
 def _locks(seconds: float) -> str:

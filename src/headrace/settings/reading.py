@@ -67,9 +67,10 @@ def _yaml_fault(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "not YAML"
     if isinstance(error, yaml.composer.ComposerError | yaml.constructor.ConstructorError):
-        # What it names may be a password that nobody put in quotes.
-        problem, quote, _ = problem.partition(" '")
-        problem += "; text that begins with * or ! stands in quotes" if quote else ""
+        # What it quotes may be a password that nobody put in quotes.
+        problem = (
+            "an alias or a tag is not known here; text that begins with * or ! stands in quotes"
+        )
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else str(problem)
 
 

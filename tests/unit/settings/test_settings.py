@@ -133,7 +133,7 @@ def test_a_bad_file_is_refused_by_file_line_and_key(tmp_path, text, told):
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("said", ["*s3cret", "!s3cret"])
+@pytest.mark.parametrize("said", ["*s3cret", "!s3cret", "!pa's3cret", "!<s's3cret>"])
 def test_a_password_that_is_not_in_quotes_is_not_repeated(tmp_path, said):
     path = write(tmp_path, f"module: m.py\npassword: {said}\n")
     with pytest.raises(ConfigError, match=r"line 2.*stands in quotes") as refused:
