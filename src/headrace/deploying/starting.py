@@ -79,16 +79,29 @@ def begin(
             _tell_not_deployed(error, ours)
         else:
             raise
-        configure(settings, store.registry, sorted(ours), unread=True)
+        _configure(settings, store.registry, sorted(ours), unread=True)
         return frozenset(ours)
     begun = {deployment.use_case for deployment in new}
     old = [deployed[name] for name in sorted(offer.use_cases) if name not in begun]
-    configure(settings, store.registry, [deployment.use_case for deployment in old])
+    _configure(settings, store.registry, [deployment.use_case for deployment in old])
     _tell_apart(offer, old)
     _tell_left_out(offer, folder, store.registry)
     if any(deployment.digest == offer.digest for deployment in old):
         _keep_again(settings, offer)
     return frozenset(offer.use_cases)
+
+
+def _configure(
+    settings: Settings, registry: Registry, names: Collection[str], *, unread: bool = False
+) -> None:
+    """Let them run as the YAML file says now; whom that cannot be goes on as before."""
+    for name in names:
+        try:
+            configure(settings, registry, [name], unread=unread)
+        except ConfigError as error:
+            log.warning(
+                "what the YAML file says of a use case is not taken", use_case=name, why=str(error)
+            )
 
 
 def _deployed(registry: Registry) -> dict[str, Deployment]:

@@ -12,6 +12,7 @@ from headrace.deploying import offer as deploying
 from headrace.deploying.offer import check_without_servers, deploy, load
 from headrace.deploying.starting import begin
 from headrace.errors import ConfigError, SinkUnavailable
+from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
 from headrace.operating.retiring import retire
 from headrace.versions import load_code
@@ -108,6 +109,18 @@ def test_what_would_read_another_tenants_topic_stops_no_start_of_the_others(tmp_
         assert begin(settings(), tmp_path, store, stay=stay) == {"one"}
     assert "acme-eu-visits" in str(told)
     assert [known.use_case for known in store.registry.deployments()] == ["one"]
+
+
+def test_what_the_yaml_file_says_and_cannot_be_stops_no_start(tmp_path, store):
+    store.registry.add_tenants([Tenant("acme"), Tenant("acme-eu")])
+    write(tmp_path, topic="{tenant}-eu-visits", names=("one",))
+    begin(settings(use_cases={"one": {"all_tenants": False}}), tmp_path, store)
+    store.registry.deploy(Deployment("two", "other.py", "ab12", "{tenant}-visits"))
+    with capture_logs() as told:
+        assert begin(settings(), tmp_path, store) == {"one"}
+    assert "what the YAML file says of a use case is not taken" in str(told)
+    assert "acme-eu-visits" in str(told)
+    assert not deployment_of(store).all_tenants
 
 
 def test_a_start_reads_the_file_once(tmp_path, store, monkeypatch):
