@@ -70,7 +70,7 @@ def begin(
     except (ConfigError, SinkUnavailable) as error:
         places = {str(path) for path in places_of(settings.module, folder)}
         ours = {name for name, deployment in deployed.items() if deployment.module in places}
-        if ours and not anew and settings.use_cases.keys() <= deployed.keys():
+        if ours and not anew:
             log.warning(
                 "what was deployed runs; what lies in the folder cannot be deployed",
                 error=str(error),

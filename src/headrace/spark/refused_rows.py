@@ -114,7 +114,8 @@ class PartTaken:
             refused = self._offered_again(later)
         first = min(refused, key=lambda row: row.row)
         yields = 0 < done < len(never) and time.monotonic() > until_s and not first.may_be_taken
-        self._stop_before(first, error_among(refused), yields=yields)
+        # Not what another row is never taken for: its record has done nothing.
+        self._stop_before(first, first.error or error_of(SinkUnavailable(_WAITS)), yields=yields)
 
     def _offered_again(self, rows: Sequence[RefusedRow]) -> Sequence[RefusedRow]:
         """Offer these rows and no others; which of them are left."""

@@ -19,7 +19,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -42,12 +42,17 @@ def refuse_elsewhere(code: Code, folder: Path, path_before: Sequence[str]) -> No
     Raises:
         ConfigError: what it was, and what to do.
     """
-    roots = [*_environment(), *_given(path_before, folder)]
-    installed = {Path(place) for root in roots for place in (root, os.path.realpath(root))}
+    libraries = _with_links(_environment())
+    others = _with_links(filter(None, path_before))
+    sources = _with_links(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    here = folder.resolve()
+    # Whoever installs a folder below the use case means it; not so who has it all on the path.
+    below = {root for root in others - sources if not here.is_relative_to(root)}
     for name, file in _imported(code):
         # A package may be a link into a store of packages.
         places = (file, file.resolve())
-        if any(place.is_relative_to(root) for place in places for root in installed):
+        roots = libraries | (below if file.resolve().is_relative_to(here) else others)
+        if any(place.is_relative_to(root) for place in places for root in roots):
             continue
         if _is_hooked(name):
             continue
@@ -72,8 +77,9 @@ def _advice(name: str, file: Path, folder: Path) -> str:
 def _imported(code: Code) -> Iterator[tuple[str, Path]]:
     """What is imported, and what functions of the version will import, with its file."""
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and _may_be_elsewhere(name):
+        # Some are no modules, and some say of a file what is none.
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(file, str) and os.path.isfile(file) and _may_be_elsewhere(name):
             yield name, Path(os.path.abspath(file))
     for name in sorted(_tops_said(code) - sys.modules.keys()):
         if _may_be_elsewhere(name) and (file := _would_be(name)):
@@ -82,8 +88,7 @@ def _imported(code: Code) -> Iterator[tuple[str, Path]]:
 
 def _may_be_elsewhere(name: str) -> bool:
     top = name.partition(".")[0]
-    ours = top == "headrace" or top.startswith(("headrace_version_", "__"))
-    return not ours and top not in sys.stdlib_module_names
+    return top != "headrace" and not top.startswith(("headrace_version_", "__"))
 
 
 def _tops_said(code: Code) -> set[str]:
@@ -111,9 +116,11 @@ def _would_be(name: str) -> Path | None:
 def _is_hooked(name: str) -> bool:
     """Whether it was found by something else than a path: how packages are installed editable."""
     top = name.partition(".")[0]
+    if PathFinder.find_spec(top) is not None:
+        return False
     for finder in sys.meta_path:
         with suppress(Exception):  # somebody's own
-            if finder is not PathFinder and finder.find_spec(top, None) is not None:
+            if finder.find_spec(top, None) is not None:
                 return True
     return False
 
@@ -123,9 +130,7 @@ def _environment() -> Iterator[str]:
     yield from (*site.getsitepackages(), site.getusersitepackages())
 
 
-def _given(path_before: Sequence[str], folder: Path) -> Iterator[str]:
-    named = {os.path.realpath(said) for said in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
-    for said in filter(None, path_before):
-        real = os.path.realpath(said)
-        if real not in named or not Path(real).is_relative_to(folder.resolve()):
-            yield real
+def _with_links(roots: Iterable[str]) -> set[Path]:
+    return {
+        Path(place) for root in roots for place in (os.path.abspath(root), os.path.realpath(root))
+    }

@@ -108,6 +108,13 @@ def test_a_row_that_is_never_taken_stops_its_lane_at_its_record(bench):
     assert b"6" not in sink.taken, "it would overtake the one that is looked at"
 
 
+def test_no_record_is_blamed_for_a_row_behind_it_that_is_never_taken(bench):
+    sink = RowSink(busy={b"3": 99}, never=(b"7",))
+    receipt = acme(bench.run(sink))
+    assert (receipt.reached, receipt.error.code) == (3, "SinkUnavailable")
+    assert receipt.error.temporary
+
+
 def test_the_record_of_a_row_that_is_never_taken_is_set_aside_where_that_is_wanted(bench):
     sink = RowSink(never=(b"4", b"8"), of_a_key=(b"4", b"6"))
     receipt = acme(bench.run(sink, bad_record="dead-letter"))
