@@ -56,6 +56,8 @@ _STATUS = re.compile(r"\bstatus(?: code:)? (\d{3})\b")
 #: of the network and of certificates, by the library's own words
 _SAID = re.compile(r'message: "([^"\n]{1,200})"')
 _CERTIFICATE = re.compile(r"invalid peer certificate: ?(\w+)|InvalidCertificate\(\s*(\w+)")
+#: the library's own sentence; a URL, in which names of tenants stand, has no spaces
+_ELSEWHERE = "Received redirect without LOCATION"
 _PASSING_STATUS = {401, 408, 409, 429}
 
 
@@ -112,9 +114,9 @@ def as_sinks(error: Exception, where: str) -> HeadraceError | BeatenError:
         return SinkRefused(f"{where}: it does not take this file: {said}")
     if code in _PASSES or status in _PASSING_STATUS or _passes_by(status, code):
         return SinkUnavailable(f"{where}: cannot be written now: {said}")
-    if isinstance(error, kinds.GenericError) and not status and "redirect" not in text:
+    if isinstance(error, kinds.GenericError) and not status and _ELSEWHERE not in text:
         return SinkUnavailable(f"{where}: is not reached: {said}")
-    if "redirect" in text:
+    if _ELSEWHERE in text:
         said = "the bucket is in another region: say region= in its URL"
     return TargetMissing(f"{where}: cannot be written: {said or _kind_of(error)}")
 

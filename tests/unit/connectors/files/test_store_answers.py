@@ -110,6 +110,13 @@ def test_a_store_that_is_away_is_tried_again():
     assert (error.code, "Connection refused" in error.message) == ("SinkUnavailable", True)
 
 
+def test_a_name_with_redirect_in_it_does_not_make_an_outage_another_region():
+    with Relay() as gone:
+        pass
+    error = _write(_at(gone).replace("bucket/part", "bucket/redirects")).error
+    assert (error.code, "Connection refused" in error.message) == ("SinkUnavailable", True)
+
+
 def test_a_certificate_that_nobody_vouches_for_is_told_and_an_own_authority_named(tmp_path):
     authority = trustme.CA()
     files = tls_files(authority, tmp_path, "127.0.0.1")
