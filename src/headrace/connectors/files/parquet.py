@@ -16,13 +16,14 @@ the warehouse: the engine does not let a worker begin that does not see the driv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import ClassVar, Literal
 
 import pyarrow as pa
 
 from headrace.connectors.files import in_store, on_disk
+from headrace.connectors.files.names import encoded
 from headrace.connectors.files.shape import Shape, demand_sequence
 from headrace.connectors.files.store_urls import demand_name
 from headrace.connectors.local_files import demand_below_warehouse, folder_at
@@ -55,10 +56,15 @@ class ParquetFiles:
     schema: pa.Schema | None = None
     partition_by: Sequence[str] = ()
     at: str | None = None
+    #: ``partition_by`` as recorded waves know it, since files divided otherwise have other names;
+    #: None where nothing divides, so that waves of earlier versions still match
+    divided_by: str | None = field(init=False, default=None)
     keeps_newest: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "partition_by", demand_sequence(self.partition_by))
+        by = demand_sequence(self.partition_by)
+        object.__setattr__(self, "partition_by", by)
+        object.__setattr__(self, "divided_by", "/".join(map(encoded, by)) or None)
         demand_below_warehouse(self.folder)
         if self.at is not None:
             demand_name(self.at)

@@ -22,7 +22,7 @@ from headrace.connectors.files import on_disk
 from headrace.connectors.files.names import file_name
 from headrace.errors import ConfigError, SinkRefused
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Site, Written
+from headrace.ports import Connections, Effect, Site, Written, facts_of
 from headrace.sinks import ParquetFiles
 from headrace.testing.odd_tables import no_text
 
@@ -471,3 +471,13 @@ def test_without_a_schema_a_column_that_is_missing_refuses_the_effect(tmp_path):
         "WrongSchema",
         True,
     )
+
+
+def test_a_recorded_wave_knows_how_its_rows_are_divided():
+    def where(*by):
+        return facts_of(ParquetFiles("visits", partition_by=by)).where
+
+    # As waves know it that were written down before rows were divided.
+    assert where() == "ParquetFiles(folder='visits')"
+    assert where("day", "a/b") == "ParquetFiles(folder='visits', divided_by='day/a%2Fb')"
+    assert len({where("day", "kind"), where("kind", "day"), where("day/kind")}) == 3
