@@ -58,11 +58,12 @@ class Found:
 class Store:
     """A bucket, or a part of one. Safe in several threads; not to be taken over a fork."""
 
-    def __init__(self, name: str, url: StoreUrl, waits: tuple[int, int]) -> None:
+    def __init__(self, name: str, url: StoreUrl, waits: tuple[int, int], proved: set[str]) -> None:
+        """Take where it is, and for which folders it was seen to be the right one."""
         self.where = f"connection {name} ({url.shown})"
         #: held by who looks whether this is the right one
         self.proving = threading.Lock()
-        self._proved: set[str] = set()
+        self._proved = proved
         self._client = _client(url, waits, self.where)
 
     def __repr__(self) -> str:
@@ -166,6 +167,8 @@ class Store:
 
 
 _stores: dict[tuple[int, str, str, Server, bool], Store] = {}
+#: for which folders each was seen to be the right one; kept longer than clients, being small
+_proofs: dict[tuple[int, str, str, Server], set[str]] = {}
 _making = threading.Lock()
 
 
@@ -192,7 +195,8 @@ def store_of(
         store = _stores.pop(key, None)
         if store is None:
             waits = _IN_COMPANY if in_company else _ALONE
-            store = Store(name, read(server, tenant, f"connection {name}"), waits)
+            proved = _proofs.setdefault(key[:4], set())
+            store = Store(name, read(server, tenant, f"connection {name}"), waits, proved)
         # Put last, as the one that was asked for now.
         _stores[key] = store
         of_tenants = [known for known in _stores if known[2]]

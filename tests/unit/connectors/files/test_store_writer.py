@@ -43,6 +43,7 @@ def kept(monkeypatch):
 
     monkeypatch.setattr(stores, "_client", client)
     monkeypatch.setattr(stores, "_stores", {})
+    monkeypatch.setattr(stores, "_proofs", {})
     return found
 
 
@@ -393,6 +394,20 @@ def test_clients_of_tenants_are_given_up_where_there_are_many(positions):
     for number in range(60):
         writer.write([_effect(["a"], tenant=f"tenant-{number}")])
     assert len(stores._stores) == 50
+
+
+def test_a_tenants_store_is_proved_once_however_many_there_are(positions, monkeypatch):
+    proved, prove = [], stores.Store.prove
+
+    def counted(store, *known):
+        proved.append(store.where)
+        prove(store, *known)
+
+    monkeypatch.setattr(stores.Store, "prove", counted)
+    writer = _writer(positions, at="own")
+    for start in (0, 9):
+        writer.write([_effect(["a"], tenant=f"tenant-{n}", start=start) for n in range(60)])
+    assert len(proved) == 60
 
 
 def test_a_name_that_the_yaml_file_lacks_is_told(positions):
