@@ -16,12 +16,13 @@ the end of the request: a stream that is sought in them may have the file of its
 A file under a later epoch than the store of positions gives is of a store that was restored: a
 person has to look. Without recorded waves a file is written over one of its name.
 
-Files are put some at a time. A store that asks to slow down, or says nothing, is given no more of
-the call.
+Files are put some at a time, and what is found under their names is settled in the same threads. A
+store that asks to slow down, or says nothing, is given no more of the call.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -54,6 +55,7 @@ _LONG_S: Final = 0.5
 #: how long stores of tenants are begun with where others wait
 _ALL_S: Final = 4.0
 _SUPERSEDED = Written(superseded=True)
+_UNTRIED: Final = Written(untried=True)
 
 
 def prepare(site: Site, at: str, folder: str) -> None:
@@ -99,6 +101,8 @@ class StoreWriter:
         #: stores that are given no more in this call, and why
         self._down: dict[Store, HeadraceError] = {}
         self._until_s = 0.0
+        #: held by who asks positions while others put
+        self._asking = threading.Lock()
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
@@ -113,10 +117,8 @@ class StoreWriter:
         left = [put for put in puts if put.of not in outcomes]
         tried = at_once(lambda put: self._tried(put, given[put.of]), left) if left else []
         for put, became in zip(left, tried, strict=True):
-            if put.of not in outcomes:
-                of_file = became or self._settled(put, given[put.of])
-                if of_file != Written():
-                    outcomes[put.of] = of_file
+            if became != Written() and outcomes.get(put.of, _UNTRIED) == _UNTRIED:
+                outcomes[put.of] = became
         return [outcomes.get(index, Written()) for index in given]
 
     def close(self) -> None:
@@ -143,31 +145,37 @@ class StoreWriter:
         except ConfigError as error:
             raise TargetMissing(f"tenant {tenant}: {error}") from error
 
-    def _tried(self, put: _Put, effect: Effect) -> Written | None:
-        """Put a file where none is, and None where another wave's is; run by several threads."""
+    def _tried(self, put: _Put, effect: Effect) -> Written:
+        """Put a file, if there is time for it; run by several threads."""
         began_s = time.monotonic()
         try:
-            if self._in_company and effect.may_repeat and began_s > self._until_s:
-                return failed(SinkUnavailable(f"{put.store.where}: stores of others were slow"))
+            if self._is_late(effect):
+                return _UNTRIED
             self._demand_ready(put.store)
-            mark = self._mark(effect) if self._once else None
-            body = self._shape.body(put.rows, str(mark or ""))
+            if self._once:
+                return self._put_once(put, effect)
+            body = self._shape.body(put.rows)
             reached("mid-write", effect.slices[0].lane.use_case)
-            if mark is None:
-                put.store.overwrite(put.name, body)
-            elif not self._created(put, body, mark):
-                return None
+            put.store.overwrite(put.name, body)
         except Exception as error:
             return failed(self._noted(put.store, error, began_s))
         return Written()
 
-    def _created(self, put: _Put, body: bytes, mark: Mark) -> bool:
-        """Whether the file is there now, of this attempt or of an earlier one."""
+    def _put_once(self, put: _Put, effect: Effect) -> Written:
+        """Put a file where none is, or see what becomes of one whose name is taken."""
+        mark = self._mark(effect)
+        body = self._shape.body(put.rows, str(mark))
+        reached("mid-write", effect.slices[0].lane.use_case)
         try:
             put.store.create(put.name, body, mark)
         except BeatenError:
-            return self._is_ours(put.store.found(put.name))
-        return True
+            return self._settled(put, effect)
+        return Written()
+
+    def _is_late(self, effect: Effect) -> bool:
+        """Whether others have waited long enough for stores of tenants."""
+        waits = self._in_company and effect.may_repeat
+        return waits and time.monotonic() > self._until_s
 
     def _demand_ready(self, store: Store) -> None:
         """See, once in a process, that the store is the right one, and that it takes something."""
@@ -175,6 +183,9 @@ class StoreWriter:
         if not store.is_proved(*known):
             with store.proving:
                 self._prove(store, *known)
+        self._demand_up(store)
+
+    def _demand_up(self, store: Store) -> None:
         if store in self._down:
             raise self._down[store]
 
@@ -190,20 +201,21 @@ class StoreWriter:
 
     def _settled(self, put: _Put, effect: Effect) -> Written:
         """What becomes of a file whose name is taken."""
-        try:
-            for _ in range(_TRIES):
-                found = put.store.found(put.name)
-                if self._is_ours(found):
-                    return Written()
+        for _ in range(_TRIES):
+            if self._is_late(effect):
+                return _UNTRIED
+            self._demand_up(put.store)
+            found = put.store.found(put.name)
+            if self._is_ours(found):
+                return Written()
+            with self._asking:
                 if self._gone({put.of: effect}):
                     return _SUPERSEDED
-                try:
-                    self._put_after(found, put, effect)
-                except BeatenError:
-                    continue
-                return Written()
-        except HeadraceError as error:
-            return failed(error)
+            try:
+                self._put_after(found, put, effect)
+            except BeatenError:
+                continue
+            return Written()
         return failed(SinkUnavailable(f"{put.store.where}: others write {put.name} all the time"))
 
     def _put_after(self, found: Found | None, put: _Put, effect: Effect) -> None:

@@ -5,6 +5,7 @@ The store is the client library's own in memory, which heeds conditions as the o
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 
@@ -68,6 +69,19 @@ def _effect(values, *, tenant="acme", start=0, epoch=1, lanes=1):
         for lane in range(lanes)
     )
     return Effect(slices, (start + 9,) * lanes, pa.table({"value": values}))
+
+
+def _some(*tenants, epoch=1):
+    """Five effects of each."""
+    return [
+        _effect(["a"], tenant=tenant, start=n * 9, epoch=epoch)
+        for tenant in tenants
+        for n in range(5)
+    ]
+
+
+def _one_by_one(do, given):
+    return [do(one) for one in given]
 
 
 def _writer(positions, wave_id="wave", at="lake", **said):
@@ -226,19 +240,16 @@ def test_of_many_effects_each_is_told_in_its_place(positions, kept):
 def test_a_replay_of_many_looks_at_them_some_at_a_time(positions, monkeypatch):
     effects = [_effect(["a"], start=n * 9) for n in range(48)]
     _writer(positions).write(effects)
-    looking, most, found = [], [], stores.Store.found
+    eight, looked, found = threading.Barrier(8, timeout=30), [], stores.Store.found
 
-    def slowly(store, name):
-        looking.append(name)
-        time.sleep(0.02)
-        most.append(len(looking))
-        looking.remove(name)
+    def together(store, name):
+        looked.append(name)
+        eight.wait()
         return found(store, name)
 
-    monkeypatch.setattr(stores.Store, "found", slowly)
+    monkeypatch.setattr(stores.Store, "found", together)
     assert _writer(positions).write(effects) == [Written()] * 48
-    assert max(most) > 4
-    assert len(most) == 48
+    assert len(looked) == 48
 
 
 def test_a_part_of_an_effect_that_is_not_taken_comes_again(positions, kept, monkeypatch):
@@ -284,7 +295,7 @@ def test_a_store_that_takes_nothing_now_is_given_no_more_of_the_call(positions, 
 
     writer = _writer(positions)
     monkeypatch.setattr(stores.Store, "create", slow_down)
-    monkeypatch.setattr(in_store, "at_once", lambda do, given: [do(one) for one in given])
+    monkeypatch.setattr(in_store, "at_once", _one_by_one)
     told = writer.write([_effect(["a"], start=n * 9) for n in range(5)])
     assert [one.error.code for one in told] == ["SinkUnavailable"] * 5
     assert len(asked) == 1
@@ -355,10 +366,80 @@ def test_where_stores_of_tenants_are_slow_those_that_wait_are_not_begun(position
     writer = _writer(positions, at="own", in_company=True)
     monkeypatch.setattr(in_store, "_ALL_S", -1.0)
     once = replace(_effect(["b"], tenant="bolt"), may_repeat=False)
-    told = writer.write([_effect(["a"]), once])
-    assert (told[0].error.code, told[0].error.temporary) == ("SinkUnavailable", True)
-    assert told[1] == Written()
+    assert writer.write([_effect(["a"]), once]) == [Written(untried=True), Written()]
     assert _writer(positions, in_company=True).write([_effect(["a"])]) == [Written()]
+
+
+def test_a_store_that_falls_silent_while_names_are_taken_is_asked_once_and_told_as_slow(
+    positions, monkeypatch
+):
+    _writer(positions, "before", at="own").write(_some("acme", "bolt"))
+    writer, replace_file, asked = _writer(positions, "after", at="own"), stores.Store.replace, []
+
+    def silent(store, name, *given):
+        if "bolt" not in store.where:
+            return replace_file(store, name, *given)
+        asked.append(name)
+        raise SinkUnavailable("it says nothing")
+
+    monkeypatch.setattr(stores.Store, "replace", silent)
+    monkeypatch.setattr(in_store, "_LONG_S", -1.0)
+    monkeypatch.setattr(in_store, "at_once", _one_by_one)
+    told = writer.write(_some("acme", "bolt", epoch=2))
+    assert told[:5] == [Written()] * 5
+    assert {one.error.code for one in told[5:]} == {"TenantsSinkSlow"}
+    assert len(asked) == 1
+
+
+def test_names_that_are_taken_are_looked_at_in_several_stores_at_once(positions, monkeypatch):
+    tenants = ("acme", "bolt", "cobra", "delta")
+    effects = [_effect(["a"], tenant=tenant) for tenant in tenants]
+    _writer(positions, "before", at="own").write(effects)
+    four, replace_file = threading.Barrier(4, timeout=5), stores.Store.replace
+
+    def together(store, *given):
+        four.wait()
+        replace_file(store, *given)
+
+    monkeypatch.setattr(stores.Store, "replace", together)
+    later = [_effect(["b"], tenant=tenant, epoch=2) for tenant in tenants]
+    assert _writer(positions, "after", at="own").write(later) == [Written()] * 4
+
+
+def test_one_whose_name_is_taken_when_the_time_is_over_is_not_waited_for(
+    positions, kept, monkeypatch
+):
+    _writer(positions, "before", at="own").write(_some("acme"))
+    writer, create = _writer(positions, "after", at="own", in_company=True), stores.Store.create
+
+    def slow(store, *given):
+        writer._until_s = -1.0
+        return create(store, *given)
+
+    monkeypatch.setattr(stores.Store, "create", slow)
+    monkeypatch.setattr(in_store, "at_once", _one_by_one)
+    effects = _some("acme", epoch=2)
+    effects[1] = replace(effects[1], may_repeat=False)
+    not_tried = Written(untried=True)
+    assert writer.write(effects) == [not_tried, Written(), *[not_tried] * 3]
+
+
+def test_an_effect_that_is_refused_is_told_so_though_a_part_of_it_was_not_tried(
+    positions, monkeypatch
+):
+    sink = ParquetFiles("visits", partition_by=("day",), at="own")
+    writer = sink.open(_site(positions, in_company=True))
+
+    def refused(_store, name, *_):
+        if "day=" in name:
+            writer._until_s = -1.0
+            raise SinkRefused("not this one")
+
+    monkeypatch.setattr(stores.Store, "create", refused)
+    monkeypatch.setattr(stores.Store, "prove", lambda *_: None)
+    monkeypatch.setattr(in_store, "at_once", lambda do, given: _one_by_one(do, given[::-1])[::-1])
+    table = pa.table({"value": ["a", "b"], "day": ["1", "2"]})
+    assert writer.write([replace(_effect([]), output=table)])[0].error.code == "SinkRefused"
 
 
 def test_a_tenants_store_is_proved_once_by_whoever_comes_first(positions, monkeypatch):
