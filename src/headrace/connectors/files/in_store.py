@@ -254,8 +254,9 @@ class StoreWriter:
     def _noted(self, store: Store, error: Exception, began_s: float) -> HeadraceError:
         """In our words; a store that takes nothing now is not asked again in this call."""
         said = told(error, self._shape.where)
-        if isinstance(said, SinkUnavailable) and store not in self._down:
-            if self._of_tenants and time.monotonic() - began_s > _LONG_S:
-                said = TenantsSinkSlow(str(said), retry_after_s=said.retry_after_s)
-            self._down[store] = said
-        return said
+        if not isinstance(said, SinkUnavailable):
+            return said
+        if self._of_tenants and time.monotonic() - began_s > _LONG_S:
+            said = TenantsSinkSlow(str(said), retry_after_s=said.retry_after_s)
+        # All who were waiting for it are told the same.
+        return self._down.setdefault(store, said)

@@ -391,6 +391,19 @@ def test_a_store_that_falls_silent_while_names_are_taken_is_asked_once_and_told_
     assert len(asked) == 1
 
 
+def test_all_who_wait_for_a_silent_store_at_once_are_told_that_it_is_slow(positions, monkeypatch):
+    writer, five = _writer(positions, at="own"), threading.Barrier(5, timeout=30)
+
+    def silent(*_):
+        five.wait()
+        raise SinkUnavailable("it says nothing")
+
+    monkeypatch.setattr(stores.Store, "prove", lambda *_: None)
+    monkeypatch.setattr(stores.Store, "create", silent)
+    monkeypatch.setattr(in_store, "_LONG_S", -1.0)
+    assert {one.error.code for one in writer.write(_some("acme"))} == {"TenantsSinkSlow"}
+
+
 def test_names_that_are_taken_are_looked_at_in_several_stores_at_once(positions, monkeypatch):
     tenants = ("acme", "bolt", "cobra", "delta")
     effects = [_effect(["a"], tenant=tenant) for tenant in tenants]
