@@ -66,7 +66,7 @@ def test_up_starts_a_cassandra_if_asked_which_sinks_and_the_next_up_know(tmp_pat
     urls, found = set(), []
     for words, value in ((("--with", "cassandra"), b"a"), ((), b"b")):
         process = service.run(sys.executable, "-m", "headrace", "up", "-c", "headrace.yaml", *words)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 200
         while "cassandra_url" not in (told := told_by_up(service, process)):
             assert time.monotonic() < deadline, service.log.read_text()
             time.sleep(0.1)
@@ -75,6 +75,7 @@ def test_up_starts_a_cassandra_if_asked_which_sinks_and_the_next_up_know(tmp_pat
         service.headrace("tenants", "add", "acme")
         service.send("acme", value)
         urls.add(told["cassandra_url"])
+        deadline = time.monotonic() + 120
         while value.decode() not in (found := kept_in(told["cassandra_url"])):
             assert time.monotonic() < deadline, service.log.read_text()
             time.sleep(0.1)

@@ -29,6 +29,8 @@ def test_data_is_kept_over_stop_and_kill_and_the_port_where_it_is_asked_for(tmp_
     node = EmbeddedCassandra(tmp_path / "cassandra")
     try:
         node.start()
+        # Of a node of one's own: one that many tests have written to has grown.
+        assert psutil.Process(node.pid).memory_info().rss < 1.2 * 2**30
         asked(node, "CREATE TABLE headrace.t (id int PRIMARY KEY)")
         asked(node, "INSERT INTO headrace.t (id) VALUES (1)")
         url = node.url
@@ -42,10 +44,6 @@ def test_data_is_kept_over_stop_and_kill_and_the_port_where_it_is_asked_for(tmp_
         assert sorted(asked(node, "SELECT id FROM headrace.t")) == [(1,), (2,)]
     finally:
         node.stop()
-
-
-def test_it_takes_little_memory(cassandra):
-    assert psutil.Process(cassandra.pid).memory_info().rss < 1.2 * 2**30
 
 
 def test_a_folder_in_use_is_refused(cassandra):
@@ -80,7 +78,7 @@ def test_it_ends_with_the_process_that_started_it(tmp_path):
         "print(node.pid, node.port, flush=True); os.kill(os.getpid(), 9)"
     )
     told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=170, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
     )
     pid, port = map(int, told.stdout.split()[-2:])
     if psutil.pid_exists(pid):

@@ -1,7 +1,7 @@
 """Servers that `headrace up` starts where it is asked to: sinks know them under ``connections``.
 
-Who has such a server names it in the YAML file, and what is named there wins. Once started, one
-comes with every later `up` of the folder, since use cases of yesterday write to it.
+Who has such a server names it in the YAML file, and what is named there wins. Once one has
+started, it comes with every later `up` of the folder, since use cases of yesterday write to it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.servers import remember, remembered, with_addresses
 from headrace.embedded import EmbeddedCassandra
 from headrace.settings import Settings
+
+#: in the folder of one that has started; one that never did has nothing that anybody wrote
+_STARTED = "started"
 
 
 class Extra(Enum):
@@ -44,13 +47,14 @@ def with_extras(
         ServerError: one does not start.
     """
     name, data = Extra.CASSANDRA.value, folder / Extra.CASSANDRA.value
-    if Extra.CASSANDRA not in asked and not data.is_dir():
+    if Extra.CASSANDRA not in asked and not (data / _STARTED).exists():
         return settings
     if name in settings.connections:
         say(f"Cassandra is not started: the YAML file says where {name!r} is", err)
         return settings
     say("starting Cassandra ...", err)
     server = stack.enter_context(EmbeddedCassandra(data, ports.take("Cassandra", data)))
+    (data / _STARTED).touch()
     say(f"Cassandra  {server.url}, as connection {name!r}, kept in {data}", err)
     found = {"cassandra_url": server.url}
     remember(folder, {**remembered(folder), **found})

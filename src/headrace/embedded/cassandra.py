@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 
 import structlog
 
+from headrace.connectors.cassandra.library import library
 from headrace.connectors.cassandra.servers import Address, Cluster
 from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
 from headrace.embedded.cassandra_config import DATACENTER, LOGBACK, as_yaml, java_options
@@ -111,6 +112,7 @@ class EmbeddedCassandra:
         """
         assert not self.running, "the server is running"
         began_s = time.monotonic()
+        _demand_client()
         java, class_path = str(find_java()), jars("cassandra")
         if self._asked_port is not None:
             refuse_taken_port(self._asked_port, "Cassandra")
@@ -188,8 +190,6 @@ class EmbeddedCassandra:
                 f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
                 f"{{'class': 'NetworkTopologyStrategy', '{DATACENTER}': 1}}"
             )
-        except CodeNotLoaded as error:
-            raise ServerError(str(error)) from error
         except HeadraceError:
             return False
         finally:
@@ -198,3 +198,11 @@ class EmbeddedCassandra:
 
     def _as_owner(self, port: int) -> Address:
         return Address(((HOST, port),), KEYSPACE, DATACENTER, tls=False)
+
+
+def _demand_client() -> None:
+    """Look before Java is begun; without it nobody could tell whether the node answers."""
+    try:
+        library()
+    except CodeNotLoaded as error:
+        raise ServerError(str(error)) from error

@@ -8,6 +8,7 @@ from headrace.cli import extra_servers
 from headrace.cli.extra_servers import Extra, with_extras
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.servers import completed, folder_of, remember
+from headrace.errors import ServerError
 from headrace.settings import Settings
 
 URL = "cassandra://127.0.0.1:{}/headrace?datacenter=datacenter1"
@@ -19,12 +20,17 @@ def started(monkeypatch):
     found = []
 
     class Fake:
+        starts = True
+
         def __init__(self, folder, port):
             folder.mkdir(parents=True, exist_ok=True)
             self.url = URL.format(port)
-            found.append((folder.name, port))
+            self.named = (folder.name, port)
 
         def __enter__(self):
+            if not self.starts:
+                raise ServerError("no client")
+            found.append(self.named)
             return self
 
         def __exit__(self, *_):
@@ -51,6 +57,18 @@ def test_what_was_asked_for_once_comes_every_time_on_its_port(tmp_path, started)
     again = up(tmp_path).servers()["cassandra"].url
     assert first == again == URL.format(started[0][1])
     assert started[0] == started[1]
+
+
+def test_what_never_started_comes_with_no_later_up_until_it_is_asked_for_again(
+    tmp_path, started, monkeypatch
+):
+    with monkeypatch.context() as broken:
+        broken.setattr(extra_servers.EmbeddedCassandra, "starts", False)
+        with pytest.raises(ServerError, match="no client"):
+            up(tmp_path, Extra.CASSANDRA)
+        assert not up(tmp_path).connections
+    assert "cassandra" in up(tmp_path, Extra.CASSANDRA).servers()
+    assert "cassandra" in up(tmp_path).servers()
 
 
 def test_other_commands_find_it_beside_the_connections_of_the_file(tmp_path, started):

@@ -76,7 +76,8 @@ def _pages(cluster: Cluster, says: Description, asked: Asked, where: str) -> Ite
     partition = " AND ".join(f'"{name}" = ?' for name in says.partition_key)
     statement = cluster.prepared(
         f"SELECT {listed(names)} FROM {says.full_name} "  # noqa: S608 - names that were checked
-        f'WHERE {partition} AND "{says.by_time}" >= ? AND "{says.by_time}" < ?'
+        f'WHERE {partition} AND "{says.by_time}" >= ? AND "{says.by_time}" < ? '
+        f'ORDER BY "{says.by_time}"'
     )
     for bucket in asked.buckets:
         bound = statement.bind((*asked.partition, bucket, _ms(asked.since), _ms(asked.until)))

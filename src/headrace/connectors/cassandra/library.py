@@ -96,7 +96,10 @@ def _of_hosts(error: Any, where: str) -> HeadraceError:
     each = error.errors.values() if isinstance(error.errors, dict) else []
     for found in each:
         if isinstance(found, lib.AuthenticationFailed | lib.InvalidRequest | lib.Unauthorized):
-            return translated(found, where)
+            told = translated(found, where)
+            # Nobody took a row, so none of them is to blame.
+            if not isinstance(told, SinkRefused):
+                return told
     said = "; ".join(sorted({_said(found) for found in each}))
     return SinkUnavailable(f"{where}: no node answers: {said or 'all of them are down'}")
 

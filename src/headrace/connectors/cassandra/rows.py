@@ -11,6 +11,7 @@ is of the key itself no row of it is older than another, and nulls are left out.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
@@ -34,6 +35,7 @@ MOST_BYTES: Final = 15 * 2**20
 _MOST_KEY_BYTES: Final = 65_535
 #: days are counted from the middle of 32 bits
 _DAY_ZERO: Final = 2**31
+_BITS: Final = struct.Struct(">d").pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,14 @@ class Rows:
                 zip(gone, puts, keys, stamps, strict=False)
             )
         ]
-        return _by_key(made, keys, stamps)
+        return _by_key(made, self._compared(keys), stamps)
+
+    def _compared(self, keys: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Keys that are equal where Cassandra's are: 0.0 and -0.0 are two, and NaN is one."""
+        says = self.description
+        if all(says.columns.get(name) != "double" for name in says.key):
+            return keys
+        return [tuple(_BITS(v) if isinstance(v, float) else v for v in key) for key in keys]
 
     def _columns(self) -> tuple[dict[str, str], str, dict[str, str]]:
         must, may = returned(self.description.columns)

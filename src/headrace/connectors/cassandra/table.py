@@ -130,7 +130,7 @@ class CassandraTable:
         since: dt.datetime,
         until: dt.datetime,
     ) -> Iterator[pa.Table]:
-        """Read history back: what one partition has between two moments, in their order.
+        """Read history back: what one partition has between two moments, ordered by ``by_time``.
 
         Args:
             connections: where the cluster is, and who one is there.

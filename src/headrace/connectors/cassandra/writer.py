@@ -17,7 +17,7 @@ from headrace.connectors.cassandra.library import is_silence, library, translate
 from headrace.connectors.cassandra.rows import Change, Rows
 from headrace.connectors.cassandra.servers import Cluster
 from headrace.connectors.outcomes import failed
-from headrace.errors import HeadraceError, TargetMissing, Temporary
+from headrace.errors import HeadraceError, SinkUnavailable, TargetMissing, Temporary
 from headrace.ports import Effect, RefusedRow, Written
 from headrace.process.crash_points import reached
 
@@ -103,7 +103,7 @@ class CassandraWriter:
 
     def _sent(self, keys: Sequence[_Key], use_case: str) -> list[HeadraceError | None]:
         """What became of the newest change of each key."""
-        given_up, told = _GivenUp(), list[HeadraceError | None]()
+        given_up, told = _GivenUp(self._rows.where), list[HeadraceError | None]()
         session = self._cluster.session()
         offered = self._offered(keys, given_up, use_case)
         try:
@@ -146,9 +146,10 @@ class CassandraWriter:
 class _GivenUp:
     """Whether no more is offered in this call, and why."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str) -> None:
         self._stopped, self._refusals = False, 0
-        self.why: HeadraceError | None = None
+        # What is not offered is never told as written, whatever the reason turns out to be.
+        self.why: HeadraceError = SinkUnavailable(f"{where}: it was not offered")
 
     def look_at(self, error: HeadraceError) -> None:
         if not isinstance(error, Temporary | TargetMissing):

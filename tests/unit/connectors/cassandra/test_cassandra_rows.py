@@ -83,6 +83,15 @@ def test_of_a_key_that_comes_twice_the_newest_is_last_and_of_equal_ones_the_last
     assert [change.row for change in made(customers(), older)[0]] == [2, 0]
 
 
+def test_of_doubles_in_a_key_the_two_zeros_are_two_and_no_number_is_one():
+    columns = {"id": "text", "at": "double", "newness": "bigint"}
+    sink = CassandraTable("t", columns, key=("id", "at"), newest_by="newness", at="history")
+    moments = [-0.0, 0.0, float("nan"), float("nan"), 1.0, 1.0]
+    table = pa.table({"id": ["a"] * 6, "at": moments, "newness": [2, 1, 2, 1, 2, 1]})
+    found = [[change.row for change in key] for key in made(sink, table)]
+    assert found == [[0], [1], [3, 2], [5, 4]]
+
+
 def test_a_delete_says_its_version_and_the_whole_key():
     [[change]] = made(customers(), of_customers(("a", None, True)))
     assert change.values == (7, "a")

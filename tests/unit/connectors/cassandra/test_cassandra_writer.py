@@ -9,6 +9,7 @@ import cassandra.protocol
 import pyarrow as pa
 import pytest
 
+from headrace.connectors.cassandra import writer
 from headrace.connectors.cassandra.library import translated
 from headrace.connectors.cassandra.servers import Address, Cluster
 from headrace.connectors.cassandra.writer import CassandraWriter
@@ -64,9 +65,9 @@ def effect(table, tenant="acme", **more):
 
 def written(answer, *effects):
     cluster = Fake(answer)
-    writer = CassandraWriter(SINK._rows("shop"), cluster)
+    made = CassandraWriter(SINK._rows("shop"), cluster)
     with mock.patch.object(client.concurrent, "execute_concurrent", cluster.execute):
-        return cluster, writer.write(effects)
+        return cluster, made.write(effects)
 
 
 def named(outcome):
@@ -141,6 +142,23 @@ def test_what_may_not_repeat_is_an_error_as_a_whole():
     assert outcome.error.code == "SinkUnavailable"
 
 
+def test_of_what_was_not_offered_nothing_is_told_to_be_there():
+    cluster, [outcome] = written(
+        lambda key, _: of_hosts(REFUSED) if key == "b" else None, effect(leads("a", "b", "c", "d"))
+    )
+    assert cluster.offered == [("a", 0), ("b", 1)]
+    assert named(outcome) == [(row, "SinkUnavailable") for row in (1, 2, 3)]
+
+
+def test_nor_where_who_is_silent_says_never():
+    with mock.patch.object(writer, "translated", return_value=SinkRefused("never")):
+        cluster, [outcome] = written(
+            lambda key, _: SILENT if key == "b" else None, effect(leads("a", "b", "c"))
+        )
+    assert cluster.offered == [("a", 0), ("b", 1)]
+    assert named(outcome) == [(1, "SinkRefused"), (2, "SinkUnavailable")]
+
+
 def of_hosts(error):
     return client.cluster.NoHostAvailable("none", {"127.0.0.1": error})
 
@@ -156,6 +174,8 @@ def of_hosts(error):
         (client.protocol.ServerError(0, "java.lang.Error", {}), SinkUnavailable),
         (of_hosts(OSError(111, "refused")), SinkUnavailable),
         (of_hosts(client.AuthenticationFailed("bad")), TargetMissing),
+        (of_hosts(client.InvalidRequest("Keyspace 'shop' does not exist")), TargetMissing),
+        (of_hosts(client.InvalidRequest("no")), SinkUnavailable),
         (client.Unauthorized("no right"), TargetMissing),
         (client.InvalidRequest("unconfigured table leads"), TargetMissing),
         (client.InvalidRequest("Keyspace 'shop' does not exist"), TargetMissing),
