@@ -422,7 +422,10 @@ class BinRun:
             part, effect = self._handle(rest if whole else cut_to(rest, rows, None))
             if effect is None:
                 return
+            began_s = time.monotonic()
             written = self._write([effect])[0]
+            if not written.seconds:  # else the sink has told it
+                self.tally.spent(part, time.monotonic() - began_s)
             if written.error is None or not may_be_a_records(written.error):
                 self.tally.wrote(part, written, effect.output.nbytes)
                 refused -= rows if refused else 0
@@ -430,7 +433,9 @@ class BinRun:
                 refused = min(rows, max(part.records.num_rows, 1))
                 continue
             else:
+                began_s = time.monotonic()
                 self._refused(part, written.error)
+                self.tally.spent(part, time.monotonic() - began_s)
                 refused = 0
             if self.tally.stopped(part.planned[0]):
                 return

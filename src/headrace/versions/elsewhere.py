@@ -29,6 +29,8 @@ from headrace.versions.code import Code
 from headrace.versions.local_imports import imports_of, parsed
 
 _LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
+#: of any environment, such as one beside the use case that ``PYTHONPATH`` names
+_LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
 def refuse_elsewhere(code: Code, folder: Path, path_before: Sequence[str]) -> None:
@@ -54,7 +56,7 @@ def refuse_elsewhere(code: Code, folder: Path, path_before: Sequence[str]) -> No
         roots = libraries | (below if file.resolve().is_relative_to(here) else others)
         if any(place.is_relative_to(root) for place in places for root in roots):
             continue
-        if _is_hooked(name):
+        if not _LIBRARY_FOLDERS.isdisjoint(file.parts) or _is_hooked(name):
             continue
         raise ConfigError(
             f"{name} is imported from {file}, which is neither installed nor beside the use case: "
