@@ -25,6 +25,7 @@ from headrace.cli.console import (
     settings_and_folder,
     shown_errors,
 )
+from headrace.cli.extra_servers import Extra
 from headrace.cli.options import DeployAnew, HealthHost, HealthPort, Master, Name
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
@@ -77,7 +78,8 @@ def warn_of_copies(config: Path, settings: Settings) -> None:
         log.warning("what is deployed goes with its release", why=trouble)
 
 
-def demo(
+def demo(  # noqa: PLR0913 - options of a command
+    *,
     folder: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path(
         ".headrace/demo"
     ),
@@ -99,6 +101,14 @@ def demo(
     chaos: Annotated[
         bool, typer.Option("--chaos", help="Kill -9 the driver twice and the broker once.")
     ] = False,
+    with_servers_of: Annotated[
+        list[Extra] | None,
+        typer.Option(
+            "--with",
+            help="Keep the visits in this server too; it takes some 20 s to start, and memory.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Watch 10,000 real visits of several tenants become scores, mails and files.
 
@@ -112,16 +122,21 @@ def demo(
     While it runs, a console shows every tenant; its link is printed first, with a line for curl
     that posts a visit of your own.
 
+    Visits are kept in a Delta table as well where deltalake is installed, and in Cassandra with
+    `--with cassandra`; both are read back and held against what was sent, record by record.
+
     With --chaos the first act alone is run, and everything is killed in the middle of it, twice.
     """
+    cassandra = Extra.CASSANDRA in (with_servers_of or ())
     # Failures are part of the second act; the table and the report show them.
     configure_logs("CRITICAL")
     with shown_errors():
         if chaos:
-            raise typer.Exit(run_chaos(folder, rate, master, out))
+            raise typer.Exit(run_chaos(folder, rate, master, out, cassandra=cassandra))
         if acts is None:
             acts = 3 if sys.stdin.isatty() and out.is_terminal else 2
-        run_demo(DemoOptions(folder, rate, master, fresh, acts, broker_killed_at()), out)
+        killed_at = broker_killed_at()
+        run_demo(DemoOptions(folder, rate, master, fresh, acts, killed_at, cassandra), out)
 
 
 def with_options(settings: Settings, master: str | None, name: str | None) -> Settings:

@@ -31,10 +31,13 @@ _BROKER_KILLED_AT = "HEADRACE_DEMO_BROKER_KILLED_AT"
 _LOOK_EVERY_S = 0.05
 
 
-def run_chaos(folder: Path, rate_per_s: float, master: str, console: Console) -> int:
+def run_chaos(
+    folder: Path, rate_per_s: float, master: str, console: Console, *, cassandra: bool
+) -> int:
     """Run the first act with kills; returns the exit code of its last life."""
     command = [sys.executable, "-m", "headrace", "demo", "--folder", str(folder)]
     command += ["--rate", str(rate_per_s), "--master", master, "--acts", "1"]
+    command += ["--with", "cassandra"] if cassandra else []
     environment = {**os.environ, _BROKER_KILLED_AT: str(_BROKER_AT_SHARE)}
     # What an earlier demo did must not be taken for this one's.
     (folder / "journal.json").unlink(missing_ok=True)

@@ -29,6 +29,7 @@ from headrace.demo.registry import registry
 from headrace.demo.report import Check, checks, collect
 from headrace.demo.scenario import EVENTS, HELD, Journal, apply, due, opening
 from headrace.demo.staying import stay
+from headrace.demo.tables import read_back, table_checks, with_tables
 from headrace.demo.troubles import run_troubles
 from headrace.demo.typical import TypicalDelays, listen
 from headrace.demo.visits import GUEST, PARTITIONS, TENANTS, read_visits
@@ -58,6 +59,8 @@ class DemoOptions:
     acts: int = 2
     #: share of the visits after which the broker is killed and started again
     broker_killed_at: float | None = None
+    #: whether visits are kept in Cassandra too
+    cassandra: bool = False
 
 
 def run_demo(options: DemoOptions, console: Console) -> list[Check]:
@@ -77,12 +80,13 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
         console.print(f"Kafka at {kafka.bootstrap_servers}, mail at {smtp.url}", highlight=False)
         settings = settings_of(folder, kafka.bootstrap_servers, smtp.url, options.master)
+        settings, tables = with_tables(settings, folder, stack, cassandra=options.cassandra)
         topics = {f"{tenant}.visits": PARTITIONS for tenant in (*TENANTS, GUEST)}
         create_topics(settings.kafka, topics)
         at = stack.enter_context(registry(settings, folder))
         settings, written = at.settings, AvroVisits(at.writer)
         written.register_posted()
-        for line in opening():
+        for line in (*opening(), tables):
             console.print(line, highlight=False, soft_wrap=True)
         console.print("starting Spark ...")
         with assembled(settings, folder, "headrace demo") as made:
@@ -97,7 +101,9 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
                 made.store, log, smtp.messages(), folder / "warehouse", _by_schema(made.driver)
             )
             log.close()
+            kept = read_back(made.connections, found.positions)
         result = checks(list(read_visits()), found)
+        result += table_checks(read_visits(), found.positions, kept)
         show(result, console, time.monotonic() - began_s)
         console.print(f"  {typical.told}", style="dim", highlight=False, soft_wrap=True)
         if not all(check.passed for check in result):

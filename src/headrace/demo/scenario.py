@@ -70,7 +70,7 @@ def opening() -> list[str]:
         "registers a second version, by which the gateway writes what comes to it as JSON"
     )
     return [
-        f"{act}; each has three streams, for scores, mails and files",
+        f"{act}; each has three streams, for scores, mails and files, and one for each table",
         f"{delays}; delays are shown over the last minute",
         avro,
     ]
