@@ -71,6 +71,7 @@ def test_killed_in_the_middle_the_same_command_ends_with_the_same_verified_repor
     told = second_log.read_text()
     assert "going on with a demo" in told
     assert "nothing lost, nothing twice" in told
+    assert "visits in Delta, to the record" in told
     assert "DIFFERENT" not in told
     assert of_folder(folder) == []
 

@@ -8,8 +8,9 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 
-def test_killed_twice_and_without_its_broker_the_demo_ends_verified(tmp_path):
+def test_killed_twice_and_without_its_broker_the_demo_ends_verified(tmp_path, cassandra_jars):
     command = [sys.executable, "-m", "headrace", "demo", "--chaos", "--folder", str(tmp_path)]
+    command += ["--with", "cassandra"]
     done = subprocess.run(
         [*command, "--rate", "600"], capture_output=True, text=True, timeout=380, check=False
     )
@@ -18,4 +19,6 @@ def test_killed_twice_and_without_its_broker_the_demo_ends_verified(tmp_path):
     assert told.count("kill -9 of driver, Spark and Kafka") == 2
     assert "kill -9 of the broker alone" in told + done.stderr
     assert "nothing lost, nothing twice" in told
+    assert "visits in Delta" in told
+    assert "... and in Cassandra" in told
     assert "DIFFERENT" not in told
