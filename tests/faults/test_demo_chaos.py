@@ -20,5 +20,5 @@ def test_killed_twice_and_without_its_broker_the_demo_ends_verified(tmp_path, ca
     assert "kill -9 of the broker alone" in told + done.stderr
     assert "nothing lost, nothing twice" in told
     assert "visits in Delta" in told
-    assert "... and in Cassandra" in told
+    assert "visits in Cassandra" in told
     assert "DIFFERENT" not in told

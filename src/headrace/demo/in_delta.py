@@ -14,20 +14,19 @@ __all__ = ["FOLDER", "SCHEMA", "keep_in_delta", "react", "replicate", "rows_of",
 #: below the warehouse
 FOLDER = "visits-in-delta"
 #: a visit, and which record of Kafka it came as
-SCHEMA = pa.schema(
-    [
-        ("tenant", pa.string()),
-        ("part", pa.int64()),
-        ("record", pa.int64()),
-        ("line", pa.int64()),
-        ("lead", pa.string()),
-        ("at", pa.string()),
-        ("path", pa.string()),
-        ("status", pa.int64()),
-        ("bytes", pa.int64()),
-        ("method", pa.string()),
-    ]
-)
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("tenant", pa.string()),
+    ("part", pa.int64()),
+    ("record", pa.int64()),
+    ("line", pa.int64()),
+    ("lead", pa.string()),
+    ("at", pa.string()),
+    ("path", pa.string()),
+    ("status", pa.int64()),
+    ("bytes", pa.int64()),
+    ("method", pa.string()),
+]
+SCHEMA = pa.schema(_COLUMNS)
 
 
 @use_case(

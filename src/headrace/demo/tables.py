@@ -28,7 +28,10 @@ from headrace.settings import Settings
 from headrace.settings.connections import ConnectionSettings
 
 IN_DELTA, IN_CASSANDRA = "keep-in-delta", "keep-in-cassandra"
-_TOLD = {IN_DELTA: "visits in Delta, to the record", IN_CASSANDRA: "... and in Cassandra"}
+_TOLD = {
+    IN_DELTA: "visits in Delta, to the record",
+    IN_CASSANDRA: "visits in Cassandra, to the record",
+}
 #: tenant, partition and offset
 _Place = tuple[str, int, int]
 #: a row without them
