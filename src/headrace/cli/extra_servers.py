@@ -22,7 +22,7 @@ _STARTED = "started"
 
 
 class Extra(Enum):
-    """What `up --with` may start."""
+    """What `up --with` may start, and `demo --with`."""
 
     CASSANDRA = "cassandra"
 

@@ -80,13 +80,13 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
         console.print(f"Kafka at {kafka.bootstrap_servers}, mail at {smtp.url}", highlight=False)
         settings = settings_of(folder, kafka.bootstrap_servers, smtp.url, options.master)
-        settings, tables = with_tables(settings, folder, stack, cassandra=options.cassandra)
+        tables = with_tables(settings, folder, stack, cassandra=options.cassandra)
         topics = {f"{tenant}.visits": PARTITIONS for tenant in (*TENANTS, GUEST)}
         create_topics(settings.kafka, topics)
-        at = stack.enter_context(registry(settings, folder))
+        at = stack.enter_context(registry(tables.settings, folder))
         settings, written = at.settings, AvroVisits(at.writer)
         written.register_posted()
-        for line in (*opening(), tables):
+        for line in (*opening(), tables.told):
             console.print(line, highlight=False, soft_wrap=True)
         console.print("starting Spark ...")
         with assembled(settings, folder, "headrace demo") as made:
@@ -101,7 +101,7 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
                 made.store, log, smtp.messages(), folder / "warehouse", _by_schema(made.driver)
             )
             log.close()
-            kept = read_back(made.connections, found.positions)
+            kept = read_back(made.connections, tables.use_cases)
         result = checks(list(read_visits()), found)
         result += table_checks(read_visits(), found.positions, kept)
         show(result, console, time.monotonic() - began_s)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,10 +40,20 @@ _Rest = tuple[Any, ...]
 Rows = list[dict[str, Any]]
 
 
-def with_tables(
-    settings: Settings, folder: Path, stack: ExitStack, *, cassandra: bool
-) -> tuple[Settings, str]:
-    """The settings with the tables that can be had, and what to tell of it.
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Those that can be had."""
+
+    #: the settings, with the use cases that write to them
+    settings: Settings
+    #: what is told of them
+    told: str
+    #: those use cases; each is checked, also one that wrote nothing
+    use_cases: tuple[str, ...]
+
+
+def with_tables(settings: Settings, folder: Path, stack: ExitStack, *, cassandra: bool) -> Tables:
+    """See which tables can be had, and start what they need.
 
     Args:
         settings: of the demo without tables.
@@ -57,14 +68,15 @@ def with_tables(
     if cassandra or data.is_dir():
         server = stack.enter_context(EmbeddedCassandra(data))
         at = {TABLE.at: ConnectionSettings(url=SecretStr(server.url))}
-        found = {"module": "headrace.demo.in_cassandra", "connections": at}
+        found: dict[str, object] = {"module": "headrace.demo.in_cassandra", "connections": at}
         told = f"visits are kept in a Delta table as well, and in Cassandra at {server.url}"
-        return settings.model_copy(update=found), told
+        return Tables(settings.model_copy(update=found), told, (IN_DELTA, IN_CASSANDRA))
     if find_spec("deltalake") is None:
         told = "no table in Delta or Cassandra is shown: pip install 'headrace[delta,cassandra]'"
-        return settings, told
-    told = "visits are kept in a Delta table as well; --with cassandra keeps them there too"
-    return settings.model_copy(update={"module": "headrace.demo.in_delta"}), told
+        return Tables(settings, told, ())
+    told = "visits are kept in a Delta table as well; in Cassandra too by 'demo --with cassandra'"
+    found = {"module": "headrace.demo.in_delta"}
+    return Tables(settings.model_copy(update=found), told, (IN_DELTA,))
 
 
 def read_back(connections: Connections, use_cases: Iterable[str]) -> dict[str, Rows]:
@@ -72,13 +84,13 @@ def read_back(connections: Connections, use_cases: Iterable[str]) -> dict[str, R
 
     Args:
         connections: of the driver.
-        use_cases: those that ran.
+        use_cases: those that write to tables.
 
     Raises:
         HeadraceError: one cannot be read.
     """
     readers = {IN_DELTA: _in_delta, IN_CASSANDRA: _in_cassandra}
-    return {name: list(readers[name](connections)) for name in readers if name in use_cases}
+    return {name: list(readers[name](connections)) for name in use_cases}
 
 
 def _in_delta(connections: Connections) -> Iterator[dict[str, Any]]:

@@ -48,7 +48,7 @@ def positions() -> dict:
 
 
 def check_of(found, at=None):
-    (check,) = table_checks(VISITS, at or positions(), {IN_DELTA: found})
+    (check,) = table_checks(VISITS, positions() if at is None else at, {IN_DELTA: found})
     return check
 
 
@@ -60,6 +60,12 @@ def test_a_faultless_table_passes_whatever_its_order():
 
 def test_a_table_that_nobody_kept_is_not_told():
     assert table_checks(VISITS, positions(), {}) == []
+
+
+def test_a_table_that_nothing_was_written_to_is_no_faultless_one():
+    check = check_of([], at={})
+    left = sum(row["tenant"] == REMOVED for row in rows())
+    assert (check.expected, check.found, len(check.faults)) == (str(500 - left), "0", 500 - left)
 
 
 def test_one_visit_that_is_missing_is_named():
@@ -110,7 +116,7 @@ def test_delta_is_read_back_without_the_visits_of_a_guest(tmp_path):
     table = pa.Table.from_pylist([*rows(), guests], in_delta.SCHEMA)
     write_deltalake(tmp_path / in_delta.FOLDER, table, partition_by=["tenant"])
     there = Connections(kafka={}, database_url="", warehouse=str(tmp_path))
-    assert table_checks(VISITS, positions(), read_back(there, ["score", IN_DELTA]))[0].passed
+    assert table_checks(VISITS, positions(), read_back(there, [IN_DELTA]))[0].passed
 
 
 def test_without_the_client_of_delta_the_demo_runs_and_says_how_to_see_tables(
@@ -118,13 +124,14 @@ def test_without_the_client_of_delta_the_demo_runs_and_says_how_to_see_tables(
 ):
     settings = settings_of(tmp_path, "127.0.0.1:1", "smtp://127.0.0.1:1", "local[1]")
     with ExitStack() as stack:
-        found, told = with_tables(settings, tmp_path, stack, cassandra=False)
-        assert (found.module, found.connections) == ("headrace.demo.in_delta", {})
-        assert "--with cassandra" in told
+        found = with_tables(settings, tmp_path, stack, cassandra=False)
+        assert (found.settings.module, found.use_cases) == ("headrace.demo.in_delta", (IN_DELTA,))
+        assert found.settings.connections == {}
+        assert "demo --with cassandra" in found.told
         monkeypatch.setattr("headrace.demo.tables.find_spec", lambda name: None)
-        found, told = with_tables(settings, tmp_path, stack, cassandra=False)
-    assert found.module == "headrace.demo.use_cases"
-    assert "pip install 'headrace[delta,cassandra]'" in told
+        found = with_tables(settings, tmp_path, stack, cassandra=False)
+    assert (found.settings, found.use_cases) == (settings, ())
+    assert "pip install 'headrace[delta,cassandra]'" in found.told
 
 
 @pytest.mark.parametrize(("module", "count"), [(in_delta, 4), (in_cassandra, 5)])
