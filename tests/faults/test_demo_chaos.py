@@ -12,7 +12,7 @@ def test_killed_twice_and_without_its_broker_the_demo_ends_verified(tmp_path, ca
     command = [sys.executable, "-m", "headrace", "demo", "--chaos", "--folder", str(tmp_path)]
     command += ["--with", "cassandra"]
     done = subprocess.run(
-        [*command, "--rate", "600"], capture_output=True, text=True, timeout=380, check=False
+        [*command, "--rate", "600"], capture_output=True, text=True, timeout=540, check=False
     )
     told = done.stdout
     assert done.returncode == 0, told + done.stderr
