@@ -212,7 +212,7 @@ def check_listed(of: StreamLog, read: Collection[str]) -> None:
         lanes = ", ".join(missing)
         raise Temporary(
             f"{lanes}: read before, and not in the list of {of.stream.topic} that a broker gave "
-            "now. The topic is the same one, and none of its partitions goes, so that list was "
+            "now. The topic is the same one, and none of these goes, so that list was "
             "not whole; nothing was done, try again. If the topic was made again, it is told with "
             "another id as soon as all brokers have heard"
         )
