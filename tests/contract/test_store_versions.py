@@ -87,6 +87,7 @@ MEANINGFUL = {
     "wave": (compact({**WAVE, "bins": []}), compact(WAVE)),
     "options": ("{}", '{"a":"b"}'),
     "use_cases": ("[]", '["case-2"]'),
+    "left_ids": ("[]", '["topic-0"]'),
     # one whose parent is not there waits for nothing
     "parents": (None, '[["topic-2[1]", "9"]]'),
 }
