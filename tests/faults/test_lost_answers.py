@@ -22,8 +22,7 @@ from headrace.errors import OutcomeUnknown
 from headrace.model.streams import BadRecordPolicy
 from headrace.ports import Server
 from headrace.sinks import Email, SqlTable
-from headrace.store import open_store
-from headrace.store.database import Database
+from headrace.store import database, open_store
 from headrace.testing.ledger import Place
 
 SEEN = SqlTable("seen", {"tenant": "text", "place": "bigint"})
@@ -57,12 +56,12 @@ def rows_in(store):
 
 
 def test_the_answer_to_commit_is_lost_in_sqlite(tmp_path, monkeypatch):
-    commit, commits, faults, found = Database._commit, [], 0, {}
+    commit, commits, faults, found = database.commit, [], 0, {}
     # Not each third one: a driver that makes three to begin with would never be heard.
     chance = random.Random(3)
 
-    def unheard(database, transaction):
-        commit(database, transaction)
+    def unheard(transaction, where):
+        commit(transaction, where)
         commits.append(chance.random() < 1 / 3)
         if commits[-1]:
             raise OutcomeUnknown("the answer to a commit was lost")
@@ -73,7 +72,7 @@ def test_the_answer_to_commit_is_lost_in_sqlite(tmp_path, monkeypatch):
             made = World(store, watch, tmp_path, SEEN, guarantee)
             commits.clear()
             with monkeypatch.context() as patch:
-                patch.setattr(Database, "_commit", unheard)
+                patch.setattr(database, "commit", unheard)
                 made.until_done()
             found[name] = judged(rows_in(watch))
         assert len(commits) > 5
