@@ -625,6 +625,8 @@ def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):
 
 def test_a_lane_that_is_sought_back_without_what_was_made_of_it_is_found(monkeypatch):
     only_lineage(monkeypatch, seeks=1.0)
+    often = {**play._CHOICES, seek_somewhere: 12.0}
+    monkeypatch.setattr(play, "_WEIGHTS", list(often.values()))
     monkeypatch.setattr(seeking, "_check_followers", lambda *of: None)
     assert first_wrong(seeds=300, how="stays read up to")
 

@@ -304,7 +304,7 @@ class BinRun:
                     # under an identity of its own, would then stand beside that of the whole.
                     handled = replace(handled, output=None, rows=0)
                 portion = cut_to(portion, handled.rows, handled.error, blamed)
-            elif handled.rows < portion.records.num_rows:
+            elif handled.yields:
                 portion = replace(cut_to(portion, handled.rows, None), yields=True)
         if not _reaches(portion):
             self.tally.found_nothing(portion)

@@ -55,8 +55,7 @@ class Handled:
 
     #: None: nothing of it can be used
     output: pa.Table | None
-    #: how many records the output stands for, those set aside among them; fewer than were given and
-    #: no error: the time was used up
+    #: how many records the output stands for, those set aside among them
     rows: int
     error: SliceError | None = None
     #: row of the record that the error names
@@ -65,6 +64,8 @@ class Handled:
     aside: tuple[tuple[int, SliceError], ...] = ()
     #: of each row of the output its record, where a call is about one alone
     origins: tuple[int, ...] | None = None
+    #: the time was used up, so what follows is left for a later wave
+    yields: bool = False
 
 
 def handle(
@@ -135,7 +136,7 @@ def _up_to_undecodable(
 
 def _and_then(before: Handled, row: int, error: SliceError) -> Handled:
     """What comes before a record, and stops there; unless it did not come so far."""
-    if before.error is not None or before.rows < row:
+    if before.error is not None or before.yields:
         return before
     return replace(before, error=error, blamed=row)
 
@@ -274,8 +275,9 @@ def _searched(call: Call, records: pa.Table) -> Handled:
             return _joined(outputs, Handled(None, done, error, blamed, tuple(aside)))
         aside.append((done, error))
         done += 1
-        if done == records.num_rows or time.monotonic() > call.rules.until_s:
-            return _joined(outputs, Handled(None, done, aside=tuple(aside)))
+        yields = done < records.num_rows and time.monotonic() > call.rules.until_s
+        if yields or done == records.num_rows:
+            return _joined(outputs, Handled(None, done, yields=yields, aside=tuple(aside)))
 
 
 def called(
