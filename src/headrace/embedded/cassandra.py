@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import structlog
 
@@ -26,12 +26,11 @@ from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
-from headrace.embedded.server import Missed, begin, until_ready
+from headrace.embedded.server import Missed, OneProcess, begin, unwritable
 from headrace.errors import CodeNotLoaded, HeadraceError, ServerError
 
 log = structlog.get_logger(__name__)
 
-_LOOK_EVERY_S = 0.1
 #: how long it may take to write what it has in memory when asked to stop
 _ENDING = Ending(grace_s=30.0)
 _PORT_TAKEN = os.strerror(errno.EADDRINUSE)
@@ -42,12 +41,14 @@ _TOLD = {
 }
 
 
-class EmbeddedCassandra:
+class EmbeddedCassandra(OneProcess):
     """A node in a folder. Use it as a context manager, or call ``start`` and ``stop``.
 
     The folder holds ``data/``, ``cassandra.yaml``, ``logback.xml`` and ``cassandra.log`` (of the
     last start).
     """
+
+    _look_every_s = 0.1
 
     def __init__(
         self,
@@ -74,33 +75,12 @@ class EmbeddedCassandra:
         self._heap_mb = heap_mb
         self._durable = durable
         self._settings = dict(settings or {})
-        self._process: GuardedProcess | None = None
 
     @property
     def url(self) -> str:
         """Its address, as ``connections`` of the YAML file take it; known once it has started."""
         assert self.port is not None, "the server has not started"
         return f"cassandra://{HOST}:{self.port}/{KEYSPACE}?datacenter={DATACENTER}"
-
-    @property
-    def pid(self) -> int:
-        """The server's process id."""
-        assert self._process is not None, "the server is not running"
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether the server's process lives."""
-        return self._process is not None and self._process.running
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Stop it."""
-        self.stop()
 
     def start(self, timeout_s: float = 180.0) -> None:
         """Start and wait until it answers. A free port is chosen anew at each start.
@@ -131,18 +111,6 @@ class EmbeddedCassandra:
             seconds=round(time.monotonic() - began_s, 1),
         )
 
-    def stop(self) -> None:
-        """Let it write what it has and end; nothing happens if it does not run."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-
-    def kill(self) -> None:
-        """End it at once, as a crash would. ``start`` brings it back with its data."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
-
     def start_again(self, timeout_s: float = 180.0) -> None:
         """Start where it was, so that clients find it again.
 
@@ -160,7 +128,7 @@ class EmbeddedCassandra:
             (self.folder / "cassandra.yaml").write_text(written, "utf-8")
             (self.folder / "logback.xml").write_text(LOGBACK, "utf-8")
         except OSError as exc:
-            raise ServerError(f"folder {self.folder} cannot be written: {exc.strerror}") from exc
+            raise unwritable(self.folder, exc) from exc
 
     def _launch(self, java: str, class_path: list[Path], lock: FolderLock) -> GuardedProcess:
         agent = next(jar for jar in class_path if "__jamm__" in jar.name)
@@ -169,16 +137,8 @@ class EmbeddedCassandra:
         command.append("org.apache.cassandra.service.CassandraDaemon")
         return GuardedProcess(command, self.folder / "cassandra.log", [lock.descriptor], _ENDING)
 
-    def _await_answer(self, process: GuardedProcess, deadline_s: float) -> str | None:
-        """Wait until it answers; if it does not, stop it and return what went wrong."""
-        problem: str | None = "interrupted"
-        try:
-            missed = until_ready(self._ready, process, deadline_s, _LOOK_EVERY_S)
-            problem = None if missed is None else f"{_TOLD[missed]}:\n{process.tail()}"
-        finally:
-            if problem is not None:
-                self.stop()
-        return problem
+    def _told(self, missed: Missed, tail: str) -> str:
+        return f"{_TOLD[missed]}:\n{tail}"
 
     def _ready(self) -> bool:
         assert self.port is not None

@@ -18,7 +18,6 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
 
 import structlog
 
@@ -29,19 +28,18 @@ from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
-from headrace.embedded.server import Missed, begin, until_ready
+from headrace.embedded.server import Missed, OneProcess, begin, unwritable
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
 
-_LOOK_EVERY_S = 0.02
 #: how long a broker may take to close its files when asked to stop, mostly one or two seconds; one
 #: that is killed loses nothing, it looks through its files at the next start
 _ENDING = Ending(grace_s=20.0)
 _PORT_TAKEN = os.strerror(errno.EADDRINUSE)
 
 
-class EmbeddedKafka:
+class EmbeddedKafka(OneProcess):
     """A broker in a folder. Use it as a context manager, or call ``start`` and ``stop``.
 
     The folder holds ``data/`` (the topics), ``server.properties`` and ``broker.log`` (of the last
@@ -76,33 +74,12 @@ class EmbeddedKafka:
         self._quick_start = quick_start
         self._properties = dict(properties or {})
         self._cluster_id = cluster_id or new_cluster_id()
-        self._process: GuardedProcess | None = None
 
     @property
     def bootstrap_servers(self) -> str:
         """``host:port`` for clients; known once it has started."""
         assert self.port is not None, "the broker has not started"
         return f"{HOST}:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        """The broker's process id."""
-        assert self._process is not None, "the broker is not running"
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether the broker's process lives."""
-        return self._process is not None and self._process.running
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Stop it."""
-        self.stop()
 
     def start(self, timeout_s: float = 90.0) -> None:
         """Start and wait until it answers. A free port is chosen anew at each start.
@@ -133,18 +110,6 @@ class EmbeddedKafka:
             seconds=round(time.monotonic() - began_s, 1),
         )
 
-    def stop(self) -> None:
-        """Let it close its files and end; nothing happens if it does not run."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-
-    def kill(self) -> None:
-        """End it at once, as a crash would. ``start`` brings it back with its data."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
-
     @property
     def _config(self) -> Path:
         return self.folder / "server.properties"
@@ -160,7 +125,7 @@ class EmbeddedKafka:
         try:
             self._config.write_text(as_text(chosen), encoding="ascii")
         except OSError as exc:
-            raise self._unwritable(exc) from exc
+            raise unwritable(self.folder, exc) from exc
 
     def _format(self, java: str, class_path: str) -> None:
         if (self._data / "meta.properties").exists():
@@ -187,17 +152,6 @@ class EmbeddedKafka:
         command = [java, *flags, "-cp", class_path, "kafka.Kafka", str(self._config)]
         return GuardedProcess(command, self.folder / "broker.log", [lock.descriptor], _ENDING)
 
-    def _await_answer(self, process: GuardedProcess, deadline_s: float) -> str | None:
-        """Wait until it answers; if it does not, stop it and return what went wrong."""
-        problem: str | None = "interrupted"
-        try:
-            missed = until_ready(self._ready, process, deadline_s, _LOOK_EVERY_S)
-            problem = None if missed is None else self._told(missed, process.tail())
-        finally:
-            if problem is not None:
-                self.stop()
-        return problem
-
     def _ready(self) -> bool:
         assert self.port is not None
         if not answers(self.port):
@@ -219,9 +173,6 @@ class EmbeddedKafka:
         return (
             f"the Kafka broker ended while starting; the end of {self.folder}/broker.log:\n{tail}"
         )
-
-    def _unwritable(self, exc: OSError) -> ServerError:
-        return ServerError(f"folder {self.folder} cannot be written: {exc.strerror}")
 
 
 def new_cluster_id() -> str:

@@ -24,7 +24,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
 
 import psutil
 import psycopg
@@ -34,13 +33,12 @@ from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
 from headrace.embedded.postgres_programs import major_version, programs_for
-from headrace.embedded.server import Missed, begin, until_ready
+from headrace.embedded.server import Missed, OneProcess, begin, unwritable
 from headrace.embedded.stand_in import StandIn, handed_over, stand_in
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
 
-_LOOK_EVERY_S = 0.02
 #: how long it may take to write its last checkpoint when asked to stop
 _GRACE_S = 60.0
 _PORT_TAKEN = "could not bind"
@@ -54,7 +52,7 @@ _DATABASE = "headrace"
 _NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(OneProcess):
     """A server in a folder. Use it as a context manager, or call ``start`` and ``stop``.
 
     The folder holds ``data/``, ``password`` and ``postgres.log`` (of the last start).
@@ -83,7 +81,6 @@ class EmbeddedPostgres:
         self._asked_port = port
         self._durable = durable
         self._settings = {**({} if durable else _NOT_DURABLE), **(settings or {})}
-        self._process: GuardedProcess | None = None
         self._password = ""
         self._programs = Path()
 
@@ -95,26 +92,6 @@ class EmbeddedPostgres:
         """SQLAlchemy URL of its database, with the password; known once it has started."""
         assert self.port is not None, "the server has not started"
         return f"postgresql://{_USER}:{self._password}@{HOST}:{self.port}/{_DATABASE}"
-
-    @property
-    def pid(self) -> int:
-        """The server's process id; each connection has a child of it."""
-        assert self._process is not None, "the server is not running"
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether the server's process lives."""
-        return self._process is not None and self._process.running
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Stop it."""
-        self.stop()
 
     def start(self, timeout_s: float = 60.0) -> None:
         """Start and wait until it answers. A free port is chosen anew at each start.
@@ -147,12 +124,6 @@ class EmbeddedPostgres:
             folder=str(self.folder),
             seconds=round(time.monotonic() - began_s, 1),
         )
-
-    def stop(self) -> None:
-        """Let it end its connections and close its files; nothing happens if it does not run."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
 
     def kill(self) -> None:
         """End it at once, as a crash would. ``start`` brings it back with what was committed."""
@@ -187,7 +158,7 @@ class EmbeddedPostgres:
                 self._initialise(aside, password, user)
             aside.rename(self._data)
         except OSError as exc:
-            raise ServerError(f"folder {self.folder} cannot be written: {exc.strerror}") from exc
+            raise unwritable(self.folder, exc) from exc
 
     def _initialise(self, data: Path, password: Path, user: StandIn | None) -> None:
         command = [str(self._programs / "initdb"), "-D", str(data), "-U", _USER]
@@ -257,16 +228,8 @@ class EmbeddedPostgres:
             user=user,
         )
 
-    def _await_answer(self, process: GuardedProcess, deadline_s: float) -> str | None:
-        """Wait until it answers; if it does not, stop it and return what went wrong."""
-        problem: str | None = "interrupted"
-        try:
-            missed = until_ready(self._ready, process, deadline_s, _LOOK_EVERY_S)
-            problem = None if missed is None else f"{_TOLD[missed]}:\n{process.tail()}"
-        finally:
-            if problem is not None:
-                self.stop()
-        return problem
+    def _told(self, missed: Missed, tail: str) -> str:
+        return f"{_TOLD[missed]}:\n{tail}"
 
     def _ready(self) -> bool:
         assert self.port is not None

@@ -8,8 +8,11 @@ take too long. What is said about it is theirs.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
+from typing import Self
 
 from headrace.embedded.guarded import GuardedProcess
 from headrace.errors import ServerError
@@ -61,3 +64,71 @@ def begin(attempt: Callable[[], str | None], port_taken: str) -> None:
             return
         if tries_left == 0 or port_taken not in problem:
             raise ServerError(problem)
+
+
+def unwritable(folder: Path, error: OSError) -> ServerError:
+    """A server cannot keep anything there."""
+    return ServerError(f"folder {folder} cannot be written: {error.strerror}")
+
+
+class OneProcess(ABC):
+    """A server of one process: whether it runs, that it is ready, and its end."""
+
+    _process: GuardedProcess | None = None
+    #: seconds between two looks whether it answers
+    _look_every_s = 0.02
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the server's process lives."""
+        return self._process is not None and self._process.running
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop it."""
+        self.stop()
+
+    @abstractmethod
+    def start(self, timeout_s: float = 60.0) -> None:
+        """Start and wait until it answers."""
+
+    def stop(self) -> None:
+        """Let it write what it has and close its files; nothing happens if it does not run."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End it at once, as a crash would. ``start`` brings it back with its data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    @abstractmethod
+    def _ready(self) -> bool:
+        """Whether it answers."""
+
+    @abstractmethod
+    def _told(self, missed: Missed, tail: str) -> str:
+        """What is said where it did not become ready, with the end of its log."""
+
+    def _await_answer(self, process: GuardedProcess, deadline_s: float) -> str | None:
+        """Wait until it answers; if it does not, stop it and return what went wrong."""
+        problem: str | None = "interrupted"
+        try:
+            missed = until_ready(self._ready, process, deadline_s, self._look_every_s)
+            problem = None if missed is None else self._told(missed, process.tail())
+        finally:
+            if problem is not None:
+                self.stop()
+        return problem

@@ -30,7 +30,7 @@ from headrace.embedded.addresses import HOST, answers, free_ports
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.embedded.java import find_java
-from headrace.embedded.server import Missed, begin, until_ready
+from headrace.embedded.server import Missed, begin, until_ready, unwritable
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
@@ -159,7 +159,7 @@ class EmbeddedSparkCluster:
         try:
             self._properties.write_text(text, encoding="ascii")
         except OSError as exc:
-            raise ServerError(f"folder {self.folder} cannot be written: {exc.strerror}") from exc
+            raise unwritable(self.folder, exc) from exc
 
     def _attempt(self, lock: FolderLock, deadline_s: float) -> str | None:
         """Start both; if that fails, stop what runs and return what went wrong."""
