@@ -32,10 +32,11 @@ import pyarrow as pa
 
 from headrace.connectors.files.shape import Shape
 from headrace.connectors.files.store_errors import BeatenError
-from headrace.connectors.files.store_urls import TENANT, is_one_for_each_tenant, read
+from headrace.connectors.files.store_urls import read
 from headrace.connectors.files.stores import Found, Mark, Store, store_of
 from headrace.connectors.local_files import at_once
 from headrace.connectors.outcomes import failed, told
+from headrace.connectors.own_servers import ALL_S, LONG_S, TENANT, is_one_for_each_tenant
 from headrace.errors import (
     CodeNotLoaded,
     ConfigError,
@@ -50,10 +51,6 @@ from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
 
 _TRIES = 10
-#: seconds of a tenant's own store that came to nothing which neighbours do not have to bear again
-_LONG_S: Final = 0.5
-#: how long stores of tenants are begun with where others wait
-_ALL_S: Final = 4.0
 _SUPERSEDED = Written(superseded=True)
 _UNTRIED: Final = Written(untried=True)
 
@@ -107,7 +104,7 @@ class StoreWriter:
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
         given, outcomes = dict(enumerate(effects)), dict[int, Written]()
-        self._down, self._until_s = {}, time.monotonic() + _ALL_S
+        self._down, self._until_s = {}, time.monotonic() + ALL_S
         puts = self._puts(given, outcomes)
         asked = {put.of: given[put.of] for put in puts}
         try:
@@ -256,7 +253,7 @@ class StoreWriter:
         said = told(error, self._shape.where)
         if not isinstance(said, SinkUnavailable):
             return said
-        if self._of_tenants and time.monotonic() - began_s > _LONG_S:
+        if self._of_tenants and time.monotonic() - began_s > LONG_S:
             said = TenantsSinkSlow(str(said), retry_after_s=said.retry_after_s)
         # All who were waiting for it are told the same.
         return self._down.setdefault(store, said)

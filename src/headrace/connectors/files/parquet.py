@@ -25,8 +25,9 @@ import pyarrow as pa
 from headrace.connectors.files import in_store, on_disk
 from headrace.connectors.files.names import encoded
 from headrace.connectors.files.shape import Shape, demand_sequence
-from headrace.connectors.files.store_urls import demand_name
 from headrace.connectors.local_files import demand_below_warehouse, folder_at
+from headrace.connectors.own_servers import name_problem
+from headrace.errors import ConfigError
 from headrace.ports import SinkWriter, Site
 
 
@@ -66,8 +67,8 @@ class ParquetFiles:
         object.__setattr__(self, "partition_by", by)
         object.__setattr__(self, "divided_by", "/".join(map(encoded, by)) or None)
         demand_below_warehouse(self.folder)
-        if self.at is not None:
-            demand_name(self.at)
+        if self.at is not None and (problem := name_problem(self.at)):
+            raise ConfigError(problem)
         self._shape.demand()
 
     @property

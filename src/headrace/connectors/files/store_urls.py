@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from headrace.connectors.own_servers import filled
 from headrace.errors import ConfigError
-from headrace.ports import Connections, Server
+from headrace.ports import Server
 
-TENANT: Final = "{tenant}"
 _EXAMPLE = "s3://bucket/prefix?region=eu-central-1"
 #: what user and password are, by kind of store
 _KEYS = {
@@ -47,36 +46,15 @@ class StoreUrl:
         return f"{self.kind}://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
 
 
-def demand_name(at: str) -> None:
-    """See that a name in a sink can be one of a connection.
-
-    Raises:
-        ConfigError: braces stand for more than a tenant, or nothing stands beside them.
-    """
-    if at == TENANT or set("{}") & set(at.replace(TENANT, "")):
-        raise ConfigError(f"at={at!r}: only {{tenant}} may stand in braces, and not alone")
-
-
-def is_one_for_each_tenant(connections: Connections, at: str, *, telling: bool = False) -> bool:
-    """Whether this is the name of a store for each tenant.
-
-    Raises:
-        ConfigError: there is no such connection; ``telling`` says which there are.
-    """
-    if TENANT in at:
-        return True
-    server = connections.server(at, telling=telling)
-    return TENANT in server.url or TENANT in (server.user or "")
-
-
 def read(server: Server, tenant: str, whose: str) -> StoreUrl:
     """Read the URL of a connection, with a tenant's name in it.
 
     Raises:
         ConfigError: it is none of an object store; the message does not repeat it.
     """
+    own = filled(server, tenant)
     try:
-        parts = urlsplit(server.url.replace(TENANT, tenant).strip())
+        parts = urlsplit(own.url.strip())
         options = dict(
             parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         )
@@ -93,15 +71,13 @@ def read(server: Server, tenant: str, whose: str) -> StoreUrl:
             f"{whose}: its URL has to have the bucket alone before the first slash, as in "
             f"{_EXAMPLE}; say user and password apart, and where it is by endpoint="
         )
-    _add_credentials(options, parts.scheme, server, tenant, whose)
+    _add_credentials(options, parts.scheme, own, whose)
     ca = _read_ca(options.pop("ca", None), whose)
     return StoreUrl(parts.scheme, parts.netloc, unquote(parts.path).strip("/"), options, ca)
 
 
-def _add_credentials(
-    options: dict[str, str], kind: str, server: Server, tenant: str, whose: str
-) -> None:
-    said = (server.user and server.user.replace(TENANT, tenant), server.password)
+def _add_credentials(options: dict[str, str], kind: str, server: Server, whose: str) -> None:
+    said = (server.user, server.password)
     given = {key: text for key, text in zip(_KEYS[kind], said, strict=True) if key and text}
     if kind == "s3" and len(given) == 1:
         raise ConfigError(f"{whose}: say both, user and password, or neither")

@@ -21,14 +21,13 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from headrace.connectors.files.store_errors import BeatenError, library, told
-from headrace.connectors.files.store_urls import TENANT, StoreUrl, read
+from headrace.connectors.files.store_urls import StoreUrl, read
+from headrace.connectors.own_servers import MOST_OF_TENANTS, TENANT
 from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
 from headrace.ports import Connections, Server
 
 #: what tells which attempt a file is of; one word, as names of metadata have no more everywhere
 _MARK: Final = "headrace"
-#: tenants whose own stores a process keeps clients of
-_MOST_OF_TENANTS = 50
 #: seconds for all of a request, and to be let in
 _ALONE, _IN_COMPANY = (30, 5), (2, 1)
 
@@ -200,7 +199,7 @@ def store_of(
         # Put last, as the one that was asked for now.
         _stores[key] = store
         of_tenants = [known for known in _stores if known[2]]
-        for known in of_tenants[: max(0, len(of_tenants) - _MOST_OF_TENANTS)]:
+        for known in of_tenants[: max(0, len(of_tenants) - MOST_OF_TENANTS)]:
             del _stores[known]
         return store
 

@@ -15,14 +15,13 @@ import threading
 from collections.abc import Hashable, Iterator
 from contextlib import closing, contextmanager
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from headrace.connectors.own_servers import MOST_OF_TENANTS, TENANT, filled
 from headrace.databases.addresses import Address, parse, parse_elsewhere
 from headrace.databases.commits import commit
 from headrace.databases.deadline import Deadline
@@ -35,10 +34,6 @@ from headrace.errors import (
     words_of,
 )
 from headrace.ports import Connections, Server
-
-TENANT: Final = "{tenant}"
-#: tenants whose own databases a process keeps connections to
-_MOST_OF_TENANTS = 50
 
 
 class Target:
@@ -103,18 +98,6 @@ _fitted: dict[tuple[int, str, str, Server], set[Hashable]] = {}
 _making = threading.Lock()
 
 
-def is_one_for_each_tenant(connections: Connections, at: str, *, telling: bool = False) -> bool:
-    """Whether this is the name of a database for each tenant.
-
-    Raises:
-        ConfigError: there is no such connection; ``telling`` says which there are.
-    """
-    if TENANT in at:
-        return True
-    server = connections.server(at, telling=telling)
-    return TENANT in server.url or TENANT in (server.user or "")
-
-
 def target_of(connections: Connections, at: str, tenant: str = "") -> Target:
     """The database of this name; made at the first call in this process, which contacts nobody.
 
@@ -129,7 +112,7 @@ def target_of(connections: Connections, at: str, tenant: str = "") -> Target:
         CodeNotLoaded: the client of such databases is not installed.
     """
     name = at.replace(TENANT, tenant)
-    server = _filled(connections.server(name), tenant)
+    server = filled(connections.server(name), tenant)
     key = (os.getpid(), name, tenant, server)
     with _making:
         target = _targets.pop(key, None)
@@ -154,7 +137,7 @@ def check_address(connections: Connections, at: str) -> None:
         ConfigError: they cannot.
     """
     if TENANT not in at:
-        _address(_filled(connections.server(at), "tenant"), at)
+        _address(filled(connections.server(at), "tenant"), at)
 
 
 def _made(name: str, address: Address, waits: Waits, fitted: set[Hashable]) -> Target:
@@ -170,17 +153,8 @@ def _made(name: str, address: Address, waits: Waits, fitted: set[Hashable]) -> T
 def _give_up_of_tenants() -> None:
     # What a fork brought along is its parent's, who uses these connections.
     of_tenants = [key for key in _targets if key[2] and key[0] == os.getpid()]
-    for key in of_tenants[: max(0, len(of_tenants) - _MOST_OF_TENANTS)]:
+    for key in of_tenants[: max(0, len(of_tenants) - MOST_OF_TENANTS)]:
         _targets.pop(key).close()
-
-
-def _filled(server: Server, tenant: str) -> Server:
-    user = server.user
-    return replace(
-        server,
-        url=server.url.replace(TENANT, tenant),
-        user=user.replace(TENANT, tenant) if user is not None else None,
-    )
 
 
 def _address(server: Server, name: str) -> Address:

@@ -24,19 +24,14 @@ import pyarrow as pa
 from sqlalchemy import Connection
 
 from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.own_servers import is_one_for_each_tenant, name_problem
 from headrace.connectors.sql.beside_positions import BesidePositions
 from headrace.connectors.sql.elsewhere import Elsewhere, ElsewhereOnce
 from headrace.connectors.sql.fitting import fit, fit_marks
 from headrace.connectors.sql.guests import in_sql
 from headrace.connectors.sql.kinds import type_of
 from headrace.connectors.sql.rows import Rows
-from headrace.connectors.sql.servers import (
-    TENANT,
-    Target,
-    check_address,
-    is_one_for_each_tenant,
-    target_of,
-)
+from headrace.connectors.sql.servers import Target, check_address, target_of
 from headrace.connectors.sql.tenants import TenantsWriter
 from headrace.connectors.sql.writer import SqlTableWriter, told_as_sinks
 from headrace.errors import ConfigError, SinkRefused, TargetMissing
@@ -235,8 +230,6 @@ def _naming_problem(sink: SqlTable) -> str | None:
             type_of(kind)
         except ValueError as error:
             return f"column {name!r}: {error}"
-    if sink.at is not None and (
-        sink.at == TENANT or re.search("[{}]", sink.at.replace(TENANT, ""))
-    ):
-        return f"at={sink.at!r}: only {{tenant}} may stand in braces, and not alone"
+    if sink.at is not None and (problem := name_problem(sink.at)):
+        return problem
     return None if sink.columns else "it needs columns"

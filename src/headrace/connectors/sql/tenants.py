@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.connectors.outcomes import failed
+from headrace.connectors.own_servers import ALL_S, LONG_S
 from headrace.connectors.sql.writer import SqlTableWriter
 from headrace.errors import (
     ConfigError,
@@ -34,14 +35,10 @@ from headrace.errors import (
 )
 from headrace.ports import Effect, Written
 
-#: seconds of a write that came to nothing which neighbours do not have to bear again
-LONG_S: Final = 0.5
 #: how long others wait for one tenant's own database; what takes longer has all the time, alone
 MOMENT_S: Final = 2.0
-#: and what is left of that after others were slow
+#: and what is left of that after others were slow; the last one has its moment beyond ``ALL_S``
 LEAST_S: Final = 0.25
-#: how long a bin's databases are written to, and the last one its moment longer
-ALL_S: Final = 4.0
 _UNTRIED: Final = Written(untried=True)
 
 

@@ -357,14 +357,14 @@ def test_a_tenants_store_that_let_others_wait_is_told_as_such(positions, kept, m
         return create(store, *given)
 
     monkeypatch.setattr(stores.Store, "create", away)
-    monkeypatch.setattr(in_store, "_LONG_S", -1.0)
+    monkeypatch.setattr(in_store, "LONG_S", -1.0)
     told = writer.write([_effect(["c"], start=9), _effect(["d"], tenant="bolt", start=9)])
     assert (told[0], told[1].error.code) == (Written(), "TenantsSinkSlow")
 
 
 def test_where_stores_of_tenants_are_slow_those_that_wait_are_not_begun(positions, monkeypatch):
     writer = _writer(positions, at="own", in_company=True)
-    monkeypatch.setattr(in_store, "_ALL_S", -1.0)
+    monkeypatch.setattr(in_store, "ALL_S", -1.0)
     once = replace(_effect(["b"], tenant="bolt"), may_repeat=False)
     assert writer.write([_effect(["a"]), once]) == [Written(untried=True), Written()]
     assert _writer(positions, in_company=True).write([_effect(["a"])]) == [Written()]
@@ -383,7 +383,7 @@ def test_a_store_that_falls_silent_while_names_are_taken_is_asked_once_and_told_
         raise SinkUnavailable("it says nothing")
 
     monkeypatch.setattr(stores.Store, "replace", silent)
-    monkeypatch.setattr(in_store, "_LONG_S", -1.0)
+    monkeypatch.setattr(in_store, "LONG_S", -1.0)
     monkeypatch.setattr(in_store, "at_once", _one_by_one)
     told = writer.write(_some("acme", "bolt", epoch=2))
     assert told[:5] == [Written()] * 5
@@ -400,7 +400,7 @@ def test_all_who_wait_for_a_silent_store_at_once_are_told_that_it_is_slow(positi
 
     monkeypatch.setattr(stores.Store, "prove", lambda *_: None)
     monkeypatch.setattr(stores.Store, "create", silent)
-    monkeypatch.setattr(in_store, "_LONG_S", -1.0)
+    monkeypatch.setattr(in_store, "LONG_S", -1.0)
     assert {one.error.code for one in writer.write(_some("acme"))} == {"TenantsSinkSlow"}
 
 

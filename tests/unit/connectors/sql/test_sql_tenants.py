@@ -109,7 +109,7 @@ def test_a_tenant_that_is_called_as_the_stores_database_has_no_rows_there(store,
 
 
 def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypatch):
-    monkeypatch.setattr(servers, "_MOST_OF_TENANTS", 2)
+    monkeypatch.setattr(servers, "MOST_OF_TENANTS", 2)
     for number in range(4):
         world.write(effect(f"t{number}"))
     kept = {key[2] for key in servers._targets if key[2]}
@@ -183,7 +183,7 @@ def test_a_wrong_option_of_a_tenants_url_stops_that_tenant_alone(tmp_path, url):
 
 
 def test_a_process_gives_up_no_connection_of_its_parent(world, monkeypatch):
-    monkeypatch.setattr(servers, "_MOST_OF_TENANTS", 1)
+    monkeypatch.setattr(servers, "MOST_OF_TENANTS", 1)
     kept = servers.target_of(world.connections, "history", "acme")
     closed = []
 
