@@ -16,9 +16,8 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-from fetched_once import fetched_once
+from fetched_once import fetched_once, retrieved
 from headrace.embedded.addresses import free_ports
-from headrace.embedded.ivy import _ivy_jar, _settings
 from headrace.embedded.java import find_java
 
 VERSION = "3.0.9"
@@ -36,14 +35,7 @@ def fetched() -> Path:
 
 
 def _archive_in(folder: Path) -> Path:
-    (folder / "ivy.xml").write_text(MODULE)
-    settings = os.environ.get("HEADRACE_IVY_SETTINGS") or _settings(folder, False)
-    command = [str(find_java()), "-Xmx256m", "-jar", str(_ivy_jar()), "-settings", settings]
-    command += ["-ivy", str(folder / "ivy.xml"), "-confs", "default"]
-    command += ["-retrieve", f"{folder}/out/[artifact].[ext]"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    (archive,) = folder.glob("out/*.tar.gz")
-    return archive
+    return retrieved(MODULE, folder, "*.tar.gz")
 
 
 def _unpacked(archive: Path, folder: Path) -> Path:

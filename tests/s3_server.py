@@ -6,7 +6,6 @@ takes a name that is free by a link of the file system, so of two writers one al
 Amazon's; whether a file is still the one that was looked at it asks a moment before.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -17,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from fetched_once import fetched_once
+from fetched_once import fetched_once, retrieved
 from headrace.embedded.addresses import free_ports
-from headrace.embedded.ivy import _ivy_jar, _settings
 from headrace.embedded.java import find_java
 from headrace.errors import ServerError
 from headrace.ports import Server
@@ -40,14 +38,7 @@ def fetched() -> Path:
 
 
 def _jar_in(folder: Path) -> Path:
-    (folder / "ivy.xml").write_text(MODULE)
-    settings = os.environ.get("HEADRACE_IVY_SETTINGS") or _settings(folder, False)
-    command = [str(find_java()), "-Xmx256m", "-jar", str(_ivy_jar()), "-settings", settings]
-    command += ["-ivy", str(folder / "ivy.xml"), "-confs", "default"]
-    command += ["-retrieve", f"{folder}/out/[artifact].[ext]"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    (jar,) = folder.glob("out/*.jar")
-    return jar
+    return retrieved(MODULE, folder, "*.jar")
 
 
 def needed() -> Path:

@@ -290,12 +290,45 @@ class Rig:
         said = driver.tail if driver is not None else lambda: "no progress"
         until(lambda: self.count("transacts") >= before + by, said, deadline_s)
 
+    def killed_and_away(self, name, count, down, up, down_s):
+        """Drivers killed in writes of a use case, then its target away for a while, then the rest.
+
+        Args:
+            name: of the use case.
+            count: how many rows its target has.
+            down: ends the target.
+            up: brings it back.
+            down_s: seconds between these.
+        """
+        for step in ("mid-write", "sink-written", "mid-commit"):
+            with self.start(f"{step}@{name}:2") as driver:
+                driver.until_stopped()
+                driver.kill()
+        with self.start() as driver:
+            before = count()
+            until(lambda: count() > before + 50, driver.tail)
+            down()
+            time.sleep(down_s)
+            self.progressing(driver)
+            up()
+            back = count()
+            until(lambda: count() > back + 50, driver.tail)
+            driver.drain()
+
+    def caught_up(self, names, deadline_s=300.0):
+        """A last life of these use cases, until nothing is left to do; then it drains."""
+        with self.start() as driver:
+            until(
+                lambda: not self.behind(names),
+                lambda: (self.behind(names)[:5], driver.tail()),
+                deadline_s,
+            )
+            driver.drain()
+
     def settle(self, deadline_s=120.0):
         """A last life, until nothing is left to do; then it drains."""
         self._find_places()
-        with self.start() as driver:
-            until(lambda: not self.behind(), lambda: (self.behind()[:5], driver.tail()), deadline_s)
-            driver.drain()
+        self.caught_up(NAMES, deadline_s)
 
     def judge(self, row, *, late=()):
         """Hold every guarantee against the ledger; note the result of this row of the matrix.

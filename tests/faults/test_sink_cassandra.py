@@ -3,11 +3,9 @@
 The others go on meanwhile; afterwards each record has its row there.
 """
 
-import threading
-
 import pytest
 from matrix import FULL, SERVICE, note
-from rig import NAMES, Rig, until
+from rig import NAMES, Rig
 
 from headrace.connectors.cassandra.servers import cluster_of
 from headrace.embedded import EmbeddedCassandra
@@ -59,26 +57,11 @@ def test_in_cassandra_each_row_is_there_whatever_is_killed_or_away(kafka, node, 
     settings = {"connections": {"history": {"url": node.url}}}
     rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=HISTORY)
     with rig.sending(PER_S):
-        for step in ("mid-write", "sink-written", "mid-commit"):
-            with rig.start(f"{step}@elsewhere:2") as driver:
-                driver.until_stopped()
-                driver.kill()
-                rig.kills += 1
-        with rig.start() as driver:
-            before = len(rows_in(node))
-            until(lambda: len(rows_in(node)) > before + 50, driver.tail)
-            node.kill()
-            rig.kills += 1
-            threading.Event().wait(DOWN_S)
-            rig.progressing(driver)
-            node.start_again()
-            back = len(rows_in(node))
-            until(lambda: len(rows_in(node)) > back + 50, driver.tail)
-            driver.drain()
-    names = (*NAMES, "elsewhere")
-    with rig.start() as driver:
-        until(lambda: not rig.behind(names), lambda: (rig.behind(names), driver.tail()), 300.0)
-        driver.drain()
+        rig.killed_and_away(
+            "elsewhere", lambda: len(rows_in(node)), node.kill, node.start_again, DOWN_S
+        )
+    rig.kills += 4
+    rig.caught_up((*NAMES, "elsewhere"))
     row = f"killed in writes to Cassandra, which is then killed and down for {DOWN_S:.0f} s"
     rig.judge(row)
     found = rows_in(node)

@@ -3,11 +3,9 @@
 The others go on meanwhile; afterwards each record has its row there, once.
 """
 
-import threading
-
 import pytest
 from matrix import FULL, SERVICE, note
-from rig import NAMES, WHEN_MADE, Rig, until
+from rig import NAMES, WHEN_MADE, Rig
 from sqlalchemy import NullPool, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
@@ -61,25 +59,11 @@ def test_in_another_database_each_row_is_there_once_whatever_is_killed_or_away(
     settings = {"connections": {"history": {"url": elsewhere.url}}}
     rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=HISTORY)
     with rig.sending(PER_S):
-        for step in ("mid-write", "sink-written", "mid-commit"):
-            with rig.start(f"{step}@elsewhere:2") as driver:
-                driver.until_stopped()
-                driver.kill()
-        with rig.start() as driver:
-            before = len(rows_in(elsewhere))
-            until(lambda: len(rows_in(elsewhere)) > before + 50, driver.tail)
-            elsewhere.stop()
-            rig.kills += 1
-            threading.Event().wait(DOWN_S)
-            rig.progressing(driver)
-            elsewhere.start()
-            back = len(rows_in(elsewhere))
-            until(lambda: len(rows_in(elsewhere)) > back + 50, driver.tail)
-            driver.drain()
-    names = (*NAMES, "elsewhere")
-    with rig.start() as driver:
-        until(lambda: not rig.behind(names), lambda: (rig.behind(names), driver.tail()), 300.0)
-        driver.drain()
+        rig.killed_and_away(
+            "elsewhere", lambda: len(rows_in(elsewhere)), elsewhere.stop, elsewhere.start, DOWN_S
+        )
+    rig.kills += 1
+    rig.caught_up((*NAMES, "elsewhere"))
     kind = make_url(elsewhere.url).drivername
     row = f"killed in writes to another database ({kind}), which is then down for {DOWN_S:.0f} s"
     rig.judge(row)

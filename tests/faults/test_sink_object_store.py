@@ -3,12 +3,10 @@
 The others go on meanwhile; afterwards each record has its row there, once.
 """
 
-import threading
-
 import pyarrow.parquet as pq
 import pytest
 from matrix import FULL, SERVICE, note
-from rig import NAMES, Rig, until
+from rig import NAMES, Rig
 
 import s3_server
 from headrace.testing.ledger import Found, Place
@@ -50,26 +48,9 @@ def test_in_an_object_store_each_row_is_there_once_whatever_is_killed_or_away(
     settings = {"connections": {"lake": lake}}
     rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=KEPT)
     with rig.sending(PER_S):
-        for step in ("mid-write", "sink-written", "mid-commit"):
-            with rig.start(f"{step}@stored:2") as driver:
-                driver.until_stopped()
-                driver.kill()
-                rig.kills += 1
-        with rig.start() as driver:
-            before = len(rows_in(files))
-            until(lambda: len(rows_in(files)) > before + 50, driver.tail)
-            store.stop()
-            rig.kills += 1
-            threading.Event().wait(DOWN_S)
-            rig.progressing(driver)
-            store.start()
-            back = len(rows_in(files))
-            until(lambda: len(rows_in(files)) > back + 50, driver.tail)
-            driver.drain()
-    names = (*NAMES, "stored")
-    with rig.start() as driver:
-        until(lambda: not rig.behind(names), lambda: (rig.behind(names), driver.tail()), 300.0)
-        driver.drain()
+        rig.killed_and_away("stored", lambda: len(rows_in(files)), store.stop, store.start, DOWN_S)
+    rig.kills += 4
+    rig.caught_up((*NAMES, "stored"))
     row = f"killed in writes to an object store, which is then away for {DOWN_S:.0f} s"
     rig.judge(row)
     verdict = rig.ledger.judge(rows_in(files))
