@@ -36,14 +36,16 @@ class Board:
 
     def runnable(self, now_s: float) -> list[HeldStream]:
         """The streams the planner should see."""
-        found = []
+        return list(self.each_runnable(now_s))
+
+    def each_runnable(self, now_s: float) -> Iterator[HeldStream]:
+        """The same, one by one, for who need not see all."""
         for name in list(self.ready):
             held = self.streams.get(name)
             if held is None or not held.has_work:
                 del self.ready[name]
             elif held.runnable(now_s):
-                found.append(held)
-        return found
+                yield held
 
     def fill(self, positions: Iterable[Position]) -> None:
         """Take positions over; a stream that is not held is passed over."""

@@ -64,4 +64,4 @@ class ApartAgain:
         return [self.board.streams[name] for name in streams if name in self.board.streams]
 
     def _others_wait(self, now_s: float) -> bool:
-        return any(not held.apart for held in self.board.runnable(now_s))
+        return any(not held.apart for held in self.board.each_runnable(now_s))
