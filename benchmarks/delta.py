@@ -14,7 +14,7 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks import harness
-from headrace.model.records import Move
+from benchmarks.harness import StandingPositions
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import DeltaTable
@@ -42,13 +42,6 @@ SCHEMA = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
-
-
-class _Positions:
-    """Lanes that stand where their slices begin."""
-
-    def advance(self, moves: Sequence[Move]) -> list[bool]:
-        return [True] * len(moves)
 
 
 def main(args: list[str]) -> None:
@@ -123,9 +116,9 @@ def _unsynced(root: Path, waves: list[list[Effect]], by: tuple[str, ...]) -> Non
 def _by_sink(root: Path, name: str, waves: list[list[Effect]], by: tuple[str, ...]) -> None:
     sink = DeltaTable(name, SCHEMA, by)
     connections = Connections({}, "", warehouse=str(root), seal_key=b"bench")
-    sink.prepare(Site(connections, _Positions()))
+    sink.prepare(Site(connections, StandingPositions()))
     for number, effects in enumerate(waves):
-        writer = sink.open(Site(connections, _Positions(), f"wave-{number}", "fence"))
+        writer = sink.open(Site(connections, StandingPositions(), f"wave-{number}", "fence"))
         assert all(written.error is None for written in writer.write(effects))
         writer.close()
 

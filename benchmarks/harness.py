@@ -34,7 +34,7 @@ from headrace.cycle.driver import Driver, DriverParts
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.jars import jars
 from headrace.model.plans import Limits
-from headrace.model.records import Deployment
+from headrace.model.records import Deployment, Move
 from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
 from headrace.policies.elasticity import SlotLimits
@@ -273,3 +273,11 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
     """Median of the ratios of paired rounds, with the smallest and the largest."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
+
+
+class StandingPositions:
+    """Lanes that stand where their slices begin."""
+
+    def advance(self, moves: Sequence[Move]) -> list[bool]:
+        """All of them move."""
+        return [True] * len(moves)

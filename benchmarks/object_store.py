@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from obstore.store import S3Store
 
 from benchmarks import harness
-from headrace.model.records import Move
+from benchmarks.harness import StandingPositions
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import ParquetFiles
@@ -50,13 +50,6 @@ SCHEMA = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
-
-
-class _Positions:
-    """Lanes that stand where their slices begin."""
-
-    def advance(self, moves: Sequence[Move]) -> list[bool]:
-        return [True] * len(moves)
 
 
 def main(args: list[str]) -> None:
@@ -128,9 +121,9 @@ def _measured(server: S3Server, waves: list[list[Effect]], rounds: int) -> dict[
 def _by_sink(server: S3Server, bucket: str, waves: list[list[Effect]]) -> None:
     sink = ParquetFiles("visits", SCHEMA, at="lake")
     connections = Connections({}, "", servers={"lake": server.at(bucket)}, seal_key=b"bench")
-    sink.prepare(Site(connections, _Positions()))
+    sink.prepare(Site(connections, StandingPositions()))
     for number, effects in enumerate(waves):
-        writer = sink.open(Site(connections, _Positions(), f"wave-{number}", "fence"))
+        writer = sink.open(Site(connections, StandingPositions(), f"wave-{number}", "fence"))
         assert all(written.error is None for written in writer.write(effects))
         writer.close()
 
