@@ -9,6 +9,7 @@ from rig import NAMES, Rig
 
 from headrace.connectors.cassandra.servers import cluster_of
 from headrace.embedded import EmbeddedCassandra
+from headrace.embedded.addresses import free_ports
 from headrace.errors import HeadraceError
 from headrace.ports import Connections, Server
 from headrace.testing.ledger import Found, Place
@@ -39,7 +40,7 @@ def elsewhere(table, context):
 @pytest.fixture
 def node(tmp_path, cassandra_jars):
     """A node of the test's own, whose port stays the same."""
-    with EmbeddedCassandra(tmp_path / "cassandra") as server:
+    with EmbeddedCassandra(tmp_path / "cassandra", *free_ports(1)) as server:
         yield server
 
 
@@ -57,9 +58,7 @@ def test_in_cassandra_each_row_is_there_whatever_is_killed_or_away(kafka, node, 
     settings = {"connections": {"history": {"url": node.url}}}
     rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=HISTORY)
     with rig.sending(PER_S):
-        rig.killed_and_away(
-            "elsewhere", lambda: len(rows_in(node)), node.kill, node.start_again, DOWN_S
-        )
+        rig.killed_and_away("elsewhere", lambda: len(rows_in(node)), node.kill, node.start, DOWN_S)
     rig.kills += 4
     rig.caught_up((*NAMES, "elsewhere"))
     row = f"killed in writes to Cassandra, which is then killed and down for {DOWN_S:.0f} s"

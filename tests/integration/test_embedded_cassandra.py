@@ -8,7 +8,7 @@ import pytest
 
 from headrace.connectors.cassandra.servers import Cluster, address_of
 from headrace.embedded import EmbeddedCassandra
-from headrace.embedded.addresses import answers
+from headrace.embedded.addresses import answers, free_ports
 from headrace.errors import ServerError
 from headrace.ports import Server
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("cassandra_jars")
 
 @pytest.mark.slow
 def test_data_is_kept_over_stop_and_kill_and_the_port_where_it_is_asked_for(tmp_path):
-    node = EmbeddedCassandra(tmp_path / "cassandra")
+    node = EmbeddedCassandra(tmp_path / "cassandra", *free_ports(1))
     try:
         node.start()
         # Of a node of one's own: one that many tests have written to has grown.
@@ -36,11 +36,11 @@ def test_data_is_kept_over_stop_and_kill_and_the_port_where_it_is_asked_for(tmp_
         url = node.url
         node.stop()
         assert not node.running
-        node.start_again()
+        node.start()
         assert node.url == url
         asked(node, "INSERT INTO headrace.t (id) VALUES (2)")
         node.kill()
-        node.start_again()
+        node.start()
         assert sorted(asked(node, "SELECT id FROM headrace.t")) == [(1,), (2,)]
     finally:
         node.stop()

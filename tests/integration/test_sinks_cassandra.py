@@ -16,6 +16,7 @@ import pytest
 from headrace.connectors.cassandra import history, rows
 from headrace.connectors.cassandra.servers import address_of, cluster_of
 from headrace.embedded import EmbeddedCassandra
+from headrace.embedded.addresses import free_ports
 from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
@@ -395,7 +396,7 @@ def _states(piece):
 @pytest.fixture
 def own(tmp_path, cassandra_jars):
     """A node that a test may stop and kill."""
-    with EmbeddedCassandra(tmp_path / "cassandra") as server:
+    with EmbeddedCassandra(tmp_path / "cassandra", *free_ports(1)) as server:
         database = Database(server.url)
         yield server, database
         database.cluster.close()
@@ -417,7 +418,7 @@ def test_a_node_that_says_nothing_or_goes_away_delays_and_loses_nothing(own):
     server.kill()
     [error] = database.write(sink, many)
     assert error.temporary
-    server.start_again()
+    server.start()
     _until_taken(database, sink, of_leads(("k1", "Oslo", 0, 2, False)))
     cities = Counter(city for (city,) in _until_answered(database, "SELECT city FROM {}"))
     assert cities == {"Rome": 1_998, "Oslo": 2}
@@ -467,7 +468,7 @@ def test_what_was_answered_is_there_after_a_kill_in_a_write(own):
     stop.set()
     writing.join(120)
     assert not writing.is_alive()
-    server.start_again()
+    server.start()
     found = {lead for (lead,) in _until_answered(database, "SELECT lead FROM {}")}
     assert set(taken) <= found
 

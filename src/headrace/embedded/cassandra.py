@@ -111,15 +111,6 @@ class EmbeddedCassandra(OneProcess):
             seconds=round(time.monotonic() - began_s, 1),
         )
 
-    def start_again(self, timeout_s: float = 180.0) -> None:
-        """Start where it was, so that clients find it again.
-
-        Raises:
-            ServerError: as ``start``.
-        """
-        self._asked_port = self.port
-        self.start(timeout_s)
-
     def _configure(self) -> None:
         port, storage_port = free_ports(2)
         self.port = self._asked_port or port
