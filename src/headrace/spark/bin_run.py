@@ -62,9 +62,10 @@ from headrace.spark.portions import (
     slice_of,
 )
 from headrace.spark.process_settings import run_apart
-from headrace.spark.refused_rows import PartTaken, as_a_whole, as_told
+from headrace.spark.refused_rows import PartTaken, as_a_whole
 from headrace.spark.row_places import passed
 from headrace.spark.same_reads import ranges_of, read_otherwise
+from headrace.spark.sink_answers import answers_of
 from headrace.spark.slice_errors import error_of, killed, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
@@ -474,7 +475,7 @@ class BinRun:
     def offered(self, effects: list[Effect]) -> Sequence[Written]:
         """What the sink says to these effects."""
         try:
-            told = list(map(as_told, effects, self.writer.write(effects)))
+            told = answers_of(effects, self.writer.write(effects))
         except PlayedKill:
             raise
         except BaseException as error:  # asyncio.CancelledError, say, or a panic of Rust

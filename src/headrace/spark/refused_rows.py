@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from headrace.errors import Permanent, SinkUnavailable, TargetMissing
+from headrace.errors import Permanent, SinkUnavailable
 from headrace.model.receipts import SliceError
 from headrace.ports import Effect, RefusedRow, Written
 from headrace.spark.calling import CallRules
@@ -34,20 +34,11 @@ from headrace.spark.tally import Tally
 #: seconds before rows are offered again: all who share the bin wait
 PAUSES_S: Final = (0.05, 0.2, 0.5)
 _WAITS: Final = "rows wait for others of their key"
-_NO_ROWS: Final = "the sink names rows as refused that are not there, twice, or in no order"
 
 
 def as_a_whole(written: Written) -> Written:
     """The same where an effect is taken whole or not at all: what it lacks is its error."""
     return Written(error=error_among(written.refused)) if written.refused else written
-
-
-def as_told(effect: Effect, written: Written) -> Written:
-    """The same, or that a sink names rows that the effect does not have."""
-    rows = [refused.row for refused in written.refused]
-    if rows == sorted(set(rows)) and all(0 <= row < effect.output.num_rows for row in rows):
-        return written
-    return Written(error=error_of(TargetMissing(f"{_NO_ROWS}: {rows[:5]}")))
 
 
 def error_among(refused: Sequence[RefusedRow]) -> SliceError:
