@@ -313,6 +313,15 @@ def test_a_stream_that_is_added_again_and_keeps_its_positions_is_found():
     assert "nowhere yet" in found or "led to None" in found
 
 
+def test_a_stream_that_is_added_again_and_forgets_which_topics_it_left_is_found():
+    class Forgetful(MemoryRegistry):
+        def _begin(self, stream, template):
+            super()._begin(stream, template)
+            self.data.set_stream(stream, left_ids=())
+
+    assert first_wrong(storing(registry=Forgetful), seeds=300, how="forgets topic")
+
+
 def test_a_stream_that_is_added_again_under_its_old_epoch_is_found():
     class Careless(MemoryRegistry):
         def _begin(self, stream, template):

@@ -5,18 +5,28 @@ A stream that believed one such answer would be sent back, by ``data_loss: skip`
 of a topic that is no more, and then once more to that of the one that is; with ``fail`` a person
 would be called for nothing. So another id has to be told by every answer for a while, and one that
 a stream had before is never gone to by a driver: ids are not given twice, so only a person can know
-of a log that is again what it was, as after a failover and back.
+of a log that is again what it was, as after a failover and back. Nor does a stream go there that
+was removed and added again; the topic that it had last may be the one that there is.
 
-A stream that begins has no id to compare with. Its lanes get their first places if a second answer,
-after these were asked, is of the same topic and the same lanes as the first; so do lanes that come
-later. What two answers of the same mistaken broker say is taken.
+A stream that begins has no other id to compare with. Its lanes get their first places if a second
+answer, after these were asked, is of the same topic and the same lanes as the first; so do lanes
+that come later. What two answers of the same mistaken broker say is taken.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from headrace.board import HeldStream
+from headrace.model.streams import Stream
 from headrace.policies.data_loss import LIST_PATIENCE_S, seen_short
 from headrace.ports import TopicInfo
+
+#: what a person does about it who knows better
+IF_IT_IS: Final = (
+    "If the log is that one again, as after a failover and back, suspend the stream, seek it, and "
+    "resume it"
+)
 
 
 def doubted_id(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> str | None:
@@ -29,15 +39,11 @@ def doubted_id(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) 
         now_s: monotonic.
     """
     stream = held.stream
+    if stream.has_left(info.topic_id):
+        return f"{told_as_left(stream, info)}. {IF_IT_IS}"
     if stream.topic_id in (None, info.topic_id):
         held.another = None
         return None
-    if info.topic_id in stream.left_ids:
-        return (
-            f"topic {stream.topic} is told to be one that was deleted and made again since (id "
-            f"{info.topic_id}, now {stream.topic_id}); a broker that has not heard of it says so. "
-            "If the log is that one again, seek the stream"
-        )
     held.another = seen_short(held.another, info.topic_id, asked_s, now_s, LIST_PATIENCE_S)
     if held.another.lasts(LIST_PATIENCE_S):
         return None
@@ -45,6 +51,15 @@ def doubted_id(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) 
         f"topic {stream.topic} has another id (id {stream.topic_id}, now {info.topic_id}); one "
         "broker that has not heard of a change says so as well, so it is asked for "
         f"{LIST_PATIENCE_S:g} s before the topic counts as made again"
+    )
+
+
+def told_as_left(stream: Stream, info: TopicInfo) -> str:
+    """What is said of an answer that is of a topic which a stream left."""
+    now = "" if stream.topic_id is None else f", now {stream.topic_id}"
+    return (
+        f"topic {stream.topic} is told to be one that was deleted and made again since (id "
+        f"{info.topic_id}{now}); a broker that has not heard of it says so"
     )
 
 

@@ -213,8 +213,15 @@ class Stream:
     holder: str | None = None
     #: of a suspended one, who did it
     stopped_by: frozenset[Stopper] = frozenset()
-    #: ids that its topic had before, youngest last
+    #: ids that its topic had before, youngest last; while it has no ``topic_id`` that one is what
+    #: it had last, and may have again
     left_ids: tuple[str, ...] = ()
+
+    def has_left(self, topic_id: str) -> bool:
+        """Whether this is the id of a topic that it left, be it before it was removed and added."""
+        if self.topic_id is None:
+            return topic_id in self.left_ids[:-1]
+        return topic_id != self.topic_id and topic_id in self.left_ids
 
 
 def ids_left(before: Sequence[str], was: str | None, now: str | None) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from headrace.cycle.lags import (
     stream_log,
     untold,
 )
-from headrace.cycle.topic_ids import is_the_same
+from headrace.cycle.topic_ids import IF_IT_IS, is_the_same, told_as_left
 from headrace.errors import ConfigError, Temporary
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import Lineage, Parent, begun, ends_in, followers, without
@@ -327,13 +327,9 @@ def _check_agreed(log: Log, topic: TopicInfo, name: str) -> None:
 
 
 def _check_not_left(stream: Stream, topic: TopicInfo) -> None:
-    knows = stream.topic_id is not None and stream.state is State.ACTIVE
-    if knows and topic.topic_id in stream.left_ids:
-        raise ConfigError(
-            f"topic {stream.topic} is told to be one that was deleted and made again since (id "
-            f"{topic.topic_id}, now {stream.topic_id}); a broker that has not heard of it says so: "
-            "nothing was done, try again. If the log is that one again, suspend the stream first"
-        )
+    if stream.state is State.ACTIVE and stream.has_left(topic.topic_id):
+        told = told_as_left(stream, topic)
+        raise ConfigError(f"{told}: nothing was done, try again. {IF_IT_IS}")
 
 
 def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:

@@ -74,30 +74,31 @@ def add(connection: Connection, stream: StreamId) -> None:
 def start(connection: Connection, stream: StreamId, topic: str) -> None:
     """Make a stream, or make a removed one anew: a higher epoch, no positions, no stops.
 
-    No stream of a tenant has an epoch below the tenant's generation.
+    No stream of a tenant has an epoch below the tenant's generation. Which topics it left is no
+    matter of whose it was, and stays.
     """
     first = generation_of(connection, stream.tenant)
-    asked = select(streams.c.epoch).where(of(streams, stream)).with_for_update()
-    epoch = connection.scalar(asked)
-    if epoch is None:
+    asked = select(streams.c.epoch, streams.c.topic_id, streams.c.left_ids)
+    row = connection.execute(asked.where(of(streams, stream)).with_for_update()).first()
+    if row is None:
         connection.execute(insert(streams).values(fresh(stream, topic, first)))
         return
     depths.deepen_all(connection, [stream])
-    raised = update(streams).where(of(streams, stream))
-    connection.execute(raised.values(fresh(stream, topic, max(epoch + 1, first))))
+    begun = fresh(stream, topic, max(row.epoch + 1, first), left_of(row, None))
+    connection.execute(update(streams).where(of(streams, stream)).values(begun))
     connection.execute(delete(positions).where(of(positions, stream)))
     stops.release(connection, stream)
 
 
-def fresh(stream: StreamId, topic: str, epoch: int) -> dict[str, Any]:
-    """The row of a stream that begins."""
+def fresh(stream: StreamId, topic: str, epoch: int, left: str | None = None) -> dict[str, Any]:
+    """The row of a stream that begins; ``left`` is as ``left_of`` has it."""
     return {
         **stream._asdict(),
         "epoch": epoch,
         "topic": topic,
         "state": State.ACTIVE.value,
         "topic_id": None,
-        "left_ids": None,
+        "left_ids": left,
         "reason": None,
         "holder": None,
         "stopped_by": None,
@@ -137,9 +138,14 @@ def be_of(
     topic_id: str | None,
 ) -> None:
     """Let a stream be of this topic, and keep which it was of."""
-    left = ids_left(json.loads(row.left_ids or "[]"), row.topic_id, topic_id)
-    values = {"topic_id": topic_id, "left_ids": json.dumps(left) if left else None}
+    values = {"topic_id": topic_id, "left_ids": left_of(row, topic_id)}
     connection.execute(update(streams).where(of(streams, stream)).values(values))
+
+
+def left_of(row: Row[Any], topic_id: str | None) -> str | None:
+    """Which topics a stream with this row has left when it is of this one, as the store has it."""
+    left = ids_left(json.loads(row.left_ids or "[]"), row.topic_id, topic_id)
+    return json.dumps(left) if left else None
 
 
 def topic_of(template: str, tenant: str) -> str:

@@ -1,7 +1,8 @@
 """Tenants that are added under the names of removed ones, together.
 
 Of whoever had a name before nothing is left to the next: no position, no open failure, no history,
-no epoch that was ever handed out. One by one that would be a dozen statements for each, under the
+no epoch that was ever handed out. Only the ids of topics that were left stay, so that no stream
+goes back to one. One by one that would be a dozen statements for each, under the
 one lock that every writer of the store waits for, and ten thousand that come back after a holiday
 would stop all drivers for half a minute. So each step is done for all with a few statements.
 
@@ -10,8 +11,8 @@ Rows of streams are locked in the order of their keys, as drivers do that take t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
@@ -20,6 +21,14 @@ from headrace.store import depths, stops, streams
 from headrace.store.pairs import matching, portions
 from headrace.store.schema import deployments, points, positions, tenants
 from headrace.store.schema import streams as stream_rows
+
+
+class _Before(NamedTuple):
+    """What a stream was that begins anew."""
+
+    epoch: int
+    #: topics that it left, as ``streams.left_of`` has them
+    left: str | None
 
 
 def begin_anew(connection: Connection, again: Mapping[str, Mapping[str, Any]], at_s: float) -> None:
@@ -33,8 +42,8 @@ def begin_anew(connection: Connection, again: Mapping[str, Mapping[str, Any]], a
     if not again:
         return
     names = sorted(again)
-    epochs = _left_behind(connection, names)
-    generations = _generations(connection, names, epochs)
+    before = _left_behind(connection, names)
+    generations = _generations(connection, names, before)
     told_until_s = _told_until_s(connection, names, at_s)
     rows = [
         {
@@ -46,22 +55,24 @@ def begin_anew(connection: Connection, again: Mapping[str, Mapping[str, Any]], a
         for name in names
     ]
     connection.execute(update(tenants).where(tenants.c.name == bindparam("of")), rows)
-    _start(connection, generations, epochs.keys())
+    _start(connection, generations, before)
 
 
-def _left_behind(connection: Connection, names: Sequence[str]) -> dict[StreamId, int]:
-    """The streams that there were, with their epochs; nothing else is left of them."""
+def _left_behind(connection: Connection, names: Sequence[str]) -> dict[StreamId, _Before]:
+    """The streams that there were; nothing else is left of them."""
     known: list[StreamId] = []
     for several in portions(names):
         asked = select(stream_rows.c.use_case, stream_rows.c.tenant)
         rows = connection.execute(asked.where(stream_rows.c.tenant.in_(several)))
         known += [StreamId(row.use_case, row.tenant) for row in rows]
-    epochs: dict[StreamId, int] = {}
+    before: dict[StreamId, _Before] = {}
+    kept = (stream_rows.c.epoch, stream_rows.c.topic_id, stream_rows.c.left_ids)
     for some in matching(stream_rows, known):
-        named = select(stream_rows.c.use_case, stream_rows.c.tenant, stream_rows.c.epoch)
+        named = select(stream_rows.c.use_case, stream_rows.c.tenant, *kept)
         locked = named.where(some).order_by(stream_rows.c.tenant).with_for_update()
-        epochs |= {
-            StreamId(row.use_case, row.tenant): row.epoch for row in connection.execute(locked)
+        before |= {
+            StreamId(row.use_case, row.tenant): _Before(row.epoch, streams.left_of(row, None))
+            for row in connection.execute(locked)
         }
     for some in matching(stream_rows, known):
         connection.execute(update(stream_rows).where(some).values(reason=None))
@@ -70,19 +81,19 @@ def _left_behind(connection: Connection, names: Sequence[str]) -> dict[StreamId,
         connection.execute(delete(positions).where(some))
     for several in portions(names):
         stops.release_all(connection, several)
-    return epochs
+    return before
 
 
 def _generations(
-    connection: Connection, names: Sequence[str], epochs: Mapping[StreamId, int]
+    connection: Connection, names: Sequence[str], before: Mapping[StreamId, _Before]
 ) -> dict[str, int]:
     """For each tenant an epoch that no stream of its name ever had."""
     highest: dict[str, int] = {}
     for several in portions(names):
         asked = select(tenants.c.name, tenants.c.generation).where(tenants.c.name.in_(several))
         highest |= {row.name: row.generation for row in connection.execute(asked)}
-    for stream, epoch in epochs.items():
-        highest[stream.tenant] = max(highest[stream.tenant], epoch)
+    for stream, was in before.items():
+        highest[stream.tenant] = max(highest[stream.tenant], was.epoch)
     return {name: epoch + 1 for name, epoch in highest.items()}
 
 
@@ -106,16 +117,17 @@ def _told_until_s(connection: Connection, names: Sequence[str], at_s: float) -> 
 
 
 def _start(
-    connection: Connection, generations: Mapping[str, int], known: Collection[StreamId]
+    connection: Connection, generations: Mapping[str, int], before: Mapping[StreamId, _Before]
 ) -> None:
     for_all = select(deployments.c.use_case, deployments.c.topic).where(deployments.c.all_tenants)
     for row in connection.execute(for_all.order_by(deployments.c.use_case)).all():
-        fresh = [
-            streams.fresh(StreamId(row.use_case, name), streams.topic_of(row.topic, name), epoch)
-            for name, epoch in generations.items()
-        ]
-        there = [new for new in fresh if StreamId(row.use_case, new["tenant"]) in known]
-        first = [new for new in fresh if StreamId(row.use_case, new["tenant"]) not in known]
+        there, first = [], []
+        for name, epoch in generations.items():
+            stream, topic = StreamId(row.use_case, name), streams.topic_of(row.topic, name)
+            if was := before.get(stream):
+                there.append(streams.fresh(stream, topic, epoch, was.left))
+            else:
+                first.append(streams.fresh(stream, topic, epoch))
         if first:
             connection.execute(insert(stream_rows), first)
         if there:

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
+from headrace.errors import ConfigError
 from headrace.model.lane_names import named
-from headrace.model.streams import DataLossPolicy, State, StreamId
+from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
 from headrace.operating.seeking import seek
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.log_fake import MemoryLog
@@ -134,6 +135,106 @@ def test_a_stream_never_goes_back_to_a_topic_that_it_left(begun, told, policy):
     believed(world)
     assert (at(world), stream(world).topic_id, stream(world).state) == (5, "topic-2", State.ACTIVE)
     assert (len(world.seen) - seen, len(world.store.failures.every())) == (1, notes)
+
+
+@pytest.fixture
+def moved_on(begun):
+    """Acme at 4 of the topic that came after the one it began in."""
+    world = begun(SKIP)
+    world.log.delete_topic(TOPIC)
+    world.log.create_topic(TOPIC, 1)
+    world.send("acme", 4)
+    looked(world)
+    believed(world)
+    assert (at(world), stream(world).topic_id) == (4, "topic-2")
+    world.seen.clear()
+    return world
+
+
+def remove(world, *, whole):
+    if whole:
+        world.store.registry.set_tenant_state("acme", State.REMOVED)
+    else:
+        world.store.registry.set_stream_state(ACME, State.REMOVED)
+    world.turns()
+
+
+def add_again(world, *, whole):
+    if whole:
+        world.store.registry.add_tenant(Tenant("acme"))
+    else:
+        world.store.registry.add_stream(ACME)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_nor_does_one_that_was_removed_and_added_again(moved_on, told, *, whole):
+    world = moved_on
+    remove(world, whole=whole)
+    add_again(world, whole=whole)
+    world.turns()
+    assert (at(world), len(world.seen)) == (4, 4)
+    told(with_id("topic-1"))
+    looked(world)
+    believed(world)
+    assert "one that was deleted and made again" in world.row("acme").note
+    told()
+    world.send("acme", 1)
+    believed(world)
+    assert (at(world), stream(world).topic_id, len(world.seen)) == (5, "topic-2", 5)
+    assert len(world.store.failures.every()) == 1
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_nor_does_it_begin_there(moved_on, told, *, whole):
+    world = moved_on
+    remove(world, whole=whole)
+    told(with_id("topic-1"))
+    add_again(world, whole=whole)
+    looked(world)
+    believed(world)
+    assert "one that was deleted and made again" in world.row("acme").note
+    assert (at(world), stream(world).topic_id, world.seen) == (None, None, [])
+    told()
+    believed(world)
+    assert (at(world), stream(world).topic_id, len(world.seen)) == (4, "topic-2", 4)
+    assert len(world.store.failures.every()) == 1
+
+
+def test_one_that_was_added_again_knows_that_it_left_the_topic_it_had_last(moved_on, told):
+    world = moved_on
+    remove(world, whole=True)
+    world.log.delete_topic(TOPIC)
+    world.log.create_topic(TOPIC, 1)
+    add_again(world, whole=True)
+    world.send("acme", 2)
+    looked(world)
+    world.turns()
+    assert (at(world), stream(world).topic_id, len(world.seen)) == (2, "topic-3", 2)
+    told(with_id("topic-2"))
+    looked(world)
+    believed(world)
+    assert (at(world), stream(world).topic_id) == (2, "topic-3")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_who_does_what_is_said_goes_back_to_a_log_that_is_again_what_it_was(moved_on, told, again):
+    world = moved_on
+    if again:
+        remove(world, whole=True)
+    told(with_id("topic-1"))
+    if again:
+        add_again(world, whole=True)
+    looked(world)
+    said = "suspend the stream, seek it, and resume it"
+    assert said in world.row("acme").note
+    with pytest.raises(ConfigError, match=said):
+        seek(world.store, world.log, ACME, "earliest")
+    world.store.registry.set_stream_state(ACME, State.SUSPENDED)
+    seek(world.store, world.log, ACME, "earliest")
+    world.store.registry.set_stream_state(ACME, State.ACTIVE)
+    looked(world)
+    world.turns()
+    assert (at(world), stream(world).topic_id, len(world.seen)) == (4, "topic-1", 4)
 
 
 def test_what_is_recorded_of_a_removed_stream_is_not_forgotten_for_one_answer(world, told):

@@ -380,7 +380,9 @@ def test_a_seek_that_only_forgets_a_lane_does_something(store, split):
 
 def test_a_stream_is_not_sought_back_to_a_topic_that_it_left_but_by_who_stopped_it(store, log):
     store.progress.seek(ACME, {"acme.visits[0]": 0, "acme.visits[1]": 0}, "topic-2")
-    with pytest.raises(ConfigError, match=r"made again since.*suspend the stream first"):
+    with pytest.raises(
+        ConfigError, match=r"made again since.*suspend the stream, seek it, and resume"
+    ):
         seek(store, log, ACME, "latest")
     assert offsets(store) == {0: 0, 1: 0}
     store.registry.set_stream_state(ACME, State.SUSPENDED)

@@ -16,7 +16,7 @@ from headrace.errors import (
     tenant_removed,
 )
 from headrace.model.records import Deployment
-from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
+from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle, ids_left
 from headrace.policies.stops import Status, changed
 from headrace.store.own_topics import doubtful, refuse_doubts
 from headrace.store.streams import one_line, topic_of
@@ -258,9 +258,12 @@ class MemoryRegistry:
     def _begin(self, stream: StreamId, template: str) -> None:
         known = self.data.streams.get(stream)
         first = self.data.tenants[stream.tenant].generation
-        epoch = first if known is None else max(known.epoch + 1, first)
+        epoch, left = first, tuple[str, ...]()
+        if known is not None:
+            epoch = max(known.epoch + 1, first)
+            left = ids_left(known.left_ids, known.topic_id, None)
         topic = topic_of(template, stream.tenant)
-        self.data.streams[stream] = Stream(stream, topic, epoch=epoch)
+        self.data.streams[stream] = Stream(stream, topic, epoch=epoch, left_ids=left)
         self._empty(stream)
 
     def _forget_tenant(self, known: Tenant) -> int:

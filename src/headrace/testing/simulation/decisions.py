@@ -142,10 +142,21 @@ class Decisions:
 
     def added_again(self, stream: StreamId) -> None:
         """A stream begins afresh."""
+        self.found += self._forgotten_topics(stream)
         self.generations.added_again(stream)
         self.stopped.pop(stream, None)
         self.gate.forget(stream)
         self._sent(stream, turned=True)
+
+    def _forgotten_topics(self, stream: StreamId) -> Iterator[str]:
+        """Topics that a stream was in, and that it could take for new ones now."""
+        now = next(one for one in self.store.registry.streams() if one.id == stream)
+        if now.state is State.REMOVED:
+            return
+        kept = {self.topics.log_of_id(topic_id) for topic_id in now.left_ids}
+        for log in self.gate.begun(stream):
+            if log not in kept:
+                yield f"{stream} forgets topic {log}, in which it was"
 
     def _sent(self, stream: StreamId, *, turned: bool) -> None:
         """Lanes of a stream are elsewhere by now, by a decision."""

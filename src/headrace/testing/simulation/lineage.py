@@ -73,6 +73,10 @@ class Gate:
         """Whether a stream has begun in this topic."""
         return (stream, log) in self._given_up
 
+    def begun(self, stream: StreamId) -> list[int]:
+        """The topics of its name in which a stream has begun since it was added."""
+        return sorted(log for name, log in self._given_up if name == stream)
+
     def sent_back(self, stream: StreamId) -> None:
         """What is read of a stream from now on is newer than all that was."""
         before = self._depths.pop(stream, {})

@@ -18,7 +18,7 @@ from headrace.errors import ConfigError, UnknownName
 from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, LaneStart, Move
-from headrace.model.streams import Position, Slice, State, StreamId
+from headrace.model.streams import Position, Slice, State, Stream, StreamId, Tenant
 from headrace.ports import Store
 from headrace.testing.store_contract.begun import (
     ACME,
@@ -123,9 +123,29 @@ class TestProgress:
         assert left() == ("id-1", "id-2", "id-3")
         store.progress.seek(ACME, by_lane({0: 0}), "id-2")
         assert left() == ("id-1", "id-3", "id-4")
-        store.registry.set_stream_state(ACME, State.REMOVED)
-        store.registry.add_stream(ACME)
-        assert left() == ()
+
+    @pytest.mark.parametrize("whole", [False, True])
+    def test_topics_that_were_left_are_remembered_of_what_is_added_again(
+        self, store: Store, *, whole: bool
+    ) -> None:
+        def added_again() -> Stream:
+            if whole:
+                store.registry.set_tenant_state("acme", State.REMOVED)
+                store.registry.add_tenant(Tenant("acme"))
+            else:
+                store.registry.set_stream_state(ACME, State.REMOVED)
+                store.registry.add_stream(ACME)
+            return store.registry.streams()[0]
+
+        started(store, 7)
+        store.progress.seek(ACME, by_lane({0: 0}), "id-2")
+        # The youngest is the one that it had, and may have again.
+        assert (added_again().topic_id, added_again().left_ids) == (None, ("id-1", "id-2"))
+        store.progress.start_lanes([LaneStart(ACME, "id-2", by_lane({0: 0}))])
+        assert store.registry.streams()[0].left_ids == ("id-1",)
+        assert added_again().left_ids == ("id-1", "id-2")
+        store.progress.start_lanes([LaneStart(ACME, "id-3", by_lane({0: 0}))])
+        assert store.registry.streams()[0].left_ids == ("id-1", "id-2")
 
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
         started(store, 7)
