@@ -115,6 +115,14 @@ class DeadLettersContract(ABC):
         assert (error.raw_key, error.raw_value, error.raw_headers) == (b"\x00k", b"\xff", headers)
         assert error.timestamp_ms == 1_700_000_000_123
 
+    @pytest.mark.parametrize("stamp_ms", [-1, -62_135_596_800_000])
+    def test_a_record_from_before_1970_keeps_its_time(self, stamp_ms: int) -> None:
+        topic = self.new_topic()
+        with self.letters() as letters:
+            letters.keep([letter(topic, 7, timestamp_ms=stamp_ms)])
+        (kept,) = self.kept(topic)
+        assert kept.error.timestamp_ms == stamp_ms
+
     def test_null_and_empty_are_kept_apart(self) -> None:
         topic = self.new_topic()
         with self.letters() as letters:

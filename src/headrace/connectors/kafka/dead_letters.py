@@ -44,6 +44,8 @@ from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.model.lane_names import taken_apart
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
+#: tells the client to stamp a message by itself; so it cannot be told of 1970, which a header has
+_NOW = 0
 #: names of letters that are remembered as kept
 _REMEMBERED = 10_000
 _open: weakref.WeakSet[KafkaDeadLetters] = weakref.WeakSet()
@@ -191,7 +193,7 @@ class KafkaDeadLetters:
                 error.raw_key,
                 _partition_of(letter, there.partitions),
                 on_delivery=delivered,
-                timestamp=max(0, error.timestamp_ms or 0),
+                timestamp=error.timestamp_ms or _NOW,
                 headers=headers,
             )
         except NotTaken as exc:
