@@ -25,6 +25,7 @@ from headrace.model.records import Deployment
 from headrace.model.streams import StreamId, original
 from headrace.model.waves import Terms, Wave
 from headrace.ports import Engine
+from headrace.ports.sink import plain_fields
 from headrace.use_cases import UseCase
 
 #: terms of a use case that are kept whatever is recorded, the newest among them
@@ -157,6 +158,11 @@ class Versions:
         name, lacking = stream.use_case, self._lacking(recorded)
         if lacking is None:
             what_helps = f"deploy {name} again as it was{back} until this is done"
+            if unsaid := _unsaid(recorded.terms, now):
+                what_helps += (
+                    f"; if it was with {unsaid} then too, an earlier version of Headrace recorded "
+                    "it and did not write that down: let that version finish it"
+                )
         else:
             what_helps = (
                 f"{name} is deployed as it was, as {lacking.digest[:12]}, which this driver has "
@@ -186,3 +192,13 @@ class Versions:
         if made is not None and terms != use_case.terms:
             self.engine.take(made, deployment)
             self._under[name, terms] = Version(made, deployment)
+
+
+def _unsaid(was: Terms | None, now: Terms) -> str:
+    """What a sink says of itself beside all that was recorded of it; empty if it says otherwise."""
+    if was is None:
+        return ""
+    (kind, before), (kind_now, fields) = plain_fields(was.sink), plain_fields(now.sink)
+    if kind != kind_now or not before.items() <= fields.items():
+        return ""
+    return ", ".join(f"{name}={fields[name]!r}" for name in fields if name not in before)

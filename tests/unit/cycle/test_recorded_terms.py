@@ -136,7 +136,8 @@ def test_a_record_that_does_not_tell_of_bad_records_runs_as_its_use_case_is_now(
     recorded(world)
     world.engine.paused = False
     world.engine.finished(0)
-    world.store = Earlier(world.store, lambda terms: replace(terms, bad_record=None))
+    silent = Earlier(world.store.progress, lambda terms: replace(terms, bad_record=None))
+    world.store = WithParts(world.store, progress=silent)
     deploy(world, bad_record="dead-letter")
     world.start()
     world.turns(20, 1.0)
@@ -382,6 +383,24 @@ def test_a_record_that_tells_no_warehouse_runs_in_the_one_there_is(world):
     world.turns(20, 1.0)
     assert effects(world, "a", "moved/out") == list(range(12))
     assert world.store.progress.pending_intents() == []
+
+
+def test_a_record_that_may_not_tell_how_files_are_divided_waits_and_says_what_helps(world):
+    recorded(world, tenants="a", sink=FILES)
+    world.engine.paused = False
+    world.engine.finished(0)
+    by_day = pa.schema([("offset", pa.int64()), ("day", pa.string())])
+    deploy(world, sink=replace(FILES, schema=by_day, partition_by=("day",)))
+    world.start()
+    world.turns(20, 1.0)
+    note = world.row("a").note
+    assert "deploy keep again as it was until this is done" in note
+    assert (
+        "if it was with divided_by='day' then too, an earlier version of Headrace recorded it "
+        "and did not write that down: let that version finish it, or give it up: 'headrace streams "
+        "seek a/keep --to' another place"
+    ) in note
+    assert world.positions() == {("a", 0): 0}
 
 
 def test_a_handler_that_was_mended_is_what_runs_again(world):
