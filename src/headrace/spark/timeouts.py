@@ -18,6 +18,7 @@ child is ended here, quietly.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import signal
@@ -49,7 +50,8 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
     """
     if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
         return _in_this_process(call)
-    ringing = True
+    # What rings before the call has begun would leave its timer behind; it rings again in there.
+    ringing = False
 
     def ring(number: int, frame: FrameType | None) -> None:
         if ringing and not _imports(frame):
@@ -63,6 +65,7 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
     began_s = time.monotonic()
     try:
         try:
+            ringing = True
             return _in_this_process(call)
         finally:
             ringing = False
@@ -79,12 +82,19 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
 def guarded(make: Callable[[], _T], otherwise: Callable[[], _T]) -> _T:
     """What somebody's own error says of itself, be its texts and attributes code of theirs.
 
-    That may raise anything, and take any time: then it is what we say ``otherwise``.
+    That may raise anything, and take any time: then it is what we say ``otherwise``. No garbage is
+    collected meanwhile: in a large process that alone can take longer, and then what ends the call
+    would be raised in somebody's finalizer, and lost.
     """
+    collects = gc.isenabled()
     try:
+        gc.disable()
         return bounded(make, _TELLING_S)
     except BaseException:  # SystemExit, say
         return otherwise()
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _imports(frame: FrameType | None) -> bool:

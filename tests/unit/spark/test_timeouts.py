@@ -1,5 +1,6 @@
 """Ending calls that take too long."""
 
+import gc
 import importlib
 import os
 import signal
@@ -10,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from headrace.spark.timeouts import CallOverdue, bounded
+from headrace.spark.timeouts import CallOverdue, bounded, guarded
 
 
 def test_a_quick_call_returns_its_value():
@@ -43,6 +44,48 @@ def test_a_call_that_swallows_exceptions_is_ended():
 
     with pytest.raises(CallOverdue):
         bounded(stubborn, 0.02)
+
+
+def test_one_that_rings_before_the_call_has_begun_ends_it_and_rings_no_more(monkeypatch):
+    """As in a process that the machine leaves aside just then."""
+    monotonic = time.monotonic
+
+    def late():
+        monkeypatch.setattr(time, "monotonic", monotonic)
+        until_s = monotonic() + 0.05
+        while monotonic() < until_s:
+            pass
+        return monotonic()
+
+    before, began = signal.getsignal(signal.SIGALRM), []
+    monkeypatch.setattr(time, "monotonic", late)
+    with pytest.raises(CallOverdue):
+        bounded(lambda: (began.append(True), time.sleep(60)), 0.01)
+    assert began == [True]
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_while_an_error_is_told_nothing_is_collected_that_would_swallow_the_end_of_it():
+    collected = []
+
+    def note(_phase, _info):
+        collected.append(True)
+
+    def makes_much():
+        return len([[] for _ in range(20_000)])
+
+    gc.callbacks.append(note)
+    try:
+        assert guarded(makes_much, lambda: 0) == 20_000
+        assert (collected, gc.isenabled()) == ([], True)
+        assert guarded(raises_exit, lambda: "said otherwise") == "said otherwise"
+        assert gc.isenabled()
+    finally:
+        gc.callbacks.remove(note)
+
+
+def raises_exit():
+    raise SystemExit
 
 
 def test_an_import_comes_to_its_end_before_its_call_is_ended(tmp_path, monkeypatch):
