@@ -10,7 +10,7 @@ from headrace.console.access import GuardedRoute
 from headrace.console.answers import PageAsked, answer
 from headrace.console.desk import AtDesk
 from headrace.console.problems import not_there, refusals
-from headrace.console.requests import KeyAsked, KeyOfSchemas, Prefix, RotateRequest
+from headrace.console.requests import KeyAsked, KeyOfSchemas, Prefix, RotateRequest, TenantAsked
 from headrace.console.rows import key_row
 from headrace.console.shapes import KeyRow, Listed, NewKey
 from headrace.doors.keys import bound_to, new_key, rotate
@@ -23,7 +23,7 @@ router = APIRouter(route_class=GuardedRoute, tags=["keys"])
 def list_keys(
     desk: AtDesk,
     paging: PageAsked,
-    tenant: str | None = None,
+    tenant: TenantAsked = None,
 ) -> Response:
     """Keys by time of creation, those that do not work any more too; never the key itself."""
     after = paging.after(float, str)

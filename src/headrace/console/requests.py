@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import Path
+from fastapi import Path, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headrace.model.places import Place, read_place
@@ -16,6 +16,9 @@ from headrace.model.places import Place, read_place
 TenantName = Annotated[
     str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", max_length=63, examples=["acme"])
 ]
+
+#: a filter that a database is asked by
+TenantAsked = Annotated[str | None, Query(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", max_length=63)]
 
 UseCaseName = Annotated[
     str, Path(pattern=r"^[a-z][a-z0-9-]{0,62}(~[0-9]{1,9})?$", max_length=73, examples=["score"])

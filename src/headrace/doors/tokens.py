@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -34,13 +33,13 @@ from headrace.doors.problems import Problem
 from headrace.doors.remembered import Remembered
 from headrace.errors import ConfigError
 from headrace.model.credentials import FOR_ALL, Caller, Role
+from headrace.model.streams import TENANT_NAME
 from headrace.settings.doors import Algorithm
 
 log = structlog.get_logger(__name__)
 
 ALGORITHMS: frozenset[str] = frozenset(get_args(Algorithm))
 _MOST_CHARACTERS = 16_000
-_TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 #: age from which the issuer's keys are asked for again
 _FRESH_S = 300.0
 #: age from which they are asked for if a token names one that is not among them
@@ -191,7 +190,7 @@ class Tokens:
             return Caller(name, role)
         # Role schemas too: a claim that is left out must not make a tenant's token one for all.
         tenant = _claim(claims, self._rules.tenant_claim)
-        if not (isinstance(tenant, str) and _TENANT.fullmatch(tenant)):
+        if not (isinstance(tenant, str) and TENANT_NAME.fullmatch(tenant)):
             raise Problem(403, "forbidden", "the token names no tenant")
         return Caller(name, role, tenant)
 

@@ -41,6 +41,7 @@ from headrace.gateway.idempotency import (
 from headrace.gateway.rates import Rates, RequestRoom
 from headrace.gateway.readers import Readers
 from headrace.gateway.subjects import Subject
+from headrace.model.streams import TENANT_NAME
 
 log = structlog.get_logger(__name__)
 
@@ -58,8 +59,6 @@ _NO_SCHEMA = EventFault(
     "the schema of this type is not known yet; nothing is stored, send it again, "
     "and ask the operator for it if that stays so",
 )
-#: what the store gives tenants; no dot, or one tenant's topic could be another's
-_TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
 class Records(Protocol):
@@ -155,7 +154,7 @@ class Intake:
             RequestRefused: nothing of it is taken.
             HeadraceError: nobody knows whether the topic is there.
         """
-        if not _TENANT.fullmatch(tenant):
+        if not TENANT_NAME.fullmatch(tenant):
             raise RequestRefused(EventFault(403, "no-tenant", "this credential names no tenant"))
         key = _idempotency_key(request)
         self._rules.rates.spend_bytes(tenant, len(request.body))

@@ -8,6 +8,7 @@ names, as Kafka has them; what they are is in `places.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,9 @@ from typing import NamedTuple
 from headrace.model.lineage import Parent
 from headrace.model.places import OPEN, Place
 
+#: it becomes part of topics' names, of URLs and of folders; no dot, or the topic of one could be
+#: another's
+TENANT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 #: ids of a stream's topics that are remembered
 _MOST_LEFT = 20
 

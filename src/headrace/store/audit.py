@@ -14,10 +14,10 @@ from dataclasses import asdict
 from sqlalchemy import Connection, delete, func, insert, select
 
 from headrace.model.credentials import CHANGES_KEPT, Change
+from headrace.model.streams import TENANT_NAME
 from headrace.store.database import Database
 from headrace.store.pairs import portions
 from headrace.store.schema import audit, tenants
-from headrace.store.tenants import NAME
 
 
 class SqlAudit:
@@ -58,7 +58,7 @@ def _generations(
     connection: Connection, names: Collection[str | None]
 ) -> dict[str | None, int | None]:
     # Callers choose the word, and not every text can be looked for in a database.
-    known = sorted(name for name in names if name is not None and NAME.fullmatch(name))
+    known = sorted(name for name in names if name is not None and TENANT_NAME.fullmatch(name))
     found: dict[str | None, int | None] = {}
     for some in portions(known):
         asked = select(tenants.c.name, tenants.c.generation).where(tenants.c.name.in_(some))

@@ -24,7 +24,7 @@ from headrace.errors import (
     tenant_removed,
 )
 from headrace.model.credentials import Key, Role, is_last
-from headrace.model.streams import State
+from headrace.model.streams import TENANT_NAME, State
 from headrace.store.database import Database
 from headrace.store.schema import keys, tenants
 
@@ -52,6 +52,9 @@ class SqlKeys:
         """All keys, or those of one tenant, by time of creation."""
         asked = select(keys).order_by(keys.c.created_at_s, keys.c.prefix)
         if tenant is not None:
+            # Callers choose it, and not every text can be looked for in a database.
+            if not TENANT_NAME.fullmatch(tenant):
+                return []
             asked = asked.where(keys.c.tenant == tenant)
         with self._database.read() as connection:
             return [_key(row) for row in connection.execute(asked)]

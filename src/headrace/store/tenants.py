@@ -12,7 +12,6 @@ epoch (a failure, a dead letter, a slice that still runs somewhere) tells whose 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -20,15 +19,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, insert, select, update
 
 from headrace.errors import ConfigError, no_tenant, tenant_removed
-from headrace.model.streams import State, Stopper, StreamId, Tenant, Throttle
+from headrace.model.streams import TENANT_NAME, State, Stopper, StreamId, Tenant, Throttle
 from headrace.policies.stops import resumed, stopped
 from headrace.store import keys, stoppers, streams, tenants_again
 from headrace.store.own_topics import refuse_shared
 from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
 
-#: it becomes part of a topic's name, of URLs and of folders
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 #: beyond these, sums and products with those of others are infinite or nothing, and no plan is made
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
 MOST_OF_THROTTLE = 1e15
@@ -210,7 +207,7 @@ def _refuse_removed(connection: Connection, name: str) -> None:
 
 def check_name(name: str) -> None:
     """Raise ``ConfigError`` if no tenant can have this name."""
-    if not NAME.fullmatch(name):
+    if not TENANT_NAME.fullmatch(name):
         raise ConfigError(
             f"tenant {name!r}: a name is 1 to 63 lower-case letters, digits and dashes, "
             "starting with a letter or digit"

@@ -47,6 +47,11 @@ class TestKeys:
         for prefix in ("", "0peratr2", "0PERATR1", "0peratr%"):
             assert store.keys.find(prefix) is None
 
+    @pytest.mark.parametrize("name", ["a\x00b", "\ud800", ""])
+    def test_what_nobody_can_be_called_has_no_keys(self, store: Store, name: str) -> None:
+        store.keys.add(OPERATOR)
+        assert store.keys.every(name) == []
+
     def test_a_prefix_is_taken_once(self, store: Store) -> None:
         store.keys.add(OPERATOR)
         with pytest.raises(ConfigError, match="there is a key 0peratr1 already"):

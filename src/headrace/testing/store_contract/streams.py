@@ -174,7 +174,19 @@ class TestStreams:
         with pytest.raises(ConfigError, match="another name"):
             store.registry.deploy(replace(SCORE, topic="{tenant}.clicks"))
 
-    @pytest.mark.parametrize("topic", ["visits", "{tenant}.{day}", "{tenant", "{0}.{tenant}"])
+    @pytest.mark.parametrize(
+        "topic",
+        [
+            "visits",
+            "{tenant}.{day}",
+            "{tenant",
+            "{0}.{tenant}",
+            "{tenant}-{tenant:.2}",
+            "{tenant!r}.{tenant}",
+            "{tenant.x}.{tenant}",
+            "{{x}}.{tenant}",
+        ],
+    )
     def test_a_topic_that_is_not_a_tenants_own_is_refused(self, store: Store, topic: str) -> None:
         with pytest.raises(ConfigError, match="tenant"):
             store.registry.deploy(replace(SCORE, topic=topic))
