@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
 from headrace.model.lane_names import named
+from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
@@ -249,7 +250,7 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
     """Make a function a use case.
 
     Args:
-        topic: the topic of a tenant, with ``{tenant}`` in it.
+        topic: the topic of a tenant, with ``{tenant}`` in it, and nothing else in braces.
         sink: where the returned tables go; a handler of form ``wave`` writes by itself.
         guarantee: ``at-most-once``, ``at-least-once`` or ``exactly-once``.
         order: ``lane``, ``stream`` or ``none``.
@@ -323,8 +324,10 @@ def _check(made: UseCase) -> None:
         problem = (
             "a name is lower-case letters, digits and dashes, starting with a letter, 63 at most"
         )
-    elif "{tenant}" not in made.topic:
+    elif TENANT not in made.topic:
         problem = f"topic {made.topic!r} needs {{tenant}} in it: each tenant has a topic of its own"
+    elif has_other_braces(made.topic):
+        problem = f"topic {made.topic!r}: only {{tenant}} may stand in braces"
     elif made.form not in ("slice", "wave"):
         problem = f"form {made.form!r} is none of slice, wave"
     elif made.form == "slice" and made.sink is None:

@@ -57,6 +57,8 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
     ("options", "told"),
     [
         ({"topic": "visits", "sink": TABLE}, "{tenant}"),
+        ({"topic": "{tenant}.{tenant:.2}", "sink": TABLE}, "only {tenant} may stand in braces"),
+        ({"topic": "{tenant!r}.{tenant}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": TOPIC, "sink": TABLE, "guarantee": "twice"}, "at-most-once, at-least-once"),
         ({"topic": TOPIC, "sink": TABLE, "order": "any"}, "lane, stream, none"),
         ({"topic": TOPIC}, "needs a sink"),

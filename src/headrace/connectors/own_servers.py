@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from headrace.model.patterns import TENANT, has_other_braces
 from headrace.ports import Connections, Server
 
-TENANT: Final = "{tenant}"
 #: tenants whose own servers a process keeps connections to
 MOST_OF_TENANTS: Final = 50
 #: seconds of a write that came to nothing which neighbours do not have to bear again
@@ -22,7 +22,7 @@ ALL_S: Final = 4.0
 
 def name_problem(at: str) -> str | None:
     """Why this cannot be the name of a connection, or of one for each tenant; None if it can."""
-    if at == TENANT or set("{}") & set(at.replace(TENANT, "")):
+    if at == TENANT or has_other_braces(at):
         return f"at={at!r}: only {{tenant}} may stand in braces, and not alone"
     return None
 

@@ -15,13 +15,12 @@ from itertools import groupby
 
 from headrace.connectors.kafka import KafkaLog
 from headrace.connectors.kafka.topic_shapes import TopicShape
+from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Stream
 from headrace.sinks import KafkaTopic
 from headrace.use_cases import UseCase
 
 _MAKE_S = 30.0
-#: in the pattern of a topic
-_TENANT = "{tenant}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,8 @@ def wanted_topics(
 def each_tenant_has_its_own(use_case: UseCase, *, inputs: bool = False) -> bool:
     """Whether a use case writes to topics of which each tenant has one; with ``inputs``: reads."""
     sink = use_case.sink
-    written = isinstance(sink, KafkaTopic) and _TENANT in sink.topic
-    return written or (inputs and _TENANT in use_case.topic)
+    written = isinstance(sink, KafkaTopic) and TENANT in sink.topic
+    return written or (inputs and TENANT in use_case.topic)
 
 
 def made(
@@ -128,9 +127,9 @@ def _order(wanted: WantedTopic) -> str:
 def _named(
     use_case: str, pattern: str, tenants: Sequence[str], shape: TopicShape, *, output: bool
 ) -> dict[str, WantedTopic]:
-    if _TENANT not in pattern:
+    if TENANT not in pattern:
         return {pattern: WantedTopic(pattern, use_case, None, output, shape)}
-    topics = {tenant: pattern.format(tenant=tenant) for tenant in tenants}
+    topics = {tenant: pattern.replace(TENANT, tenant) for tenant in tenants}
     return {
         topic: WantedTopic(topic, use_case, tenant, output, shape)
         for tenant, topic in topics.items()

@@ -21,14 +21,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Stream
 from headrace.ports import Store
 from headrace.ports.sink import plain_fields
 
 _RECORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _KNOWN_S = 2.0
-#: in the pattern of a topic
-_TENANT = "{tenant}"
 
 
 class _Topic(NamedTuple):
@@ -138,10 +137,10 @@ def _written(
     patterns: Mapping[str, str], streams: Sequence[Stream]
 ) -> Iterator[tuple[str, _Topic]]:
     for pattern in patterns.values():
-        if _TENANT not in pattern:
+        if TENANT not in pattern:
             yield pattern, _NOBODYS
     for stream in streams:
         pattern = patterns.get(stream.id.use_case, "")
-        if _TENANT in pattern:
+        if TENANT in pattern:
             tenant = stream.id.tenant
-            yield pattern.replace(_TENANT, tenant), _Topic(tenant, is_sent=False)
+            yield pattern.replace(TENANT, tenant), _Topic(tenant, is_sent=False)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
+from headrace.errors import ConfigError
+from headrace.model.patterns import TENANT, misspelt_place
 from headrace.policies.backpressure import PaceBounds
 from headrace.ports import Server
 from headrace.settings.fields import STRICT, refuse_unset
@@ -72,7 +74,8 @@ class ConnectionSettings(BaseModel):
             read: gives what is in a file.
 
         Raises:
-            ConfigError: a file cannot be read, or the environment lacks a value.
+            ConfigError: a file cannot be read, the environment lacks a value, or what looks like
+                ``{tenant}`` is none.
         """
         found: dict[str, str | None] = {}
         for key in ("url", "user", "password"):
@@ -82,4 +85,9 @@ class ConnectionSettings(BaseModel):
                 found[key] = read(file)
         given = {key: text for key, text in found.items() if text is not None}
         refuse_unset(f"connections: {name}", given)
+        for key in ("url", "user"):
+            if odd := misspelt_place(given.get(key, "")):
+                raise ConfigError(
+                    f"connections: {name}: {key}: {odd} is no place for a tenant; write {TENANT}"
+                )
         return Server(**given)

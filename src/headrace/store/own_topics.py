@@ -11,13 +11,13 @@ Streams that are there already go on. Topics of ends and of dead letters are not
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
 from headrace.errors import shared_topic
+from headrace.model.patterns import TENANT
 from headrace.model.streams import State, StreamId
 from headrace.store.pairs import matching
 from headrace.store.schema import deployments, streams
@@ -94,10 +94,8 @@ class _Template:
 
     @classmethod
     def of(cls, text: str) -> _Template:
-        parts = list(string.Formatter().parse(text))
-        places = sum(name is not None for _, name, _, _ in parts)
-        after = parts[-1][0] if parts[-1][1] is None else ""
-        return cls(text, sum(len(part[0]) for part in parts), places, parts[0][0], after)
+        before, *_, after = text.split(TENANT)
+        return cls(text, len(text.replace(TENANT, "")), text.count(TENANT), before, after)
 
     def tenants_of(self, topic: str) -> Iterator[str]:
         """The one tenant whose topic this would be, or none."""
@@ -106,5 +104,5 @@ class _Template:
             return
         length, odd = divmod(len(topic) - self.letters, self.places)
         tenant = topic[len(self.before) : len(self.before) + length]
-        if odd == 0 and _NAME.fullmatch(tenant) and self.text.format(tenant=tenant) == topic:
+        if odd == 0 and _NAME.fullmatch(tenant) and self.text.replace(TENANT, tenant) == topic:
             yield tenant

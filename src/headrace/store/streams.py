@@ -22,6 +22,7 @@ from headrace.errors import (
     stream_removed,
     tenant_removed,
 )
+from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
 from headrace.policies.stops import Status, changed
 from headrace.store import depths, intents, stoppers, stops
@@ -154,13 +155,11 @@ def topic_of(template: str, tenant: str) -> str:
     Raises:
         ConfigError: the template has no ``{tenant}``, or something else to fill in.
     """
-    try:
-        topic = template.format(tenant=tenant)
-    except (LookupError, ValueError, AttributeError) as exc:
-        raise ConfigError(f"topic {template!r}: only {{tenant}} can be filled in") from exc
-    if "{tenant}" not in template:
+    if has_other_braces(template):
+        raise ConfigError(f"topic {template!r}: only {{tenant}} may stand in braces")
+    if TENANT not in template:
         raise ConfigError(f"topic {template!r} needs {{tenant}}: each tenant has one of its own")
-    return topic
+    return template.replace(TENANT, tenant)
 
 
 def set_state(

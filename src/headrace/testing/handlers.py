@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headrace.errors import ConfigError
 from headrace.model.lane_names import named
+from headrace.model.patterns import TENANT
 from headrace.model.places import place_at
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Schemas
@@ -57,7 +58,7 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
     """
     if use_case.form != "slice":
         raise ConfigError(f"use case {use_case.name} is of form wave: call it with a DataFrame")
-    topic = use_case.topic.format(tenant=tenant)
+    topic = use_case.topic.replace(TENANT, tenant)
     known = MemorySchemas() if schemas is None else schemas
     given = records(
         sent(use_case.decode, values, known),

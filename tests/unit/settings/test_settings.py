@@ -1,5 +1,6 @@
 """The YAML file: what is refused, and that a refusal names file, line and key."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -332,6 +333,20 @@ def test_what_the_environment_lacks_for_a_connection_is_told_when_it_is_needed(t
     with pytest.raises(
         ConfigError, match=r"connections: history: password: \$\{HISTORY_PASSWORD\}"
     ):
+        settings.servers()
+
+
+@pytest.mark.parametrize("place", ["{tenant:.2}", "{tenant!r}", "{Tenant}", "{ tenant }"])
+@pytest.mark.parametrize("field", ["url", "user", "url_file"])
+def test_a_place_for_the_tenant_that_is_written_otherwise_is_refused(tmp_path, field, place):
+    said = {"url": "postgresql://db/x", field: f"postgresql://db/of_{place}?a={{tenant}}"}
+    if field == "url_file":
+        (tmp_path / "address").write_text(said["url_file"])
+        said = {"url_file": "address"}
+    text = "".join(f"    {name}: '{value}'\n" for name, value in said.items())
+    settings = read_settings(write(tmp_path, f"module: a.py\nconnections:\n  crm:\n{text}"), {})
+    where = f"connections: crm: {field.removesuffix('_file')}: {place} "
+    with pytest.raises(ConfigError, match=re.escape(where)):
         settings.servers()
 
 

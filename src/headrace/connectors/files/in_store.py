@@ -36,7 +36,7 @@ from headrace.connectors.files.store_urls import read
 from headrace.connectors.files.stores import Found, Mark, Store, store_of
 from headrace.connectors.local_files import at_once
 from headrace.connectors.outcomes import failed, told
-from headrace.connectors.own_servers import ALL_S, LONG_S, TENANT, is_one_for_each_tenant
+from headrace.connectors.own_servers import ALL_S, LONG_S, is_one_for_each_tenant
 from headrace.errors import (
     CodeNotLoaded,
     ConfigError,
@@ -46,6 +46,7 @@ from headrace.errors import (
     TargetMissing,
     TenantsSinkSlow,
 )
+from headrace.model.patterns import TENANT
 from headrace.model.waves import planned_id
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached

@@ -22,8 +22,9 @@ from urllib.parse import quote, unquote
 
 from headrace.connectors.files.store_errors import BeatenError, library, told
 from headrace.connectors.files.store_urls import StoreUrl, read
-from headrace.connectors.own_servers import MOST_OF_TENANTS, TENANT
+from headrace.connectors.own_servers import MOST_OF_TENANTS
 from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
+from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
 
 #: what tells which attempt a file is of; one word, as names of metadata have no more everywhere

@@ -55,6 +55,7 @@ from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
 from headrace.connectors.kafka.topic_shapes import TopicMaker, TopicShape
 from headrace.connectors.outcomes import failed, told
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
+from headrace.model.patterns import TENANT, has_other_braces
 from headrace.ports import Effect, Encoding, SinkWriter, Site, Written
 
 
@@ -97,8 +98,7 @@ class KafkaTopic:
                 "made; say partitions too"
             )
         _ = self.shape
-        rest = self.topic.replace("{tenant}", "")
-        if not self.topic or "{" in rest or "}" in rest:
+        if not self.topic or has_other_braces(self.topic):
             raise ConfigError(f"topic {self.topic!r}: only {{tenant}} may stand in braces")
         self._encodings.refuse_clashes(self.topic)
 
@@ -125,7 +125,7 @@ class KafkaTopic:
             SinkUnavailable: no broker answers.
         """
         make = self._maker(site)
-        if make is not None and "{tenant}" not in self.topic:
+        if make is not None and TENANT not in self.topic:
             for error in make([self.topic]).values():
                 raise error
 

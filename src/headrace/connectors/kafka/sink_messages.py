@@ -24,6 +24,7 @@ from headrace.errors import (
     SinkUnavailable,
     TargetMissing,
 )
+from headrace.model.patterns import TENANT
 from headrace.model.streams import original
 from headrace.ports import REDRIVE_HEADERS, Effect
 
@@ -95,7 +96,7 @@ def sendable(
 
 def own_topic(effect: Effect, pattern: str) -> str:
     """Where an effect's rows go that name no topic."""
-    return pattern.format(tenant=effect.slices[0].lane.tenant)
+    return pattern.replace(TENANT, effect.slices[0].lane.tenant)
 
 
 def topics_of(effect: Effect, own: str) -> set[str]:

@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from headrace.connectors.own_servers import MOST_OF_TENANTS, TENANT, filled
+from headrace.connectors.own_servers import MOST_OF_TENANTS, filled
 from headrace.databases.addresses import Address, parse, parse_elsewhere
 from headrace.databases.commits import commit
 from headrace.databases.deadline import Deadline
@@ -33,6 +33,7 @@ from headrace.errors import (
     TargetMissing,
     words_of,
 )
+from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
 
 
