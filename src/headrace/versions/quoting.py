@@ -50,16 +50,16 @@ def _lines(error: BaseException) -> list[str]:
 
 
 def _is_short(error: BaseException) -> bool:
-    led = _led_to(error)
+    led, places = _led_to(error)
     notes = [getattr(cause, "__notes__", ()) for cause in led]
-    return len(led) <= _MOST and all(
+    return places <= _MOST and all(
         not isinstance(noted, list | tuple) or len(noted) <= _MOST for noted in notes
     )
 
 
 def _modules(error: BaseException) -> Iterator[tuple[str, LocalModule]]:
     """The modules of versions that an error, and what led to it, came through; with their files."""
-    for cause in _led_to(error):
+    for cause in _led_to(error)[0]:
         for frame, _ in traceback.walk_tb(cause.__traceback__):
             name, file = str(frame.f_globals.get("__name__")), frame.f_code.co_filename
             version = version_of(name)
@@ -70,17 +70,22 @@ def _modules(error: BaseException) -> Iterator[tuple[str, LocalModule]]:
                     yield file, module
 
 
-def _led_to(error: BaseException) -> list[BaseException]:
+def _led_to(error: BaseException) -> tuple[list[BaseException], int]:
+    """It, and what led to it, each once; and in how many places, of which one too many tells all.
+
+    Python looks at all that is in a group, also where that is one error again and again.
+    """
     found: dict[int, BaseException] = {}
-    left = [error]
-    while left and len(found) <= _MOST:
+    left, places = [error], 0
+    while left and places <= _MOST:
         error = left.pop()
+        places += 1
         if id(error) not in found:
             found[id(error)] = error
             within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-            led = (error.__cause__, error.__context__, *within)
+            led = (error.__cause__, error.__context__, *within[:_MOST])
             left += [cause for cause in led if cause is not None]
-    return list(found.values())
+    return list(found.values()), places
 
 
 def _entry(module: LocalModule, file: str) -> tuple[int, None, list[str], str]:

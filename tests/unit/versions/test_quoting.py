@@ -87,3 +87,9 @@ def test_what_python_knows_of_files_stays_as_it_was(version, tmp_path):
     quoted(deployed)
     assert linecache.cache[file] == before
     assert str(tmp_path / "helper.py") not in linecache.cache
+
+
+def test_one_error_that_stands_in_a_group_very_often_is_told_alone():
+    told = error_of(ExceptionGroup("all of them", [ValueError("no JSON")] * 200_000))
+    assert "all of them (200000 sub-exceptions)" in told.message
+    assert "they are too many" in told.traceback
