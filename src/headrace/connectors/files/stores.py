@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,7 +23,7 @@ from urllib.parse import quote, unquote
 
 from headrace.connectors.files.store_errors import BeatenError, library, told
 from headrace.connectors.files.store_urls import StoreUrl, read
-from headrace.connectors.own_servers import MOST_OF_TENANTS
+from headrace.connectors.own_servers import MOST_OF_TENANTS, given_up
 from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
 from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
@@ -63,6 +64,8 @@ class Store:
         self.where = f"connection {name} ({url.shown})"
         #: held by who looks whether this is the right one
         self.proving = threading.Lock()
+        #: when it was last asked for, on the steady clock
+        self.asked_s = 0.0
         self._proved = proved
         self._client = _client(url, waits, self.where)
 
@@ -198,10 +201,12 @@ def store_of(
             proved = _proofs.setdefault(key[:4], set())
             store = Store(name, read(server, tenant, f"connection {name}"), waits, proved)
         # Put last, as the one that was asked for now.
+        store.asked_s = time.monotonic()
         _stores[key] = store
         of_tenants = [known for known in _stores if known[2]]
-        for known in of_tenants[: max(0, len(of_tenants) - MOST_OF_TENANTS)]:
-            del _stores[known]
+        if len(of_tenants) > MOST_OF_TENANTS:
+            asked_s = [_stores[known].asked_s for known in of_tenants]
+            del _stores[of_tenants[given_up(asked_s, time.monotonic())]]
         return store
 
 

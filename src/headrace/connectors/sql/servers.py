@@ -1,10 +1,9 @@
 """Databases that ``connections`` names: a pool for each, in each process.
 
 A name is one server with one user, so two names never share a pool, whatever they stand for. With
-``{tenant}`` in the name, or in the URL or user that it stands for, it is one for each tenant; of
-these the pools that were not asked for the longest are given up where there are many. A
-commit whose answer is lost is told as ``OutcomeUnknown``, as the store does; what else a statement
-meets is the caller's to translate.
+``{tenant}`` in the name, or in the URL or user that it stands for, it is one for each tenant; where
+there are many of these, some are given up. A commit whose answer is lost is told as
+``OutcomeUnknown``, as the store does; what else a statement meets is the caller's to translate.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections.abc import Hashable, Iterator
 from contextlib import closing, contextmanager
 from copy import copy
@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from headrace.connectors.own_servers import MOST_OF_TENANTS, filled
+from headrace.connectors.own_servers import MOST_OF_TENANTS, filled, given_up
 from headrace.databases.addresses import Address, parse, parse_elsewhere
 from headrace.databases.commits import commit
 from headrace.databases.deadline import Deadline
@@ -44,6 +44,8 @@ class Target:
         self.address = address
         #: tables that were found to be what their sinks describe
         self.fitted = fitted
+        #: when it was last asked for, on the steady clock
+        self.asked_s = 0.0
         self._where = f"connection {name} ({address.shown})"
         self._until_s = math.inf
         self._deadline = Deadline()
@@ -126,6 +128,7 @@ def target_of(connections: Connections, at: str, tenant: str = "") -> Target:
             # To look at tables costs more than to connect; so that outlives the connections.
             target = _made(name, address, Waits(), _fitted.setdefault(key, set()))
         # Put last, as the one that was asked for now.
+        target.asked_s = time.monotonic()
         _targets[key] = target
         _give_up_of_tenants()
         return target
@@ -154,8 +157,9 @@ def _made(name: str, address: Address, waits: Waits, fitted: set[Hashable]) -> T
 def _give_up_of_tenants() -> None:
     # What a fork brought along is its parent's, who uses these connections.
     of_tenants = [key for key in _targets if key[2] and key[0] == os.getpid()]
-    for key in of_tenants[: max(0, len(of_tenants) - MOST_OF_TENANTS)]:
-        _targets.pop(key).close()
+    if len(of_tenants) > MOST_OF_TENANTS:
+        asked_s = [_targets[key].asked_s for key in of_tenants]
+        _targets.pop(of_tenants[given_up(asked_s, time.monotonic())]).close()
 
 
 def _address(server: Server, name: str) -> Address:

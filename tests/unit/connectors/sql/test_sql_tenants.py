@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from headrace.connectors.sql import servers, table
 from headrace.errors import ConfigError
 from headrace.ports import Connections, Server
 from headrace.sinks import SqlTable
+from headrace.testing.clock import FakeClock
 
 
 @pytest.fixture
@@ -109,15 +111,36 @@ def test_a_tenant_that_is_called_as_the_stores_database_has_no_rows_there(store,
 
 
 def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypatch):
+    monkeypatch.setattr(servers, "_targets", {})
     monkeypatch.setattr(servers, "MOST_OF_TENANTS", 2)
+    clock = FakeClock()
+    monkeypatch.setattr(servers, "time", SimpleNamespace(monotonic=clock.monotonic_s))
     for number in range(4):
         world.write(effect(f"t{number}"))
+        clock.move(61.0)
     kept = {key[2] for key in servers._targets if key[2]}
     assert kept == {"t2", "t3"}
     looked = []
     monkeypatch.setattr(table, "fit", lambda *_: looked.append(_))
     assert world.write(effect("t0", first=9))[0].error is None
     assert looked == [], "its table was found to fit once in this process"
+
+
+def test_of_many_tenants_in_turn_most_find_their_connections(world, monkeypatch):
+    monkeypatch.setattr(servers, "_targets", {})
+    monkeypatch.setattr(servers, "MOST_OF_TENANTS", 5)
+    made, make = [], servers._made
+
+    def counted(*args):
+        made.append(args)
+        return make(*args)
+
+    monkeypatch.setattr(servers, "_made", counted)
+    for _ in range(10):
+        for number in range(6):
+            servers.target_of(world.connections, "history", f"t{number}")
+    assert len([key for key in servers._targets if key[2]]) == 5
+    assert len(made) <= 6 + 9 * 2
 
 
 def test_only_a_deploy_is_told_which_connections_there_are(tmp_path):
