@@ -10,6 +10,7 @@ Who may do what is decided elsewhere (``guard``).
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -30,6 +31,7 @@ from headrace.errors import (
     Temporary,
     UnknownName,
 )
+from headrace.model.credentials import Caller
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +61,8 @@ _KINDS = {
     503: "unavailable",
 }
 _WAIT_S = 1
+#: what an error tells who types commands; a tenant has none
+_COMMAND = re.compile(r"[;,]?(?: or)?(?: use)? 'headrace .*", re.DOTALL)
 
 
 class Problem(HTTPException):
@@ -165,9 +169,13 @@ async def _invalid(_: Request, error: Exception) -> Response:
     return Problem(422, "invalid", detail, extra={"errors": errors}).response()
 
 
-async def _troubled(_: Request, error: Exception) -> Response:
+async def _troubled(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadraceError)
-    return problem_of(error).response()
+    problem = problem_of(error)
+    caller = getattr(request.state, "caller", None)
+    if isinstance(caller, Caller) and caller.tenant is not None:
+        problem.detail = _COMMAND.sub("; an operator can do more", problem.detail)
+    return problem.response()
 
 
 async def _failed(_: Request, error: Exception) -> Response:

@@ -98,6 +98,15 @@ def test_a_retry_by_the_tenant_leaves_its_stream_stopped(api, store, fail):
     assert stream(store).state is State.SUSPENDED
 
 
+def test_a_tenant_is_told_of_no_command_that_only_an_operator_has(api, store):
+    store.registry.set_stream_state(ACME, State.REMOVED)
+    told = {
+        who: api("POST", f"{STREAM}/resume", who).json()["detail"] for who in ("operator", "tenant")
+    }
+    assert told["operator"].endswith("; 'headrace streams add acme score' starts it afresh")
+    assert told["tenant"] == "stream acme/score was removed; an operator can do more"
+
+
 def test_the_table_of_who_lifts_what_has_everybody():
     assert _LIFTED.keys() == set(Stopper)
     assert _LIFTED[Stopper.OPERATOR] == set(Stopper)
