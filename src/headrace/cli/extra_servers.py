@@ -12,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from headrace.cli.console import err, say
+from headrace.cli.ending import told_at_its_end
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.servers import remember, remembered, with_addresses
 from headrace.embedded import EmbeddedCassandra
@@ -53,7 +54,8 @@ def with_extras(
         say(f"Cassandra is not started: the YAML file says where {name!r} is", err)
         return settings
     say("starting Cassandra ...", err)
-    server = stack.enter_context(EmbeddedCassandra(data, ports.take("Cassandra", data)))
+    server = EmbeddedCassandra(data, ports.take("Cassandra", data))
+    stack.enter_context(told_at_its_end("Cassandra", server))
     (data / _STARTED).touch()
     say(f"Cassandra  {server.url}, as connection {name!r}, kept in {data}", err)
     found = {"cassandra_url": server.url}

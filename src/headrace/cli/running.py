@@ -25,6 +25,7 @@ from headrace.cli.console import (
     settings_and_folder,
     shown_errors,
 )
+from headrace.cli.ending import told_at_its_end
 from headrace.cli.extra_servers import Extra
 from headrace.cli.options import DeployAnew, HealthHost, HealthPort, Master, Name
 from headrace.cycle.driver import Driver
@@ -151,7 +152,7 @@ def with_options(settings: Settings, master: str | None, name: str | None) -> Se
 
 def drive(assembly: AbstractContextManager[Assembly], pulse: Pulse, coming_up: ComingUp) -> bool:
     """Turn until asked to end, with a table of it; False if something was cut short."""
-    with assembly as made:
+    with told_at_its_end("Spark, and what the driver has open", assembly) as made:
         coming_up.came_up(made.stop, made.drain_timeout_s + CLOSE_S)
         with LiveTable(made.driver) as live:
 

@@ -22,6 +22,7 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.console_server import consoled
+from headrace.cli.ending import told_at_its_end
 from headrace.cli.extra_servers import Extra, with_extras
 from headrace.cli.fleet import folder_of as fleet_folder_of
 from headrace.cli.fleet import supervised
@@ -124,7 +125,7 @@ def up(  # noqa: PLR0913 - options of a command
         settings = with_extras(settings, folder, with_servers_of or (), stack, ports)
         if with_console:
             settings = _with_port(settings, ports, "console", "console")
-            stack.enter_context(consoled(settings, base))
+            stack.enter_context(told_at_its_end("the console", consoled(settings, base)))
         key_file = folder / "registry-key"
         # Use cases of yesterday ask it, and would be refused without.
         goes_on = with_registry is None and key_file.is_file() and not settings.names_a_registry()
@@ -154,7 +155,8 @@ def with_servers(
     if "bootstrap.servers" not in settings.kafka:
         data = folder / "kafka"
         say("starting Kafka ...", err)
-        kafka = stack.enter_context(EmbeddedKafka(data, ports.take("Kafka", data)))
+        kafka = EmbeddedKafka(data, ports.take("Kafka", data))
+        stack.enter_context(told_at_its_end("Kafka", kafka))
         addresses["bootstrap.servers"] = kafka.bootstrap_servers
         say(f"Kafka  {kafka.bootstrap_servers}", err)
     if settings.mail_url() is None:
@@ -175,7 +177,8 @@ def with_servers(
 
 def _with_registry(settings: Settings, key_file: Path, stack: ExitStack) -> Settings:
     """The settings, completed with the registry that is served here; other commands find it too."""
-    found = stack.enter_context(registry_beside(settings, key_file))
+    beside = registry_beside(settings, key_file)
+    found = stack.enter_context(told_at_its_end("the schema registry", beside))
     if found:
         folder = key_file.parent
         remember(folder, {**remembered(folder), **found})
@@ -194,7 +197,8 @@ def _store(folder: Path, kind: StoreKind, stack: ExitStack, ports: KeptPorts) ->
     if kind is StoreKind.POSTGRES:
         data = folder / "postgres"
         say("starting PostgreSQL ...", err)
-        postgres = stack.enter_context(EmbeddedPostgres(data, ports.take("PostgreSQL", data)))
+        postgres = EmbeddedPostgres(data, ports.take("PostgreSQL", data))
+        stack.enter_context(told_at_its_end("PostgreSQL", postgres))
         say(f"store  PostgreSQL, port {postgres.port}, kept in {postgres.folder}", err)
         return postgres.url
     say(f"store  {folder / 'headrace.db'}", err)
