@@ -21,6 +21,9 @@ from headrace.fleet.states import FleetState, Phase
 
 log = structlog.get_logger(__name__)
 
+#: between two lines while drivers end
+_TELL_EVERY_S = 3.0
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -45,6 +48,7 @@ class FleetPublisher:
         self._reloading = False
         self._was_ready = False
         self._written: FleetView | None = None
+        self._say_at_s = 0.0
 
     def roll_asked(self) -> None:
         """A roll begins."""
@@ -90,6 +94,17 @@ class FleetPublisher:
             self._tell_systemd(state, text, ready=count > 0)
         self._systemd.status(text)
         self._systemd.alive(now_s)
+        self._tell_waiting(state, now_s)
+
+    def _tell_waiting(self, state: FleetState, now_s: float) -> None:
+        """Drivers write into files, so whoever has asked for their end would see nothing."""
+        if state.stopping and now_s < self._say_at_s:
+            return
+        self._say_at_s = now_s + _TELL_EVERY_S
+        named = zip(self._names, state.drivers, strict=True)
+        running = [name for name, driver in named if driver.running]
+        if state.stopping and running:
+            log.info("waits for drivers to end", why=", ".join(running))
 
     def _tell_systemd(self, state: FleetState, text: str, *, ready: bool) -> None:
         rolled = self._reloading and not state.in_roll
