@@ -12,7 +12,7 @@ is of the key itself no row of it is older than another, and nulls are left out.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final
@@ -23,10 +23,17 @@ import pyarrow.types as at
 
 from headrace.connectors.cassandra.description import BUCKET, Description
 from headrace.connectors.cassandra.library import library
+from headrace.connectors.changes import (
+    Change,
+    by_key,
+    demand_keys,
+    demand_sizes,
+    moments,
+    newness_of,
+)
 from headrace.connectors.columns import check_columns
 from headrace.connectors.newest import returned, settled, stamped
 from headrace.errors import SinkRefused
-from headrace.model.years import DAY_US
 from headrace.payload.exact import dates, decimals, digits_of, named
 
 #: of a row; a node takes half a segment of its commit log, which is 16 MiB unless it is told else
@@ -36,15 +43,6 @@ _MOST_KEY_BYTES: Final = 65_535
 #: days are counted from the middle of 32 bits
 _DAY_ZERO: Final = 2**31
 _BITS: Final = struct.Struct(">d").pack
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What one row wants done: a put of these values, or a delete."""
-
-    row: int
-    gone: bool
-    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +80,11 @@ class Rows:
         table = settled(table, self.newest_by, says.delete_by, says.key, self.where)
         self._check_key(table)
         try:
-            stamps = self._stamps(table)
+            stamps = newness_of(table[self.newest_by], says.columns[self.newest_by])
             values = dict(self._values(table))
         except (ValueError, pa.ArrowInvalid) as error:
             raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error
-        self._check_sizes(table)
+        demand_sizes(table, MOST_BYTES, self.where, "node")
         gone = table[says.delete_by].to_pylist() if says.delete_by else repeat(False)
         puts = zip(*(values[name] for name in says.stored), stamps, strict=True)
         keys = list(zip(*(values[name] for name in says.key), strict=True))
@@ -96,7 +94,7 @@ class Rows:
                 zip(gone, puts, keys, stamps, strict=False)
             )
         ]
-        return _by_key(made, self._compared(keys), stamps)
+        return by_key(made, self._compared(keys), stamps)
 
     def _compared(self, keys: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Keys that are equal where Cassandra's are: 0.0 and -0.0 are two, and NaN is one."""
@@ -111,11 +109,9 @@ class Rows:
 
     def _check_key(self, table: pa.Table) -> None:
         says = self.description
+        demand_keys(table, (*says.partition, *says.clustering), self.where)
         for name in (*says.partition, *says.clustering):
             column = table[name]
-            if column.null_count:
-                row = pc.index(pc.is_null(column), pa.scalar(value=True)).as_py()
-                raise SinkRefused(f"{self.where}: column {name!r}, row {row}: the key has no null")
             if says.columns[name] not in ("text", "bytes") or not len(column):
                 continue
             alone = says.partition_key == (name,)
@@ -125,24 +121,6 @@ class Rows:
                     f"{self.where}: column {name!r}: of a key, and empty or longer than "
                     f"{_MOST_KEY_BYTES} bytes"
                 )
-
-    def _check_sizes(self, table: pa.Table) -> None:
-        if table.nbytes <= MOST_BYTES:
-            return
-        for row in range(table.num_rows):
-            if _size(table, row) > MOST_BYTES:
-                raise SinkRefused(
-                    f"{self.where}: row {row} is larger than {MOST_BYTES >> 20} MiB, which no node "
-                    "takes at once"
-                )
-
-    def _stamps(self, table: pa.Table) -> list[int]:
-        kind, column = self.description.columns[self.newest_by], table[self.newest_by]
-        if kind == "timestamp":
-            return _moments(column, "us")
-        days = dates(column).cast(pa.int32()) if kind == "date" else column
-        stamps: list[Any] = days.cast(pa.int64()).to_pylist()
-        return [day * DAY_US for day in stamps] if kind == "date" else stamps
 
     def _values(self, table: pa.Table) -> Iterator[tuple[str, list[Any]]]:
         says = self.description
@@ -178,39 +156,8 @@ def _as_the_client_takes(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
         days = dates(column).cast(pa.int32()).to_pylist()
         return [None if day is None else _DAY_ZERO + day for day in days]
     if kind == "timestamp":
-        return _moments(column, "ms")
+        return moments(column, "ms")
     if column.null_count or kind in ("text", "bytes"):
         return column.to_pylist()
     values: list[Any] = column.to_numpy().tolist()
     return values
-
-
-def _moments(column: pa.ChunkedArray[Any], unit: Any) -> list[Any]:
-    try:
-        return column.cast(pa.timestamp(unit, "UTC")).cast(pa.int64()).to_pylist()
-    except pa.ArrowInvalid as error:
-        raise ValueError(
-            "a moment is finer than a millisecond, which is all that Cassandra keeps, or beyond "
-            "any calendar: round it in the handler"
-        ) from error
-
-
-def _by_key(
-    changes: list[Change], keys: list[tuple[Any, ...]], stamps: list[int]
-) -> list[list[Change]]:
-    groups: dict[tuple[Any, ...], list[Change]] = {}
-    for key, change in zip(keys, changes, strict=True):
-        groups.setdefault(key, []).append(change)
-    if len(groups) < len(changes):
-        for group in groups.values():
-            group.sort(key=lambda change: stamps[change.row])
-    return list(groups.values())
-
-
-def _size(table: pa.Table, row: int) -> int:
-    values: Iterable[Any] = (column[row] for column in table.columns)
-    sizes = (
-        len(value.as_buffer()) if hasattr(value, "as_buffer") and value.is_valid else 16
-        for value in values
-    )
-    return sum(sizes)
