@@ -28,18 +28,18 @@ class Change:
     row: int
     gone: bool
     values: tuple[Any, ...]
+    #: how new it is, as its target is told
+    newness: int
 
 
-def by_key(
-    changes: Sequence[Change], keys: Iterable[Hashable], newness: Sequence[int]
-) -> list[list[Change]]:
+def by_key(changes: Sequence[Change], keys: Iterable[Hashable]) -> list[list[Change]]:
     """The changes of each key, from the oldest to the newest."""
     groups: dict[Hashable, list[Change]] = {}
     for key, change in zip(keys, changes, strict=True):
         groups.setdefault(key, []).append(change)
     if len(groups) < len(changes):
         for group in groups.values():
-            group.sort(key=lambda change: newness[change.row])
+            group.sort(key=lambda change: change.newness)
     return list(groups.values())
 
 

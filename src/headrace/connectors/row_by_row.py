@@ -2,8 +2,10 @@
 
 An effect is not taken whole or not at all there: rows that were not taken are named. Those that may
 be taken later are offered again; where a row is refused for good, the one of its key before it is
-sent in its place, as if there had been no other. When nobody answers, or too many are not taken,
-nothing more is asked in that call.
+sent in its place, as if there had been no other. But not where both are told to be as new: under
+the version of a whole effect the older one would stand in the way of what comes behind it, when its
+record is handled again. Then the effect is refused, and written in parts that have versions of
+their own. When nobody answers, or too many are not taken, nothing more is asked in that call.
 
 How a change is sent, and what an answer means, is the target's own.
 """
@@ -60,7 +62,7 @@ def write(
             keys.extend(Key(number, of_one) for of_one in made)
     call = _sent(keys, effects, send)
     return [
-        outcomes.get(number) or _outcome(effect, call.refused.get(number, {}))
+        outcomes.get(number) or _outcome(effect, call, number)
         for number, effect in enumerate(effects)
     ]
 
@@ -95,6 +97,8 @@ class _Call:
     """What was not taken, by effect and row."""
 
     refused: dict[int, dict[int, HeadraceError]] = field(default_factory=dict)
+    #: effects that are to be written in parts
+    in_parts: set[int] = field(default_factory=set)
 
     def goes_on(self, key: Key, error: HeadraceError | None) -> bool:
         """Write down what became of a key; whether an older change of it is to be sent instead."""
@@ -103,7 +107,11 @@ class _Call:
         if isinstance(error, Temporary | TargetMissing):
             self._name(key.effect, key.changes, error)
             return False
-        self._name(key.effect, [key.changes.pop()], error)
+        never = key.changes.pop()
+        self._name(key.effect, [never], error)
+        if key.changes and key.newest.newness == never.newness:
+            self.in_parts.add(key.effect)
+            return False
         return bool(key.changes)
 
     def _name(self, effect: int, changes: Sequence[Change], error: HeadraceError) -> None:
@@ -122,12 +130,14 @@ def _sent(keys: list[Key], effects: Sequence[Effect], send: Send) -> _Call:
     return call
 
 
-def _outcome(effect: Effect, refused: dict[int, HeadraceError]) -> Written:
+def _outcome(effect: Effect, call: _Call, number: int) -> Written:
+    refused = call.refused.get(number)
     if not refused:
         return Written()
     missing = [error for error in refused.values() if isinstance(error, TargetMissing)]
     first = missing[0] if missing else refused[min(refused)]
-    if missing or not effect.may_repeat or len(refused) == effect.output.num_rows:
+    is_whole = number in call.in_parts or len(refused) == effect.output.num_rows
+    if missing or not effect.may_repeat or is_whole:
         return failed(first)
     return Written(
         refused=tuple(RefusedRow(row, failed(refused[row]).error) for row in sorted(refused))

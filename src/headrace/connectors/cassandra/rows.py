@@ -89,12 +89,12 @@ class Rows:
         puts = zip(*(values[name] for name in says.stored), stamps, strict=True)
         keys = list(zip(*(values[name] for name in says.key), strict=True))
         made = [
-            Change(row, True, (stamp, *key)) if is_gone else Change(row, False, put)
+            Change(row, is_gone, (stamp, *key) if is_gone else put, stamp)
             for row, (is_gone, put, key, stamp) in enumerate(
                 zip(gone, puts, keys, stamps, strict=False)
             )
         ]
-        return by_key(made, self._compared(keys), stamps)
+        return by_key(made, self._compared(keys))
 
     def _compared(self, keys: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Keys that are equal where Cassandra's are: 0.0 and -0.0 are two, and NaN is one."""

@@ -55,7 +55,7 @@ class Fake:
 
 def leads(*ids):
     sizes = list(range(len(ids)))
-    return pa.table({"id": list(ids), "size": sizes, "changed": [1] * len(ids)})
+    return pa.table({"id": list(ids), "size": sizes, "changed": sizes})
 
 
 def effect(table, tenant="acme", **more):
@@ -91,6 +91,16 @@ def test_in_place_of_a_row_that_is_refused_the_one_of_its_key_before_it_is_there
     )
     assert cluster.offered == [("a", 2), ("b", 1), ("a", 0)]
     assert named(outcome) == [(2, "SinkRefused")]
+
+
+def test_an_older_row_that_would_be_as_new_is_not_sent_and_its_effect_is_written_in_parts():
+    as_new = leads("a", "b", "a").set_column(2, "changed", pa.array([9, 9, 9]))
+    cluster, [outcome, other] = written(
+        lambda _, size: REFUSED if size == 2 else None, effect(as_new), effect(leads("c"), "bolt")
+    )
+    assert cluster.offered == [("a", 2), ("b", 1), ("c", 0)]
+    assert (outcome.error.code, outcome.refused) == ("SinkRefused", ())
+    assert (other.error, other.refused) == (None, ())
 
 
 def test_a_row_that_is_refused_stays_named_when_the_cluster_goes_away_after_it():
