@@ -17,7 +17,7 @@ import pytest
 
 from headrace.databases.addresses import parse
 from headrace.databases.engines import Waits, engine_of, writer_of
-from headrace.errors import ConfigError, SinkUnavailable
+from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
 from headrace.sinks import SqlTable
@@ -153,6 +153,20 @@ def test_a_commit_that_is_refused_costs_whose_row_it_is_alone(prepared):
         ]
         assert [written.reached for written in told[::2]] == [(10,) if again else None] * 2
     assert asked(prepared, "SELECT lead, total FROM sums ORDER BY 1") == [("a", 1), ("c", 1)]
+
+
+def test_what_is_checked_at_the_commit_is_looked_at_without_one(prepared):
+    asked(prepared, "CREATE TABLE leads (lead text PRIMARY KEY)")
+    asked(
+        prepared,
+        "ALTER TABLE sums ADD FOREIGN KEY (lead) REFERENCES leads DEFERRABLE INITIALLY DEFERRED",
+    )
+    writer = SUMS.open(site(prepared, Store()))
+    with pytest.raises(SinkRefused, match="foreign key"):
+        writer.check_effect(effect(lead="a"))
+    asked(prepared, "INSERT INTO leads VALUES ('a')")
+    writer.check_effect(effect(lead="a"))
+    assert asked(prepared, "SELECT count(*) FROM sums") == [(0,)]
 
 
 @pytest.mark.parametrize(

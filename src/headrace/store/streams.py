@@ -85,7 +85,9 @@ def start(connection: Connection, stream: StreamId, topic: str) -> None:
         connection.execute(insert(streams).values(fresh(stream, topic, first)))
         return
     depths.deepen_all(connection, [stream])
-    begun = fresh(stream, topic, max(row.epoch + 1, first), left_of(row, None))
+    begun = fresh(
+        stream, topic, max(row.epoch + 1, first), left_of(row.left_ids, row.topic_id, None)
+    )
     connection.execute(update(streams).where(of(streams, stream)).values(begun))
     connection.execute(delete(positions).where(of(positions, stream)))
     stops.release(connection, stream)
@@ -139,13 +141,13 @@ def be_of(
     topic_id: str | None,
 ) -> None:
     """Let a stream be of this topic, and keep which it was of."""
-    values = {"topic_id": topic_id, "left_ids": left_of(row, topic_id)}
+    values = {"topic_id": topic_id, "left_ids": left_of(row.left_ids, row.topic_id, topic_id)}
     connection.execute(update(streams).where(of(streams, stream)).values(values))
 
 
-def left_of(row: Row[Any], topic_id: str | None) -> str | None:
-    """Which topics a stream with this row has left when it is of this one, as the store has it."""
-    left = ids_left(json.loads(row.left_ids or "[]"), row.topic_id, topic_id)
+def left_of(left_ids: str | None, was_of: str | None, is_of: str | None) -> str | None:
+    """Which topics a stream has left when it goes from one to another, as the store has it."""
+    left = ids_left(json.loads(left_ids or "[]"), was_of, is_of)
     return json.dumps(left) if left else None
 
 

@@ -71,7 +71,9 @@ def _left_behind(connection: Connection, names: Sequence[str]) -> dict[StreamId,
         named = select(stream_rows.c.use_case, stream_rows.c.tenant, *kept)
         locked = named.where(some).order_by(stream_rows.c.tenant).with_for_update()
         before |= {
-            StreamId(row.use_case, row.tenant): _Before(row.epoch, streams.left_of(row, None))
+            StreamId(row.use_case, row.tenant): _Before(
+                row.epoch, streams.left_of(row.left_ids, row.topic_id, None)
+            )
             for row in connection.execute(locked)
         }
     for some in matching(stream_rows, known):

@@ -12,7 +12,7 @@ is of the key itself no row of it is older than another, and nulls are left out.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final
@@ -85,7 +85,9 @@ class Rows:
         except (ValueError, pa.ArrowInvalid) as error:
             raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error
         demand_sizes(table, MOST_BYTES, self.where, "node")
-        gone = table[says.delete_by].to_pylist() if says.delete_by else repeat(False)
+        gone: Iterable[Any] = repeat(False)
+        if says.delete_by:
+            gone = table[says.delete_by].to_pylist()
         puts = zip(*(values[name] for name in says.stored), stamps, strict=True)
         keys = list(zip(*(values[name] for name in says.key), strict=True))
         made = [

@@ -99,6 +99,9 @@ class SqlTableWriter:
         with self._transaction() as connection:
             tried = connection.begin_nested()
             self._rows.insert(connection, [effect])
+            if connection.dialect.name == "postgresql":
+                # What waits for the commit is asked now, since there is none.
+                connection.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
             tried.rollback()
 
     def close(self) -> None:
