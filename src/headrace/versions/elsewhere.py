@@ -23,9 +23,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import ConfigError
 from headrace.versions.code import Code
+from headrace.versions.loading import PREFIX, is_of_version
 from headrace.versions.local_imports import imports_of, parsed
 
 _LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
@@ -81,16 +83,27 @@ def _imported(code: Code) -> Iterator[tuple[str, Path]]:
     for name, module in list(sys.modules.items()):
         # Some are no modules, and some say of a file what is none.
         file = getattr(module, "__dict__", {}).get("__file__")
-        if isinstance(file, str) and os.path.isfile(file) and _may_be_elsewhere(name):
-            yield name, Path(os.path.abspath(file))
+        if isinstance(file, str) and _is_there(file) and _may_be_elsewhere(name):
+            place = Path(os.path.abspath(file))
+            if not name.startswith(PREFIX):
+                yield name, place
+            elif not is_of_version(module):
+                # A local package has taken in a folder that is no part of the version.
+                yield name.partition(".")[2], place
     for name in sorted(_tops_said(code) - sys.modules.keys()):
         if _may_be_elsewhere(name) and (file := _would_be(name)):
             yield name, file
 
 
+def _is_there(file: str) -> bool:
+    """Whether it is a file, or in one, as what is imported from a zip."""
+    place = Path(file)
+    return place.is_file() or (place.is_absolute() and any(up.is_file() for up in place.parents))
+
+
 def _may_be_elsewhere(name: str) -> bool:
     top = name.partition(".")[0]
-    return top != "headrace" and not top.startswith(("headrace_version_", "__"))
+    return top != "headrace" and not top.startswith("__")
 
 
 def _tops_said(code: Code) -> set[str]:
@@ -117,13 +130,22 @@ def _would_be(name: str) -> Path | None:
 
 def _is_hooked(name: str) -> bool:
     """Whether it was found by something else than a path: how packages are installed editable."""
-    top = name.partition(".")[0]
-    if PathFinder.find_spec(top) is not None:
-        return False
-    for finder in sys.meta_path:
-        with suppress(Exception):  # somebody's own
-            if finder.find_spec(top, None) is not None:
-                return True
+    parts, path = name.split("."), None
+    for known in range(1, len(parts) + 1):
+        package = ".".join(parts[:known])
+        found = PathFinder.find_spec(package, path)
+        if found is None:
+            return any(_finds(finder, package) for finder in sys.meta_path)
+        if found.has_location:
+            return False
+        # Of a namespace each package may be installed by itself.
+        path = getattr(sys.modules.get(package), "__path__", None)
+    return False
+
+
+def _finds(finder: Any, name: str) -> bool:
+    with suppress(Exception):  # somebody's own
+        return finder.find_spec(name, None) is not None
     return False
 
 

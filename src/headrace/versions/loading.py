@@ -29,7 +29,7 @@ from headrace.versions.computed import NO_VALUES, lay_over, plain_values
 from headrace.versions.local_imports import parsed, with_private_names
 from headrace.versions.paths import folder_of_file
 
-_PREFIX = "headrace_version_"
+PREFIX = "headrace_version_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def make_importable(code: Code, folder: Path) -> str:
         code: the version.
         folder: where its main module was read.
     """
-    prefix = f"{_PREFIX}{code.digest[:16]}_{sha256(os.fsencode(folder))[:8]}"
+    prefix = f"{PREFIX}{code.digest[:16]}_{sha256(os.fsencode(folder))[:8]}"
     _known[prefix] = (code, folder)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -119,6 +119,11 @@ def computed(module: str) -> bytes:
 def version_of(module: str) -> tuple[Code, Path] | None:
     """The version that a module of this name is of, and the folder of its main module."""
     return _known.get(module.partition(".")[0])
+
+
+def is_of_version(module: ModuleType) -> bool:
+    """Whether a module was made of the source that is kept with its version."""
+    return isinstance(module.__loader__, _Loader | _Bare)
 
 
 def forget_all_but(needed: Collection[str]) -> None:

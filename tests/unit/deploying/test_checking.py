@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from zipfile import ZipFile
 
 import psutil
 import pytest
@@ -89,7 +90,7 @@ BAD = {
     ),
     "an endless import": (
         {"top": "import threading\nthreading.Event().wait()", "limit_s": 1.0},
-        r"it is imported, at .*use_cases.py, line 6: not done within 1 s; .* deploy_timeout",
+        r"it is imported, at .*use_cases.py, line \d+: not done within 1 s; .* deploy_timeout",
     ),
     "what cannot travel": (
         {"top": HELD},
@@ -292,6 +293,45 @@ def test_no_path_and_no_hook_makes_a_folder_of_sources_an_installation(
         )
     with pytest.raises(ConfigError, match=f"{name} is imported from"):
         check(top=f"{top}import {name}")
+
+
+def test_what_the_module_takes_from_a_zip_of_its_own_is_refused(check, tmp_path):
+    place = tmp_path / "lib.zip"
+    with ZipFile(place, "w") as packed:
+        packed.writestr("scoring.py", "def score():\n    return 1\n")
+    with pytest.raises(ConfigError, match=r"scoring is imported from .*lib\.zip"):
+        check(top=PATH.format(folder=place) + "import scoring")
+
+
+def test_a_folder_that_a_local_package_takes_in_is_no_part_of_it(check, tmp_path):
+    (tmp_path / "plug").mkdir()
+    (tmp_path / "plug" / "__init__.py").write_text(f"__path__.append(r'{tmp_path / 'more'}')\n")
+    folder_at(tmp_path, "more").rename(tmp_path / "more")
+    (tmp_path / "more" / "extra.py").write_text("rate = 1\n")
+    with pytest.raises(ConfigError, match=r"plug\.extra is imported from .*import more\.extra"):
+        check(top="from plug import extra")
+
+
+def test_a_package_in_a_namespace_that_is_found_by_a_hook_is_installed(check, tmp_path):
+    """As setuptools does for ``package-dir``: the path knows the namespace alone."""
+    (tmp_path / "paths" / "ours").mkdir(parents=True)
+    place = tmp_path / "tools"
+    place.mkdir()
+    (place / "__init__.py").write_text("rate = 1\n")
+    (place / "deep.py").write_text("rate = 1\n")
+    top = f"""\
+import importlib.util, sys
+sys.path.append(r"{tmp_path / "paths"}")
+class Hook:
+    def find_spec(self, name, path, target=None):
+        if name == "ours.tools":
+            return importlib.util.spec_from_file_location(
+                name, r"{place / "__init__.py"}", submodule_search_locations=[r"{place}"]
+            )
+sys.meta_path.append(Hook())
+import ours.tools
+from ours.tools import deep"""
+    assert list(check(top=top)) == ["count"]
 
 
 def test_what_a_library_puts_among_the_modules_is_no_source(check):
