@@ -41,7 +41,7 @@ OWN_DOING: Roles = frozenset({Role.OPERATOR, Role.TENANT})
 
 #: methods that change nothing
 LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
-#: of one tenant; operators and their scripts may change as much as they like
+#: of one tenant, or of whoever else is no operator: those and their scripts change what they like
 CHANGES_PER_MINUTE = 300
 
 _STREAM = "/v1/streams/{tenant}/{use_case}"
@@ -119,10 +119,9 @@ class GuardedRoute(APIRoute):
 
 async def _enter(request: Request, rule: Roles) -> None:
     caller = await calling(request)
-    if caller.tenant is not None and request.method not in LOOKS:
+    if request.method not in LOOKS:
         # What its role may not do leaves a line in the log as well.
-        patience: ChangeLimit = request.app.state.patience
-        patience.count(caller)
+        count_change(request, caller)
     if caller.role not in rule:
         raise forbidden(caller, rule)
     tenant = request.path_params.get("tenant")
@@ -130,8 +129,14 @@ async def _enter(request: Request, rule: Roles) -> None:
         own(caller, str(tenant))
 
 
+def count_change(request: Request, caller: Caller) -> None:
+    """Count an attempt to change something; raises ``Problem`` where there were too many."""
+    patience: ChangeLimit = request.app.state.patience
+    patience.count(caller)
+
+
 class ChangeLimit:
-    """How much a tenant may try to change in a minute, since each attempt is a line in the log."""
+    """How much may be tried to change in a minute, since each attempt is a line in the log."""
 
     def __init__(
         self,
@@ -143,14 +148,17 @@ class ChangeLimit:
         self._minute = Minute(steady)
 
     def count(self, caller: Caller) -> None:
-        """Count an attempt of a tenant, by whichever of its keys.
+        """Count an attempt of a tenant, by whichever of its keys, or of another who may only look.
 
         Raises:
             Problem: 429, there were too many.
         """
-        if self._minute.add(caller.tenant) > self._most:
+        if caller.role is Role.OPERATOR:
+            return
+        who = ("key", caller.name) if caller.tenant is None else ("tenant", caller.tenant)
+        if self._minute.add(who) > self._most:
             raise too_many(
-                "this tenant has tried to change too much in a minute", self._minute.left_s()
+                f"this {who[0]} has tried to change too much in a minute", self._minute.left_s()
             )
 
 

@@ -2,7 +2,7 @@
 
 A route that notes for itself can be forgotten. So this stands around the app: whatever is not a
 mere look is noted with who asked, what for, and how it was answered, before the answer goes out.
-Attempts of nobody (401), and those beyond what a tenant may try in a minute (429), are logged
+Attempts of nobody (401), and those beyond what one may try in a minute (429), are logged
 instead, and seldom (`refused`): anybody can make them, and the log in the store keeps only so many
 lines.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from headrace.console.access import OWN_SEEING, Entered, GuardedRoute
+from headrace.console.access import OWN_SEEING, Entered, GuardedRoute, count_change
 from headrace.console.answers import answer
 from headrace.console.problems import refusals
 from headrace.console.requests import SessionRequest
@@ -35,6 +35,7 @@ async def begin_session(request: Request, asked: SessionRequest) -> Response:
     address = request.client.host if request.client else ""
     caller, cookie = await run_in_threadpool(guard.session, asked.key, address=address)
     request.state.caller = caller
+    count_change(request, caller)
     if caller.role not in OWN_SEEING:
         raise forbidden(caller, OWN_SEEING)
     response = _me(caller)

@@ -213,13 +213,29 @@ def test_a_tenant_cannot_wash_the_log_away(app, api, store):
 
 
 @pytest.mark.parametrize(
-    ("who", "path"), [("sender", "/v1/tenants/acme/suspend"), ("tenant", "/v1/tenants")]
+    ("who", "path"),
+    [
+        ("sender", "/v1/tenants/acme/suspend"),
+        ("tenant", "/v1/tenants"),
+        ("viewer", "/v1/tenants"),
+    ],
 )
 def test_what_a_role_may_not_do_washes_it_away_neither(app, api, store, who, path):
     app.state.patience = ChangeLimit(per_minute=3)
     answers = [api("POST", path, who, json={"name": "x"}) for _ in range(5)]
     assert [answer.status_code for answer in answers] == [403, 403, 403, 429, 429]
     assert len(noted(store)) == 3
+
+
+@pytest.mark.parametrize("who", ["sender", "tenant", "viewer"])
+def test_nor_do_sessions(app, api, store, who):
+    app.state.patience = ChangeLimit(per_minute=3)
+    given = {"headers": {"X-Headrace": "1"}, "json": {"key": api.keys[who]}}
+    answers = [api("POST", "/v1/session", None, **given) for _ in range(5)]
+    assert [answer.status_code == 429 for answer in answers] == [False, False, False, True, True]
+    assert len(noted(store)) == 3
+    given["json"] = {"key": api.keys["operator"]}
+    assert api("POST", "/v1/session", None, **given).status_code == 200
 
 
 def test_the_key_that_begins_a_session_is_not_noted(api, store):
