@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -36,7 +37,13 @@ from headrace.cli.rollouts import (
     show_stopped,
     waited,
 )
-from headrace.deploying.offer import check, file_that_gives, paths_so_far, wanted
+from headrace.deploying.offer import (
+    check,
+    file_that_gives,
+    no_more_in_file,
+    paths_so_far,
+    wanted,
+)
 from headrace.deploying.offer import deploy as deploy_into
 from headrace.errors import UnknownName
 from headrace.model.records import Deployment
@@ -68,6 +75,8 @@ def list_(
 ) -> None:
     """Show what is deployed, with the version of each, and which drivers run it.
 
+    What the file has no more runs on, and is named.
+
     Example: `headrace use-cases list`
     """
     with store_of(config) as store:
@@ -84,6 +93,17 @@ def list_(
         print_list(table, values, as_json=as_json)
         if not as_json:
             show_others(found)
+        gone = no_more_in_file(*settings_and_folder(config), store.registry)
+    _tell_left_out(gone)
+
+
+def _tell_left_out(gone: Mapping[str, Path]) -> None:
+    for name, path in gone.items():
+        say(
+            f"warning: {name} is not in {path.name} any more, and runs on as it was "
+            f"deployed: 'headrace use-cases remove {name}' ends it",
+            err,
+        )
 
 
 def _cells(deployment: Deployment, found: Sequence[Standing]) -> tuple[str, ...]:
@@ -244,12 +264,7 @@ def deploy(
         print_json([use_case.row for use_case in deployed])
     else:
         _show(deployed)
-    for gone in runs_on:
-        say(
-            f"warning: {gone} is not in {offer.path.name} any more, and runs on as it was "
-            f"deployed: 'headrace use-cases remove {gone}' ends it",
-            err,
-        )
+    _tell_left_out(dict.fromkeys(runs_on, offer.path))
     for stream in idle:
         say(
             f"warning: no tenant has a stream of {stream.use_case}, so nothing of it runs: "

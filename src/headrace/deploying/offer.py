@@ -26,6 +26,7 @@ from headrace.deploying.checking import Check, Declared, checked
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import original
+from headrace.operating.retiring import left_out
 from headrace.ports import Connections, Registry, Store
 from headrace.settings import Settings
 from headrace.use_cases import UseCase
@@ -34,6 +35,9 @@ from headrace.versions.code import sha256
 from headrace.versions.paths import as_asked
 
 _U = TypeVar("_U", Declared, UseCase)
+
+#: for the import of a file by a command that only looks
+_MOMENT_S = 10.0
 
 
 def connections_of(settings: Settings, folder: Path) -> Connections:
@@ -218,6 +222,25 @@ def file_that_gives(settings: Settings, folder: Path, name: str) -> Path | None:
     except ConfigError:
         return None
     return offer.path if name in offer.use_cases else None
+
+
+def no_more_in_file(settings: Settings, folder: Path, registry: Registry) -> dict[str, Path]:
+    """Use cases that were deployed and run on, with the file that has them no more.
+
+    None also where nobody can tell, as the file does not load within a moment.
+    """
+    deployments = [known for known in registry.deployments() if known.until is None]
+    try:
+        found = source_of(settings, folder).read()
+        if all(known.digest == found.code.digest for known in deployments):
+            return {}
+        hurried = settings.model_copy(update={"deploy_timeout": _MOMENT_S})
+        names = [known.use_case for known in deployments]
+        offer = check(hurried, folder, but=names, servers=False)
+    except ConfigError:
+        return {}
+    paths = paths_so_far(offer, folder, registry)
+    return dict.fromkeys(left_out(registry, paths, offer.use_cases), offer.path)
 
 
 def deploy(

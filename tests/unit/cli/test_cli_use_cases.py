@@ -90,6 +90,23 @@ def test_what_the_file_has_no_more_is_named_and_removed_by_the_command_that_is_t
     assert (unknown.exit_code, "no use case nobody" in unknown.output) == (2, True)
 
 
+def test_a_list_names_what_the_file_has_no_more_and_is_printed_also_where_that_cannot_be_told(
+    headrace, config
+):
+    file = config.parent / "use_cases.py"
+    file.write_text(SOURCE)
+    assert headrace("use-cases", "deploy").exit_code == 0
+    assert headrace("use-cases", "list").stderr == ""
+    file.write_text(SOURCE.replace("def pages", "def visits"))
+    for words in ("list",), ("list", "--json"):
+        told = headrace("use-cases", *words)
+        assert "pages is not in use_cases.py any more, and runs on" in told.stderr
+        assert "'headrace use-cases remove pages' ends it" in told.stderr
+    file.write_text("raise ValueError\n")
+    broken = headrace("use-cases", "list")
+    assert (broken.exit_code, broken.stderr, "pages" in broken.stdout) == (0, "", True)
+
+
 def test_what_a_module_had_under_its_former_name_is_named_by_deploy(headrace, config, store):
     (config.parent / "use_cases.py").write_text(SOURCE)
     assert headrace("use-cases", "deploy").exit_code == 0
