@@ -16,7 +16,13 @@ from hypothesis import settings
 
 import mariadb_server
 import s3_server
-from headrace.embedded import EmbeddedCassandra, EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
+from headrace.embedded import (
+    EmbeddedCassandra,
+    EmbeddedKafka,
+    EmbeddedPostgres,
+    EmbeddedSmtp,
+    EmbeddedValkey,
+)
 from headrace.embedded.jars import jars
 from headrace.errors import ServerError
 from java_starts import start_sooner
@@ -82,6 +88,13 @@ def cassandra_jars():
 def cassandra(tmp_path_factory, cassandra_jars):
     """A real Cassandra; ``cassandra.url`` is its keyspace, in which tests have own tables."""
     with EmbeddedCassandra(tmp_path_factory.mktemp("cassandra"), durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory):
+    """A real Valkey; tests have entries of own names in it."""
+    with EmbeddedValkey(tmp_path_factory.mktemp("valkey"), durable=False) as server:
         yield server
 
 

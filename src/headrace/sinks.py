@@ -12,6 +12,7 @@ from headrace.connectors.email.sink import Email
 from headrace.connectors.files.parquet import ParquetFiles
 from headrace.connectors.kafka.sink import KafkaTopic
 from headrace.connectors.outcomes import failed, identity
+from headrace.connectors.redis.hashes import RedisHashes
 from headrace.connectors.sql.table import SqlTable
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Email",
     "KafkaTopic",
     "ParquetFiles",
+    "RedisHashes",
     "SqlTable",
     "failed",
     "identity",

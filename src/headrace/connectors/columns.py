@@ -9,7 +9,7 @@ in silence. Values (a null in a key, a text too long) are for the sink to refuse
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.types as at
@@ -57,6 +57,20 @@ KINDS: Mapping[str, Callable[[_Type], bool]] = {
     "bytes or text": lambda found: _is_bytes(found) or _is_text(found),
     "headers": _is_headers,
 }
+
+#: kinds of the columns of tables
+_OF_TABLES: Final = ("text", "bigint", "double", "boolean", "bytes", "timestamp", "date")
+
+
+def demand_kind(kind: str, *more: str) -> None:
+    """See that a kind is one of tables, or one of ``more``.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    if digits_of(kind) is None and kind not in (*_OF_TABLES, *more):
+        known = ", ".join((*_OF_TABLES, *more))
+        raise ValueError(f"kind {kind!r} is none of {known}, decimal(p, s)")
 
 
 def check_columns(

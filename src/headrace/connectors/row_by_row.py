@@ -88,6 +88,11 @@ class GivenUp:
         """Offer no more."""
         self._stopped = True
 
+    def stop_for(self, error: HeadraceError) -> None:
+        """Offer no more: all that was not told met this."""
+        self.why = error
+        self.stop()
+
     def __bool__(self) -> bool:
         return self._stopped
 

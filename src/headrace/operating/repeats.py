@@ -7,7 +7,15 @@ is read again, and how many are, is told without it (``again.py``).
 from __future__ import annotations
 
 from headrace.ports import Sink
-from headrace.sinks import CassandraTable, DeltaTable, Email, KafkaTopic, ParquetFiles, SqlTable
+from headrace.sinks import (
+    CassandraTable,
+    DeltaTable,
+    Email,
+    KafkaTopic,
+    ParquetFiles,
+    RedisHashes,
+    SqlTable,
+)
 
 
 def repeated(sink: Sink | None) -> str:
@@ -19,6 +27,10 @@ def repeated(sink: Sink | None) -> str:
             told = (
                 f"table {sink.name}: rows that are newer than those there replace them; of what is "
                 "as new the larger value of each column stays"
+            )
+        case RedisHashes():
+            told = (
+                f"hashes {sink.name}: rows that are as new as those there, or newer, replace them"
             )
         case DeltaTable():
             told = f"Delta table {sink.folder}: rows come a second time"

@@ -1,0 +1,167 @@
+"""From Arrow rows to what a server is told: for each row its key, how new it is, and its fields.
+
+An entry is a hash: a field for each column that is not null, and ``_newest``, by which the script
+tells what is newer: a text of a fixed length, since the numbers of scripts are no whole ones above
+2^53. What is gone stays as a mark for a while: ``_newest`` and ``_gone``, without data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as at
+
+from headrace.connectors.changes import (
+    Change,
+    by_key,
+    demand_keys,
+    demand_sizes,
+    moments,
+    newness_of,
+)
+from headrace.connectors.columns import check_columns
+from headrace.connectors.newest import VERSION, returned, settled, stamped
+from headrace.connectors.own_servers import TENANT
+from headrace.errors import SinkRefused
+from headrace.payload.exact import dates, decimals, digits_of, named
+
+#: of a row; a server takes 512 MB, and all others of it wait meanwhile
+MOST_BYTES: Final = 15 * 2**20
+#: so that no number is below 0
+_LEAST: Final = 2**63
+#: compares two states of a key; each step of it is done alone, by the server's only thread
+SCRIPT: Final = """
+local there = redis.call('HGET', KEYS[1], '_newest')
+if there and there > ARGV[1] then return 0 end
+if ARGV[3] ~= '_gone' or not there then
+  -- Refused where memory is full; behind the first change to data nothing is any more.
+  redis.call('HSET', KEYS[1], '_newest', ARGV[1])
+end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], '_newest', ARGV[1], unpack(ARGV, 3))
+if ARGV[2] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Makes changes of the tables that handlers return."""
+
+    name: str
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    newest_by: str
+    delete_by: str | None
+    #: milliseconds that entries stay, and marks of what is gone; 0: for ever
+    stay_ms: tuple[int, int]
+    #: what messages call them
+    where: str
+
+    def check(self, output: pa.Table) -> None:
+        """See that a table has the columns, and values that a server takes.
+
+        Raises:
+            WrongSchema: the message names the column.
+            SinkRefused: a value does not fit; the message names column and row.
+        """
+        self.changes(output, 0, "")
+
+    def changes(self, output: pa.Table, version: int | None, tenant: str) -> list[list[Change]]:
+        """The changes of a table: for each key those of it, from the oldest to the newest.
+
+        The values of each are those that the script is given: the key, then its arguments.
+
+        Raises:
+            HeadraceError: it cannot be written, as a whole.
+        """
+        must, may = returned(self.columns)
+        check_columns(output.schema, must, self.where, may)
+        table = stamped(output, self.columns, version, self.where)
+        table = settled(table, self.newest_by, self.delete_by, self.key, self.where)
+        demand_keys(table, self.key, self.where)
+        demand_sizes(table, MOST_BYTES, self.where, "server")
+        try:
+            newness = newness_of(table[self.newest_by], self.columns[self.newest_by])
+            texts = {name: named(name, _texts, table[name], kind) for name, kind in self._kept}
+        except (ValueError, pa.ArrowInvalid) as error:
+            raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error
+        keys = self._keys(texts, tenant)
+        rows = zip(keys, newness, self._gone(table), self._fields(texts, len(table)), strict=False)
+        made = [
+            Change(row, gone, (key, _sortable(number), *self._said(gone, fields)))
+            for row, (key, number, gone, fields) in enumerate(rows)
+        ]
+        return by_key(made, keys, newness)
+
+    @property
+    def _kept(self) -> list[tuple[str, str]]:
+        return [(name, kind) for name, kind in self.columns.items() if name != self.delete_by]
+
+    def _gone(self, table: pa.Table) -> Any:
+        return table[self.delete_by].to_pylist() if self.delete_by else repeat(False)
+
+    def _keys(self, texts: Mapping[str, list[Any]], tenant: str) -> list[str]:
+        name = self.name.replace(TENANT, tenant)
+        parts = [
+            map(_part, texts[column]) if self.columns[column] == "text" else texts[column]
+            for column in self.key
+        ]
+        return [":".join((name, *of_row)) for of_row in zip(*parts, strict=True)]
+
+    def _fields(self, texts: Mapping[str, list[Any]], count: int) -> Iterator[list[Any]]:
+        names, columns = list(texts), list(texts.values())
+        if not any(None in column for column in columns):
+            for values in zip(*columns, strict=True):
+                yield [word for pair in zip(names, values, strict=True) for word in pair]
+            return
+        for row in range(count):
+            yield [
+                word
+                for name, column in zip(names, columns, strict=True)
+                if column[row] is not None
+                for word in (name, column[row])
+            ]
+
+    def _said(self, gone: bool, fields: list[Any]) -> tuple[Any, ...]:
+        entry_ms, mark_ms = self.stay_ms
+        return (mark_ms, "_gone", "1") if gone else (entry_ms, *fields)
+
+
+def _sortable(number: int) -> str:
+    return f"{number + _LEAST:020d}"
+
+
+def _part(text: str) -> str:
+    """A text as a part of a key, so that no two keys are alike."""
+    return text.replace("%", "%25").replace(":", "%3A") if ":" in text or "%" in text else text
+
+
+def _texts(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
+    if at.is_null(column.type):
+        return [None] * len(column)
+    digits = digits_of(kind)
+    if digits is not None:
+        found = decimals(column, digits).to_pylist()
+        return [None if amount is None else format(amount, "f") for amount in found]
+    if kind in ("bigint", VERSION):
+        return column.cast(pa.int64()).cast(pa.string()).to_pylist()
+    if kind == "date":
+        return dates(column).cast(pa.string()).to_pylist()
+    if kind == "timestamp":
+        moments(column, "us")
+        utc: Any = column.cast(pa.timestamp("us", "UTC"))
+        return pc.strftime(utc, format="%Y-%m-%dT%H:%M:%SZ").to_pylist()
+    return [None if value is None else _plain(value) for value in column.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # A single-precision number comes as the double that it is.
+    return repr(value) if isinstance(value, float) else value

@@ -1,0 +1,163 @@
+"""Entries of a cache in Redis or Valkey, of which the newest of each key stays.
+
+Each row is a hash. A script compares how new it is with what is there, in the server and in one
+step, so whatever comes twice, late, or in another order leaves the same state: exactly-once, by
+intent. What is gone is a mark for a while, so that an older row does not come back.
+
+What the server forgets, since its memory is full or it lost its disk, is not there any more, and an
+older row that comes then is taken.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal
+
+import pyarrow as pa
+
+from headrace.connectors.columns import demand_kind
+from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.own_servers import TENANT, name_problem
+from headrace.connectors.redis.entries import Entries
+from headrace.connectors.redis.fitting import fit
+from headrace.connectors.redis.servers import cache_of
+from headrace.connectors.redis.writer import RedisWriter
+from headrace.errors import ConfigError
+from headrace.ports import Site
+
+_COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+_OF_KEYS: Final = ("text", "bigint", "date")
+_LONGEST: Final = dt.timedelta(days=20 * 365)
+
+
+@dataclass(frozen=True)
+class RedisHashes:
+    """Hashes in Redis or Valkey, one for each key.
+
+    Args:
+        name: what the keys of entries begin with; ``{tenant}`` in it is the tenant of the stream.
+        columns: name and kind of each column, as of ``SqlTable``; each is a field of the hash.
+            Tables returned by the handler must have exactly these.
+        key: columns of kind ``text``, ``bigint`` or ``date`` that the rest of the key is made of.
+        newest_by: the column that tells which row of a key is newer: a ``bigint``, ``timestamp`` or
+            ``date`` of the data, or of kind ``version``, as of ``SqlTable``.
+        at: name of the server under ``connections`` in the YAML file.
+        delete_by: the ``boolean`` column that says that the key of a row is gone. Then its data is
+            taken away, and a mark is left for ``marks_stay``.
+        key_in_one_lane: all records of a key are in one partition of its topic. Versions compare
+            along one lane alone, so a column of that kind needs this said.
+        ttl: how long an entry stays after it was written; None: for ever.
+        marks_stay: how long an older row of what is gone is known to be older.
+
+    Raises:
+        ConfigError: a name is none, a kind is unknown, or the columns do not fit each other.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    newest_by: str
+    at: str
+    # Not where effects go, but how they look: a recorded wave goes on when they are changed.
+    delete_by: str | None = field(default=None, repr=False)
+    key_in_one_lane: bool = field(default=False, repr=False)
+    ttl: dt.timedelta | None = field(default=None, repr=False)
+    marks_stay: dt.timedelta = field(default=dt.timedelta(days=7), repr=False)
+    keeps_newest: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", dict(self.columns))
+        object.__setattr__(self, "key", tuple(self.key))
+        problem = _problem(self)
+        if problem:
+            raise ConfigError(f"hashes {self.name!r}: {problem}")
+
+    @property
+    def exactly_once(self) -> Literal["intent"]:
+        """The same rows, each as new as it was, leave the same state."""
+        return "intent"
+
+    @property
+    def compares_lanes(self) -> bool:
+        """Whether what is newer is told by versions, which compare along one lane alone."""
+        return VERSION in self.columns.values()
+
+    def prepare(self, site: Site) -> None:
+        """See that there is a server which takes scripts; there is nothing to make.
+
+        Raises:
+            ConfigError: it takes none, or the YAML file names no such connection.
+            SinkUnavailable: the server does not answer.
+        """
+        fit(cache_of(site.connections, self.at, telling=True), self._where)
+
+    def check(self, output: pa.Table) -> None:
+        """See that a handler's table has the columns, and values that fit them.
+
+        Raises:
+            WrongSchema: the message names the column.
+            SinkRefused: a value does not fit; the message names column and row.
+        """
+        self._entries.check(output)
+
+    def open(self, site: Site) -> RedisWriter:
+        """Open the writer of a bin; contacts nobody yet.
+
+        Raises:
+            ConfigError: the YAML file names no such connection.
+        """
+        return RedisWriter(self._entries, cache_of(site.connections, self.at))
+
+    @property
+    def _entries(self) -> Entries:
+        entry_ms = 0 if self.ttl is None else _ms(self.ttl)
+        return Entries(
+            self.name,
+            self.columns,
+            self.key,
+            self.newest_by,
+            self.delete_by,
+            (entry_ms, _ms(self.marks_stay)),
+            self._where,
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"hashes {self.name} at {self.at}"
+
+
+def _ms(stay: dt.timedelta) -> int:
+    return stay // dt.timedelta(milliseconds=1)
+
+
+def _problem(sink: RedisHashes) -> str | None:
+    if not _NAME.fullmatch(sink.name.replace(TENANT, "tenant")):
+        return "the name has letters, digits, ':', '.', '_' and '-', and {tenant}"
+    for name, kind in sink.columns.items():
+        if not _COLUMN.fullmatch(name):
+            return f"{name!r} is no name: use lower-case letters, digits and underscores"
+        try:
+            demand_kind(kind, VERSION)
+        except ValueError as error:
+            return f"column {name!r}: {error}"
+    return _key_problem(sink) or problem_of(
+        sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
+    )
+
+
+def _key_problem(sink: RedisHashes) -> str | None:
+    if not sink.key:
+        return "it needs a key"
+    for name in sink.key:
+        if sink.columns.get(name) not in _OF_KEYS:
+            return f"key names {name!r}, which is no column of {', '.join(_OF_KEYS)}"
+    for stay in (sink.ttl, sink.marks_stay):
+        if stay is not None and not dt.timedelta(seconds=1) <= stay <= _LONGEST:
+            return "ttl and marks_stay are from a second to 20 years"
+    if not sink.at:
+        return "at names no connection"
+    return name_problem(sink.at)

@@ -1,0 +1,217 @@
+"""Servers that the YAML file names: what their addresses say, and one client of each a process.
+
+A client holds a few connections, which all writers of the process share. Nothing is asked a second
+time by the client on its own: whether something may be written again is for the sink to say.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from headrace.connectors.own_servers import MOST_OF_TENANTS, TENANT, filled
+from headrace.connectors.redis.library import library, translated
+from headrace.errors import ConfigError, TargetMissing
+from headrace.ports import Connections, Server
+
+#: seconds to connect and for an answer: alone, and where others wait
+ALONE, IN_COMPANY = (5.0, 10.0), (1.0, 2.0)
+_PORT: Final = 6379
+#: scheme -> whether it is TLS
+_SCHEMES: Final = {"redis": False, "rediss": True, "valkey": False, "valkeys": True}
+_FILES: Final = ("ca_file", "certificate_file", "key_file")
+_FORM: Final = "write it as rediss://host:6379/0?ca_file=/etc/ssl/ca.pem"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a URL such as ``redis://cache.example.org:6379/0`` says."""
+
+    host: str
+    port: int
+    database: int
+    tls: bool
+    files: tuple[tuple[str, str], ...] = ()
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+
+
+def address_of(server: Server, name: str) -> Address:
+    """Read the address of a connection.
+
+    Raises:
+        ConfigError: it is none of such a server; nothing of it is quoted but names of options.
+    """
+    wrong = ConfigError(f"connection {name} is no Redis or Valkey: {_FORM}")
+    try:
+        split = urlsplit(server.url)
+        host, port = split.hostname, split.port
+        user, password = split.username, split.password
+    except ValueError:
+        raise wrong from None
+    database = split.path.strip("/") or "0"
+    if split.scheme not in _SCHEMES or not host or not database.isascii() or not database.isdigit():
+        raise wrong
+    given = dict(parse_qsl(split.query))
+    for option in given.keys() - set(_FILES):
+        raise ConfigError(f"connection {name}: option {option!r} is none of {', '.join(_FILES)}")
+    tls = _SCHEMES[split.scheme]
+    if given and not tls:
+        raise ConfigError(f"connection {name}: files of TLS need rediss:// in place of redis://")
+    return Address(
+        host,
+        port or _PORT,
+        int(database),
+        tls,
+        tuple((key, given[key]) for key in _FILES if key in given),
+        server.user if server.user is not None else unquote(user or "") or None,
+        server.password if server.password is not None else unquote(password or "") or None,
+    )
+
+
+class Cache:
+    """A server, as this process speaks to it; contacts nobody before it is asked for something."""
+
+    def __init__(self, name: str, address: Address, waits: tuple[float, float] = ALONE) -> None:
+        self.where = f"connection {name}"
+        self.address = address
+        self._waits = waits
+        self._made: Any = None
+        self._making = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Cache({self.where})"
+
+    def asked(self, *command: Any) -> Any:
+        """The answer to a command.
+
+        Raises:
+            HeadraceError: there is none, or it is an error.
+        """
+        client = self._client()
+        try:
+            return client.execute_command(*command)
+        except Exception as error:
+            raise translated(error, self.where) from error
+
+    def each(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The answers to commands that are sent at once; an error of the server is one of them.
+
+        Raises:
+            HeadraceError: the connection failed, so nobody knows what of them was done.
+        """
+        pipeline = self._client().pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        try:
+            answers: list[Any] = pipeline.execute(raise_on_error=False)
+        except Exception as error:
+            raise translated(error, self.where) from error
+        if any(isinstance(found, library().exceptions.ReadOnlyError) for found in answers):
+            # The name may lead to another server by now, and connections stay with this one.
+            self.close()
+        return [
+            translated(found, self.where) if isinstance(found, Exception) else found
+            for found in answers
+        ]
+
+    def close(self) -> None:
+        """Give the connections up that nobody uses."""
+        with self._making:
+            client, self._made = self._made, None
+        if client is not None:
+            client.close()
+
+    def _client(self) -> Any:
+        with self._making:
+            if self._made is None:
+                self._made = _client(self.address, self._waits, self.where)
+            return self._made
+
+
+def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
+    lib = library()
+    files = dict(at.files)
+    if at.tls:
+        _demand_files(files, where)
+    tls = {
+        "ssl": True,
+        "ssl_cert_reqs": "required",
+        "ssl_check_hostname": True,
+        "ssl_ca_certs": files.get("ca_file"),
+        "ssl_certfile": files.get("certificate_file"),
+        "ssl_keyfile": files.get("key_file"),
+    }
+    return lib.Redis(
+        host=at.host,
+        port=at.port,
+        db=at.database,
+        username=at.user,
+        password=at.password,
+        protocol=2,
+        socket_connect_timeout=waits[0],
+        socket_timeout=waits[1],
+        retry=lib.retry.Retry(lib.backoff.NoBackoff(), 0),
+        **(tls if at.tls else {}),
+    )
+
+
+def _demand_files(files: dict[str, str], where: str) -> None:
+    try:
+        context = ssl.create_default_context(cafile=files.get("ca_file"))
+        if "certificate_file" in files:
+            context.load_cert_chain(files["certificate_file"], files.get("key_file"))
+    except OSError as error:
+        raise TargetMissing(
+            f"{where}: a file of TLS cannot be used: {error.strerror or error}"
+        ) from error
+
+
+_caches: dict[tuple[int, str, str, Server, bool], Cache] = {}
+_making = threading.Lock()
+
+
+def cache_of(
+    connections: Connections,
+    at: str,
+    tenant: str = "",
+    *,
+    in_company: bool = False,
+    telling: bool = False,
+) -> Cache:
+    """The server of this name; made at the first call in this process, which contacts nobody.
+
+    Args:
+        connections: all of them.
+        at: as the sink says it.
+        tenant: whose, where each has its own.
+        in_company: others wait for what is done there.
+        telling: an error tells which connections there are.
+
+    Raises:
+        ConfigError: there is no such connection, or its URL is none of such a server.
+    """
+    name = at.replace(TENANT, tenant)
+    server = filled(connections.server(name, telling=telling), tenant)
+    key = (os.getpid(), name, tenant, server, in_company)
+    with _making:
+        cache = _caches.pop(key, None)
+        if cache is None:
+            waits = IN_COMPANY if in_company else ALONE
+            cache = Cache(name, address_of(server, name), waits)
+        # Put last, as the one that was asked for now.
+        _caches[key] = cache
+        _give_up_of_tenants()
+        return cache
+
+
+def _give_up_of_tenants() -> None:
+    # What a fork brought along is its parent's, who uses these connections.
+    of_tenants = [key for key in _caches if key[2] and key[0] == os.getpid()]
+    for key in of_tenants[: max(0, len(of_tenants) - MOST_OF_TENANTS)]:
+        _caches.pop(key).close()

@@ -1,0 +1,91 @@
+"""Writing effects: each row a call of the script, many on their way at once over one connection.
+
+What is newer is told by the server, key by key, so order does not matter. The first row goes alone:
+a server that is away, lets nobody in or takes nothing is known by it. The script is brought along
+each time, since servers forget theirs when they start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from headrace.connectors import row_by_row
+from headrace.connectors.changes import Change
+from headrace.connectors.redis.entries import SCRIPT, Entries
+from headrace.connectors.redis.servers import Cache
+from headrace.connectors.row_by_row import GivenUp, Key
+from headrace.errors import HeadraceError, TargetMissing, Temporary
+from headrace.ports import Effect, Written
+from headrace.process.crash_points import reached
+
+#: rows that are on their way at once, and their bytes, of one writer; a row can be more
+AT_ONCE: Final = 1000
+_BYTES_AT_ONCE: Final = 4 * 2**20
+#: what a server knows the script by
+_KNOWN_BY: Final = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
+_LOAD: Final = ("SCRIPT LOAD", SCRIPT)
+
+
+class RedisWriter:
+    """Writes the effects of a bin."""
+
+    def __init__(self, entries: Entries, cache: Cache) -> None:
+        self._entries = entries
+        self._cache = cache
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all rows that can be written; see ``SinkWriter.write``."""
+        return row_by_row.write(effects, self._changes, self._sent, self._entries.where)
+
+    def close(self) -> None:
+        """Nothing to give up: the client is kept for the next bin."""
+
+    def _changes(self, effect: Effect) -> list[list[Change]]:
+        return self._entries.changes(effect.output, effect.version, effect.slices[0].lane.tenant)
+
+    def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
+        """What became of the newest change of each key."""
+        given_up, told = GivenUp(self._entries.where), list[HeadraceError | None]()
+        for number, part in enumerate(_parts(keys)):
+            if given_up:
+                break
+            try:
+                answers = self._asked(part)
+            except (Temporary, TargetMissing) as error:
+                given_up.stop_for(error)
+                break
+            told.extend(answers)
+            for error in filter(None, answers):
+                given_up.look_at(error)
+            if not number:
+                # One is there: some there and some not is the worst that may be left.
+                reached("mid-write", use_case)
+        return told + [given_up.why] * (len(keys) - len(told))
+
+    def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+        commands = [_LOAD, *(_command(key.newest) for key in part)]
+        loaded, *answers = self._cache.each(commands)
+        if isinstance(loaded, HeadraceError):
+            raise loaded
+        return [answer if isinstance(answer, HeadraceError) else None for answer in answers]
+
+
+def _command(change: Change) -> tuple[Any, ...]:
+    key, *arguments = change.values
+    return ("EVALSHA", _KNOWN_BY, 1, key, *arguments)
+
+
+def _parts(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+    """One, then as many at a time as may be on their way."""
+    part: list[Key] = []
+    size, most = 0, 1
+    for key in keys:
+        part.append(key)
+        size += sum(len(value) for value in key.newest.values if isinstance(value, str | bytes))
+        if len(part) == most or size >= _BYTES_AT_ONCE:
+            yield part
+            part, size, most = [], 0, AT_ONCE
+    if part:
+        yield part
