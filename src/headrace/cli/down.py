@@ -16,7 +16,7 @@ import typer
 from headrace.cli.asking import YesOption, confirm
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, err, say, shown_errors
 from headrace.cli.fleet import folder_of as fleet_folder_of
-from headrace.cli.servers import folder_of
+from headrace.cli.servers import Extra, folder_of
 from headrace.embedded.folder_lock import FolderLock, holder
 from headrace.errors import ConfigError, ServerError
 from headrace.fleet.process import end_leftovers
@@ -24,7 +24,7 @@ from headrace.settings import read_settings
 from headrace.versions.paths import as_asked, folder_of_file
 
 #: servers, of which each has its folder and a lock on it
-_SERVERS = ("kafka", "postgres", "mail", "cassandra")
+_SERVERS = ("kafka", "postgres", "mail", *(extra.value for extra in Extra))
 #: after its drain_timeout a driver cancels what runs, and then Spark and the servers close
 _CLOSE_S = 90.0
 #: for what a killed one has left behind
@@ -168,6 +168,7 @@ def _parts(folder: Path) -> list[str]:
         "postgres": "the store in PostgreSQL (tenants, positions, keys, rows of SQL sinks)",
         "mail": "mails",
         "cassandra": "the tables in Cassandra",
+        "valkey": "the entries in Valkey",
         "registry-key": "the drivers' key at the schema registry",
         "ports.json": "ports",
     }

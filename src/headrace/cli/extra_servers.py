@@ -14,16 +14,16 @@ from pathlib import Path
 from headrace.cli.console import err, say
 from headrace.cli.ending import told_at_its_end
 from headrace.cli.kept_ports import KeptPorts
-from headrace.cli.servers import remember, remembered, with_addresses
-from headrace.embedded import EmbeddedCassandra
+from headrace.cli.servers import Extra, remember, remembered, with_addresses
+from headrace.embedded import EmbeddedCassandra, EmbeddedValkey
 from headrace.settings import Settings
 
 #: in the folder of one that has started; one that never did has nothing that anybody wrote
 _STARTED = "started"
 
 
-class Extra(Enum):
-    """What `up --with` may start, and `demo --with`."""
+class DemoExtra(Enum):
+    """What `demo --with` may start."""
 
     CASSANDRA = "cassandra"
 
@@ -47,17 +47,32 @@ def with_extras(
     Raises:
         ServerError: one does not start.
     """
-    name, data = Extra.CASSANDRA.value, folder / Extra.CASSANDRA.value
-    if Extra.CASSANDRA not in asked and not (data / _STARTED).exists():
-        return settings
+    for extra in Extra:
+        if extra in asked or (folder / extra.value / _STARTED).exists():
+            settings = _with_extra(settings, folder, extra, stack, ports)
+    return settings
+
+
+def _with_extra(
+    settings: Settings, folder: Path, extra: Extra, stack: ExitStack, ports: KeptPorts
+) -> Settings:
+    name, title, data = extra.value, extra.value.capitalize(), folder / extra.value
     if name in settings.connections:
-        say(f"Cassandra is not started: the YAML file says where {name!r} is", err)
+        say(f"{title} is not started: the YAML file says where {name!r} is", err)
         return settings
-    say("starting Cassandra ...", err)
-    server = EmbeddedCassandra(data, ports.take("Cassandra", data))
-    stack.enter_context(told_at_its_end("Cassandra", server))
+    say(f"starting {title} ...", err)
+    server = _made(extra, data, ports.take(title, data))
+    stack.enter_context(told_at_its_end(title, server))
     (data / _STARTED).touch()
-    say(f"Cassandra  {server.url}, as connection {name!r}, kept in {data}", err)
-    found = {"cassandra_url": server.url}
+    say(f"{title}  {server.url}, as connection {name!r}, kept in {data}", err)
+    found = {f"{name}_url": server.url}
     remember(folder, {**remembered(folder), **found})
     return with_addresses(settings, found)
+
+
+def _made(extra: Extra, data: Path, port: int) -> EmbeddedCassandra | EmbeddedValkey:
+    match extra:
+        case Extra.CASSANDRA:
+            return EmbeddedCassandra(data, port)
+        case Extra.VALKEY:
+            return EmbeddedValkey(data, port)

@@ -26,7 +26,7 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.ending import told_at_its_end
-from headrace.cli.extra_servers import Extra
+from headrace.cli.extra_servers import DemoExtra
 from headrace.cli.options import DeployAnew, HealthHost, HealthPort, Master, Name
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
@@ -103,7 +103,7 @@ def demo(  # noqa: PLR0913 - options of a command
         bool, typer.Option("--chaos", help="Kill -9 the driver twice and the broker once.")
     ] = False,
     with_servers_of: Annotated[
-        list[Extra] | None,
+        list[DemoExtra] | None,
         typer.Option(
             "--with",
             help="Keep the visits in this server too; it takes some 20 s to start, and memory.",
@@ -128,7 +128,7 @@ def demo(  # noqa: PLR0913 - options of a command
 
     With --chaos the first act alone is run, and everything is killed in the middle of it, twice.
     """
-    cassandra = Extra.CASSANDRA in (with_servers_of or ())
+    cassandra = DemoExtra.CASSANDRA in (with_servers_of or ())
     # Failures are part of the second act; the table and the report show them.
     configure_logs("CRITICAL")
     with shown_errors():

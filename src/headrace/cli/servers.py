@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Literal
 
@@ -28,6 +29,13 @@ from headrace.settings.registry import RegistrySettings
 #: by the name of its section in the YAML file
 Door = Literal["console", "gateway", "schema_registry"]
 _FILE = "servers.json"
+
+
+class Extra(Enum):
+    """What `up --with` may start; each is the name of its connection and of its folder."""
+
+    CASSANDRA = "cassandra"
+    VALKEY = "valkey"
 
 
 def folder_of(base: Path) -> Path:
@@ -143,9 +151,13 @@ def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings
     if "secret_file" in addresses and not settings.names_a_secret():
         doors = settings.doors.model_copy(update={"secret_file": Path(addresses["secret_file"])})
         found["doors"] = doors
-    if "cassandra_url" in addresses and "cassandra" not in settings.connections:
-        given = ConnectionSettings(url=SecretStr(addresses["cassandra_url"]))
-        found["connections"] = {**settings.connections, "cassandra": given}
+    started = {
+        extra.value: ConnectionSettings(url=SecretStr(addresses[f"{extra.value}_url"]))
+        for extra in Extra
+        if f"{extra.value}_url" in addresses
+    }
+    if started:
+        found["connections"] = {**started, **settings.connections}
     # One that the YAML file named is told to readers; without the section nobody may ask it.
     if "registry_user_file" in addresses and not settings.names_a_registry():
         asked = {

@@ -23,14 +23,14 @@ from headrace.cli.console import (
 )
 from headrace.cli.console_server import consoled
 from headrace.cli.ending import told_at_its_end
-from headrace.cli.extra_servers import Extra, with_extras
+from headrace.cli.extra_servers import with_extras
 from headrace.cli.fleet import folder_of as fleet_folder_of
 from headrace.cli.fleet import supervised
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.options import DeployAnew, Master, Name
 from headrace.cli.registry import WITHOUT, registry_beside, tell_named
 from headrace.cli.running import drive, warn_of_copies, with_options
-from headrace.cli.servers import folder_of, remember, remembered, the_only_up, with_addresses
+from headrace.cli.servers import Extra, folder_of, remember, remembered, the_only_up, with_addresses
 from headrace.deploying.offer import driver_name
 from headrace.deploying.starting import begin
 from headrace.doors.secret import made_secret_file

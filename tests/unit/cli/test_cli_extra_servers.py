@@ -5,9 +5,9 @@ from contextlib import ExitStack
 import pytest
 
 from headrace.cli import extra_servers
-from headrace.cli.extra_servers import Extra, with_extras
+from headrace.cli.extra_servers import with_extras
 from headrace.cli.kept_ports import KeptPorts
-from headrace.cli.servers import completed, folder_of, remember
+from headrace.cli.servers import Extra, completed, folder_of, remember
 from headrace.errors import ServerError
 from headrace.settings import Settings
 
@@ -37,6 +37,7 @@ def started(monkeypatch):
             pass
 
     monkeypatch.setattr(extra_servers, "EmbeddedCassandra", Fake)
+    monkeypatch.setattr(extra_servers, "EmbeddedValkey", Fake)
     return found
 
 
@@ -85,3 +86,11 @@ def test_what_the_file_names_wins_and_nothing_is_started(tmp_path, started, caps
     assert found.servers()["cassandra"].url == "cassandra://db/shop?datacenter=dc1"
     assert started == []
     assert "Cassandra is not started" in capsys.readouterr().err
+
+
+def test_each_that_was_asked_for_is_there_beside_the_others(tmp_path, started):
+    up(tmp_path, Extra.VALKEY)
+    assert set(up(tmp_path, Extra.CASSANDRA).servers()) == {"cassandra", "valkey"}
+    assert set(completed(Settings(module="m.py"), tmp_path).servers()) == {"cassandra", "valkey"}
+    assert [name for name, _ in started] == ["valkey", "cassandra", "valkey"]
+    assert started[0] == started[2]

@@ -3,14 +3,15 @@
 No handler runs. What a call of a tenant takes is told by the test, and the engine makes the
 receipts that a worker would make (`spark/bin_run.py`, `spark/handling.py`): a call in company has
 its patience, one that hangs alone is ended, and the record is searched for. A tenant whose own
-database is locked is waited for as `connectors/sql/tenants.py` does.
+database is locked is waited for as `connectors/tenants.py` does.
 """
 
 import heapq
 import math
 from dataclasses import dataclass, field, replace
 
-from headrace.connectors.sql.tenants import ALL_S, LEAST_S, MOMENT_S
+from headrace.connectors.own_servers import ALL_S
+from headrace.connectors.tenants import LEAST_S, MOMENT_S
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.errors import HandlerHung, HandlerSlow, TenantsSinkSlow
 from headrace.model.plans import Limits

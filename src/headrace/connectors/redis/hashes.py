@@ -14,17 +14,19 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Final, Literal
 
 import pyarrow as pa
 
 from headrace.connectors.columns import demand_kind
 from headrace.connectors.newest import VERSION, problem_of
-from headrace.connectors.own_servers import TENANT, name_problem
+from headrace.connectors.own_servers import TENANT, filled, is_one_for_each_tenant, name_problem
 from headrace.connectors.redis.entries import Entries
 from headrace.connectors.redis.fitting import fit
-from headrace.connectors.redis.servers import cache_of
+from headrace.connectors.redis.servers import address_of, cache_of
 from headrace.connectors.redis.writer import RedisWriter
+from headrace.connectors.tenants import TenantsWriter
 from headrace.errors import ConfigError
 from headrace.ports import Site
 
@@ -45,7 +47,8 @@ class RedisHashes:
         key: columns of kind ``text``, ``bigint`` or ``date`` that the rest of the key is made of.
         newest_by: the column that tells which row of a key is newer: a ``bigint``, ``timestamp`` or
             ``date`` of the data, or of kind ``version``, as of ``SqlTable``.
-        at: name of the server under ``connections`` in the YAML file.
+        at: name of the server under ``connections`` in the YAML file. With ``{tenant}`` in it, or
+            in the URL that it stands for, each tenant has its own.
         delete_by: the ``boolean`` column that says that the key of a row is gone. Then its data is
             taken away, and a mark is left for ``marks_stay``.
         key_in_one_lane: all records of a key are in one partition of its topic. Versions compare
@@ -89,11 +92,16 @@ class RedisHashes:
     def prepare(self, site: Site) -> None:
         """See that there is a server which takes scripts; there is nothing to make.
 
+        Where each tenant has its own, only the address is looked at.
+
         Raises:
             ConfigError: it takes none, or the YAML file names no such connection.
             SinkUnavailable: the server does not answer.
         """
-        fit(cache_of(site.connections, self.at, telling=True), self._where)
+        if not is_one_for_each_tenant(site.connections, self.at, telling=True):
+            fit(cache_of(site.connections, self.at), self._where)
+        elif TENANT not in self.at:
+            address_of(filled(site.connections.server(self.at), "tenant"), self.at)
 
     def check(self, output: pa.Table) -> None:
         """See that a handler's table has the columns, and values that fit them.
@@ -104,13 +112,19 @@ class RedisHashes:
         """
         self._entries.check(output)
 
-    def open(self, site: Site) -> RedisWriter:
+    def open(self, site: Site) -> RedisWriter | TenantsWriter[RedisWriter]:
         """Open the writer of a bin; contacts nobody yet.
 
         Raises:
             ConfigError: the YAML file names no such connection.
         """
+        if is_one_for_each_tenant(site.connections, self.at):
+            return TenantsWriter(partial(self._opened_for, site), _forget, site.in_company)
         return RedisWriter(self._entries, cache_of(site.connections, self.at))
+
+    def _opened_for(self, site: Site, tenant: str, _: float) -> RedisWriter:
+        of_one = cache_of(site.connections, self.at, tenant, in_company=site.in_company)
+        return RedisWriter(self._entries, of_one)
 
     @property
     def _entries(self) -> Entries:
@@ -128,6 +142,10 @@ class RedisHashes:
     @property
     def _where(self) -> str:
         return f"hashes {self.name} at {self.at}"
+
+
+def _forget(_: str) -> None:
+    """Nothing is known of a server."""
 
 
 def _ms(stay: dt.timedelta) -> int:

@@ -182,7 +182,6 @@ def cache_of(
     tenant: str = "",
     *,
     in_company: bool = False,
-    telling: bool = False,
 ) -> Cache:
     """The server of this name; made at the first call in this process, which contacts nobody.
 
@@ -191,13 +190,12 @@ def cache_of(
         at: as the sink says it.
         tenant: whose, where each has its own.
         in_company: others wait for what is done there.
-        telling: an error tells which connections there are.
 
     Raises:
         ConfigError: there is no such connection, or its URL is none of such a server.
     """
     name = at.replace(TENANT, tenant)
-    server = filled(connections.server(name, telling=telling), tenant)
+    server = filled(connections.server(name), tenant)
     key = (os.getpid(), name, tenant, server, in_company)
     with _making:
         cache = _caches.pop(key, None)

@@ -32,7 +32,7 @@ from headrace.connectors.sql.guests import in_sql
 from headrace.connectors.sql.kinds import type_of
 from headrace.connectors.sql.rows import Rows
 from headrace.connectors.sql.servers import Target, check_address, target_of
-from headrace.connectors.sql.tenants import TenantsWriter
+from headrace.connectors.sql.tenants import SqlTenantsWriter
 from headrace.connectors.sql.writer import SqlTableWriter, told_as_sinks
 from headrace.errors import ConfigError, SinkRefused, TargetMissing
 from headrace.ports import Site
@@ -132,7 +132,7 @@ class SqlTable:
         """
         self._rows.check(output)
 
-    def open(self, site: Site) -> SqlTableWriter | TenantsWriter:
+    def open(self, site: Site) -> SqlTableWriter | SqlTenantsWriter:
         """Open the writer of a bin; contacts nobody yet.
 
         Raises:
@@ -142,7 +142,7 @@ class SqlTable:
             return SqlTableWriter(self._rows, BesidePositions(in_sql(site.positions)))
         if is_one_for_each_tenant(site.connections, self.at):
             opened = partial(self._opened_for, site, self.at)
-            return TenantsWriter(opened, partial(_forget, site, self.at), site.in_company)
+            return SqlTenantsWriter(opened, partial(_forget, site, self.at), site.in_company)
         return self._opened_at(site, target_of(site.connections, self.at))
 
     def _opened_for(self, site: Site, at: str, tenant: str, until_s: float) -> SqlTableWriter:

@@ -1,0 +1,134 @@
+"""Servers of which each tenant has one, written to by a writer for each.
+
+Whose they are is not known at a deploy. So what is there is made, or looked at, by the task that
+first writes to it. What one of these servers does costs the effects of its own tenant: a table that
+does not fit, or a connection that is not there, stops that tenant's lanes and no others.
+
+They are written to one after the other, so one that does not answer holds up who shares the bin.
+Where others wait it has a moment for all of it, each next one that is slow half of that, and all of
+a bin together a few seconds. What is not written by then was not tried: it comes again, without
+those that were slow. What one took is told as its own, and an error after so long as one that hurts
+neighbours, upon which its stream runs in bins of its own until it comes through. One that fails at
+once stays where it is: a server of all tenants that is down would have as many bins otherwise.
+
+At-most-once has one chance, so there each has that moment, and all are written.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Generic, Protocol, TypeVar
+
+from headrace.connectors.outcomes import failed
+from headrace.connectors.own_servers import ALL_S, LONG_S
+from headrace.errors import (
+    ConfigError,
+    HeadraceError,
+    SinkUnavailable,
+    TargetMissing,
+    TenantsSinkSlow,
+)
+from headrace.ports import Effect, Written
+
+#: how long others wait for one tenant's own database; what takes longer has all the time, alone
+MOMENT_S: Final = 2.0
+#: and what is left of that after others were slow; the last one has its moment beyond ``ALL_S``
+LEAST_S: Final = 0.25
+_UNTRIED: Final = Written(untried=True)
+
+
+class _OfOne(Protocol):
+    """What writes the effects of one tenant."""
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """As ``SinkWriter.write``; there is nothing to close."""
+
+
+_Writer = TypeVar("_Writer", bound=_OfOne)
+
+
+@dataclass(slots=True)
+class TenantsWriter(Generic[_Writer]):
+    """Writes the effects of each tenant with a writer of its own, in one bin."""
+
+    #: of a tenant, whose work ends by a second of the steady clock; raises what makes that
+    #: impossible
+    opened: Callable[[str, float], _Writer]
+    #: what is known of the server of a tenant
+    forget: Callable[[str], None]
+    #: others wait
+    in_company: bool = False
+    #: tenants that were slow
+    _slow: int = 0
+    _spent_s: float = 0.0
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all effects that can be written; see ``SinkWriter.write``."""
+        places: dict[str, list[int]] = {}
+        for place, effect in enumerate(effects):
+            places.setdefault(_tenant(effect), []).append(place)
+        outcomes: dict[int, Written] = {}
+        for tenant, mine in places.items():
+            told = self._tried(tenant, [effects[place] for place in mine])
+            outcomes.update(zip(mine, told, strict=True))
+        return [outcomes[place] for place in range(len(effects))]
+
+    def _tried(self, tenant: str, effects: Sequence[Effect]) -> Sequence[Written]:
+        may_repeat = all(effect.may_repeat for effect in effects)
+        if self.in_company and may_repeat and self._spent_s > ALL_S:
+            return [_UNTRIED] * len(effects)
+        moment_s = self._moment_s(may_repeat=may_repeat)
+        began_s = time.monotonic()
+        told = self._write_of(tenant, effects, began_s + moment_s)
+        took_s = time.monotonic() - began_s
+        self._spent_s += took_s
+        long_s = min(LONG_S, moment_s / 2)
+        told = [_charged(one, took_s / len(told), is_long=took_s > long_s) for one in told]
+        self._slow += any(map(_is_slow, told))
+        return told
+
+    def _moment_s(self, *, may_repeat: bool) -> float:
+        if not self.in_company:
+            return math.inf
+        return max(LEAST_S, MOMENT_S / 2**self._slow) if may_repeat else MOMENT_S
+
+    def close(self) -> None:
+        """Nothing to give up: connections are kept for the next bin."""
+
+    def _write_of(
+        self, tenant: str, effects: Sequence[Effect], until_s: float
+    ) -> Sequence[Written]:
+        try:
+            writer = self._opened(tenant, until_s)
+        except HeadraceError as error:
+            return [failed(error)] * len(effects)
+        told = writer.write(effects)
+        if any(one.error and one.error.code == TargetMissing.__name__ for one in told):
+            # When a person resumes its lanes, it is looked at again, or made.
+            self.forget(tenant)
+        return told
+
+    def _opened(self, tenant: str, until_s: float) -> _Writer:
+        try:
+            return self.opened(tenant, until_s)
+        except ConfigError as error:
+            # No record is to blame, and no other tenant.
+            raise TargetMissing(f"tenant {tenant}: {error}") from error
+
+
+def _charged(written: Written, took_s: float, *, is_long: bool) -> Written:
+    error = written.error
+    if error is not None and is_long and error.code == SinkUnavailable.__name__:
+        error = replace(error, code=TenantsSinkSlow.__name__)
+    return replace(written, error=error, seconds=took_s)
+
+
+def _is_slow(written: Written) -> bool:
+    return written.error is not None and written.error.code == TenantsSinkSlow.__name__
+
+
+def _tenant(effect: Effect) -> str:
+    return effect.slices[0].lane.tenant
