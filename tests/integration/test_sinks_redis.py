@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import threading
+import time
 import uuid
 from decimal import Decimal
 
@@ -15,11 +16,16 @@ import redis
 
 from headrace.connectors.redis import servers
 from headrace.embedded import EmbeddedValkey
+from headrace.embedded.addresses import free_ports
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.record_versions import version_of
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
+from headrace.process.crash_points import PlayedKill
 from headrace.sinks import RedisHashes
+from headrace.spark.refused_rows import as_a_whole
+from headrace.testing.sink_suite import _killed_in_the_middle
+from zombies import Zombies
 
 LEADS = {"lead": "text", "city": "text", "size": "bigint", "changed": "version", "gone": "boolean"}
 
@@ -65,7 +71,7 @@ class Cache:
 
     def write(self, sink, *tables, site=None):
         effects = [effect(table, f"t{number}") for number, table in enumerate(tables)]
-        return [told.error for told in self.told(sink, *effects, site=site)]
+        return [as_a_whole(told).error for told in self.told(sink, *effects, site=site)]
 
     def entry(self, *key):
         found = self.client.hgetall(":".join((self.name, *key)))
@@ -86,8 +92,8 @@ def cache(valkey):
 
 @pytest.fixture
 def own(tmp_path):
-    """A server of the test's own, whose settings it may change."""
-    with EmbeddedValkey(tmp_path / "valkey", durable=False) as server:
+    """A server of the test's own, whose settings it may change, and which it may kill."""
+    with EmbeddedValkey(tmp_path / "valkey", *free_ports(1)) as server:
         made = Cache(server.url)
         made.server = server
         yield made
@@ -295,7 +301,6 @@ def test_scripts_that_are_forgotten_and_a_server_that_was_away_change_nothing(ow
     own.write(sink, one("a", "Rome", 1))
     own.client.script_flush()
     assert own.write(sink, one("a", "Oslo", 2)) == [None]
-    own.server._asked_port = own.server.port
     own.server.kill()
     [error] = own.write(sink, one("a", "Bonn", 3))
     assert error.code == "SinkUnavailable"
@@ -330,6 +335,72 @@ def test_what_may_not_repeat_is_an_error_as_a_whole(cache):
     rows = of_leads(*((key, "Rome", 1, 1, False) for key in "abc"))
     [told] = cache.told(leads(cache.name), effect(rows, may_repeat=False))
     assert (told.refused, told.error.code) == ((), "SinkRefused")
+
+
+# --- kills
+
+
+def test_attempts_of_all_kinds_at_once_and_late_leave_what_one_of_each_would(cache):
+    sink, seed = leads(cache.name), random.randrange(10**6)
+
+    def write(wave_id, pieces, store):
+        del wave_id
+        effects = [
+            Effect((piece,), (piece.until_offset,), _states(piece), version=piece.until_offset - 1)
+            for piece in pieces
+        ]
+        with contextlib.ExitStack() as stack:
+            if store.chance.random() < 0.1:
+                stack.enter_context(contextlib.suppress(PlayedKill))
+                stack.enter_context(_killed_in_the_middle())
+            return sink.open(cache.site).write(effects)
+        raise PlayedKill
+
+    zombies = Zombies(write, seed, lanes=6)
+    zombies.store.chance = random.Random(seed)
+    zombies.until_over(20)
+    due = {}
+    for lane in zombies.lanes:
+        for at in range(zombies.store.at[lane][0]):
+            due[_key(lane.tenant, at)] = None if at % 5 == 4 else f"{lane.tenant}-{at}"
+    found = {key: cache.entry(key).get("city") for key in due}
+    assert found == due, seed
+
+
+def _key(tenant, at):
+    return f"{tenant}/{at % 3}"
+
+
+def _states(piece):
+    """Each record is the state of one of three keys; of five one takes it away."""
+    places = range(piece.from_offset, piece.until_offset)
+    tenant = piece.lane.tenant
+    return of_leads(*((_key(tenant, at), f"{tenant}-{at}", at, at, at % 5 == 4) for at in places))
+
+
+def test_what_was_answered_is_there_after_a_kill_in_a_write(own):
+    sink, taken, stop = leads(own.name), [], threading.Event()
+
+    def write():
+        for number in range(100_000):
+            names = [f"k{number}-{n}" for n in range(20)]
+            rows = of_leads(*((name, "Rome", 1, 1, False) for name in names))
+            if stop.is_set() or own.write(sink, rows) != [None]:
+                return
+            taken.extend(names)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    while len(taken) <= 1000:
+        assert writing.is_alive(), taken
+        time.sleep(0.01)
+    own.server.kill()
+    stop.set()
+    writing.join(60)
+    assert not writing.is_alive()
+    own.server.start()
+    found = {key.removeprefix(f"{own.name}:") for key in own.client.scan_iter(count=10_000)}
+    assert set(taken) <= found
 
 
 # --- deploys

@@ -58,8 +58,8 @@ class EmbeddedValkey(OneProcess):
         Args:
             folder: where it keeps everything; made if need be.
             port: where it listens on 127.0.0.1; a free one when None.
-            durable: False is quicker, and may lose the last second when the machine stops; a kill
-                of the server alone loses nothing either way.
+            durable: False is quicker, and as most servers are: what was answered within 2 s before
+                a kill may be lost.
             settings: those of valkey.conf, over the ones chosen here; no secrets, since they go on
                 its command line.
         """

@@ -1,0 +1,143 @@
+"""Rows into Valkey through the sink, against the client's own pipeline of ``HSET``.
+
+Both write the same rows, in turn, in one process, to entries of their own in one server; the sink
+from the effects of a hundred slices, a bin at a time, each row compared with what is there; the
+other from mappings that are made before, as many at a time, and compares nothing. The entries are
+counted, and a number in them summed.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import redis
+
+from benchmarks import harness
+from headrace.connectors.redis.writer import AT_ONCE
+from headrace.embedded import EmbeddedValkey
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Server, Site
+from headrace.sinks import RedisHashes
+
+LANES, EACH, BINS, ROUNDS = 100, 100, 2, 5
+TARGET = 0.7
+COLUMNS = {
+    "lane": "bigint",
+    "record": "bigint",
+    "path": "text",
+    "bytes": "bigint",
+    "seconds": "double",
+    "newness": "version",
+}
+
+
+def main(args: list[str]) -> None:
+    """Run and write `results/valkey.json`."""
+    quick = "--quick" in args
+    bins, rounds = (1, 1) if quick else (BINS, ROUNDS)
+    waves = [_effects(number) for number in range(bins)]
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder,
+        EmbeddedValkey(Path(folder) / "valkey", durable=False) as server,
+    ):
+        found = _measured(server.url, waves, rounds)
+    print(f"rows/s: {found['rows_per_s']}; ratio {found['ratio']} (target {TARGET})")
+    if not quick:
+        harness.write("valkey", {"bins": bins, "rows_a_bin": LANES * EACH, **found})
+
+
+def _effects(number: int) -> list[Effect]:
+    chance = random.Random(number)
+    made = []
+    for lane in range(LANES):
+        tenant, start = f"tenant-{lane % 10}", number * EACH
+        rows = {
+            "lane": [lane] * EACH,
+            "record": list(range(start, start + EACH)),
+            "path": [f"/offers/{chance.randrange(10_000)}" for _ in range(EACH)],
+            "bytes": [chance.randrange(100_000) for _ in range(EACH)],
+            "seconds": [chance.random() for _ in range(EACH)],
+        }
+        piece = Slice(LaneId("bench", tenant, f"t{lane}[0]"), "t", start, start + EACH, 1)
+        reached = start + EACH
+        made.append(Effect((piece,), (reached,), pa.table(rows), version=reached - 1))
+    return made
+
+
+def _sink(name: str) -> RedisHashes:
+    return RedisHashes(
+        name,
+        COLUMNS,
+        key=("lane", "record"),
+        newest_by="newness",
+        key_in_one_lane=True,
+        at="cache",
+    )
+
+
+def _measured(url: str, waves: Sequence[Sequence[Effect]], rounds: int) -> dict[str, Any]:
+    site = Site(Connections({}, "", servers={"cache": Server(url)}), None)
+    tables = [effect.output for wave in waves for effect in wave]
+    due = sum(t.num_rows for t in tables), sum(pc.sum(t["bytes"]).as_py() for t in tables)
+    sink, client = _sink("by_sink"), redis.Redis.from_url(url)
+    given = [_as_mappings(wave) for wave in waves]
+    took: dict[str, list[float]] = {"sink": [], "client": []}
+    for number in range(rounds + 1):
+        client.flushall()
+        contenders = {
+            "sink": lambda: _by_sink(sink, site, waves),
+            "client": lambda: _by_client(client, given),
+        }
+        for name in contenders if number % 2 else reversed(contenders):
+            begun = time.perf_counter()
+            contenders[name]()
+            if number:  # the first one warms up
+                took[name].append(round(time.perf_counter() - begun, 3))
+        assert _counted(client, "by_sink") == due, "the sink has other rows"
+        assert _counted(client, "by_client") == due, "the client has other rows"
+    speeds = {name: round(due[0] / statistics.median(took[name])) for name in took}
+    return {
+        "seconds": took,
+        "rows_per_s": speeds,
+        "ratio": harness.ratio(took["client"], took["sink"]),
+    }
+
+
+def _as_mappings(wave: Sequence[Effect]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"by_client:{row['lane']}:{row['record']}", {**row, "newness": effect.version})
+        for effect in wave
+        for row in effect.output.to_pylist()
+    ]
+
+
+def _by_sink(sink: RedisHashes, site: Site, waves: Sequence[Sequence[Effect]]) -> None:
+    for effects in waves:
+        writer = sink.open(site)
+        assert all(not told.error and not told.refused for told in writer.write(effects))
+        writer.close()
+
+
+def _by_client(client: Any, given: Sequence[list[tuple[str, dict[str, Any]]]]) -> None:
+    for rows in given:
+        for at in range(0, len(rows), AT_ONCE):
+            pipeline = client.pipeline(transaction=False)
+            for key, mapping in rows[at : at + AT_ONCE]:
+                pipeline.hset(key, mapping=mapping)
+            pipeline.execute()
+
+
+def _counted(client: Any, name: str) -> tuple[int, int]:
+    pipeline = client.pipeline(transaction=False)
+    for key in client.scan_iter(f"{name}:*", count=10_000):
+        pipeline.hget(key, "bytes")
+    found = pipeline.execute()
+    return len(found), sum(map(int, found))
