@@ -94,10 +94,10 @@ class Entries:
         keys = self._keys(texts, tenant)
         rows = zip(keys, newness, self._gone(table), self._fields(texts, len(table)), strict=False)
         made = [
-            Change(row, gone, (key, _sortable(number), *self._said(gone, fields)))
+            Change(row, gone, (key, _sortable(number), *self._said(gone, fields)), number)
             for row, (key, number, gone, fields) in enumerate(rows)
         ]
-        return by_key(made, keys, newness)
+        return by_key(made, keys)
 
     @property
     def _kept(self) -> list[tuple[str, str]]:
@@ -156,7 +156,8 @@ def _texts(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
     if kind == "timestamp":
         moments(column, "us")
         utc: Any = column.cast(pa.timestamp("us", "UTC"))
-        return pc.strftime(utc, format="%Y-%m-%dT%H:%M:%SZ").to_pylist()
+        texts: Any = pc.strftime(utc, format="%Y-%m-%dT%H:%M:%SZ")
+        return list(texts.to_pylist())
     return [None if value is None else _plain(value) for value in column.to_pylist()]
 
 

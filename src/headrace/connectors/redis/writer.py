@@ -57,8 +57,8 @@ class RedisWriter:
                 given_up.stop_for(error)
                 break
             told.extend(answers)
-            for error in filter(None, answers):
-                given_up.look_at(error)
+            for refused in filter(None, answers):
+                given_up.look_at(refused)
             if not number:
                 # One is there: some there and some not is the worst that may be left.
                 reached("mid-write", use_case)
