@@ -8,9 +8,10 @@ at once and whole or not at all, which each kind of place does in its own way: a
 Exactly-once holds when a slice that is run again reaches the same offsets, as the driver's recorded
 slices do. At-least-once may leave two files whose ranges overlap; readers can tell by their names.
 A topic made again under the same name starts at offset 0 again; move the old files away before it
-is read. An empty table leaves no file. Small files are not merged here: what is merged has another
-name, and a replay would write the old one again. Nor is it found out here whether executors share
-the warehouse: the engine does not let a worker begin that does not see the driver's.
+is read. An empty table leaves no file. Small files are not merged here: a folder has no list that
+changes at once, and a late writer would bring back a name that was merged away. Nor is it found out
+here whether executors share the warehouse: the engine does not let a worker begin that does not see
+the driver's.
 """
 
 from __future__ import annotations
