@@ -109,7 +109,8 @@ class TestCassandraTable(SinkContract):
             yield
 
     def read_back(self):
-        rows = cluster_of(self.connections, "history").asked(
+        owner = Connections({}, "", servers={"history": Server(self.url)})
+        rows = cluster_of(owner, "history").asked(
             f"SELECT came, value FROM headrace.{self.name} WHERE {self.where}", self.run
         )
         rows = sorted(rows, key=lambda row: (row[0] is None, row[0]))
@@ -148,3 +149,12 @@ class TestHistoryInCassandra(TestCassandraTable):
     def _moments(self, count):
         sunday = dt.datetime(2026, 2, 1, 23, 59, 59, 999_000, tzinfo=dt.UTC)
         return pa.array([sunday] * count, pa.timestamp("us", "UTC"))
+
+
+class TestCassandraOfTenants(TestCassandraTable):
+    """Each tenant has a client of its own."""
+
+    @pytest.fixture(autouse=True)
+    def _of_tenants(self, _server):
+        server = Server(self.url, "of-{tenant}", "of no matter")
+        self.connections = Connections({}, "", servers={"history": server})

@@ -7,7 +7,8 @@ import psycopg
 import pytest
 from service import Service, ended, own_console_port, told_by_up
 
-from headrace.connectors.cassandra.servers import Cluster, address_of
+from headrace.connectors.cassandra.addresses import address_of
+from headrace.connectors.cassandra.servers import Cluster
 from headrace.errors import HeadraceError
 from headrace.ports import Server
 from headrace.store.migrations import newest_version

@@ -6,7 +6,8 @@ import sys
 import psutil
 import pytest
 
-from headrace.connectors.cassandra.servers import Cluster, address_of
+from headrace.connectors.cassandra.addresses import address_of
+from headrace.connectors.cassandra.servers import Cluster
 from headrace.embedded import EmbeddedCassandra
 from headrace.embedded.addresses import answers, free_ports
 from headrace.errors import ServerError

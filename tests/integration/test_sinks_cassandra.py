@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.connectors.cassandra import history, rows
-from headrace.connectors.cassandra.servers import address_of, cluster_of
+from headrace.connectors.cassandra.addresses import address_of
+from headrace.connectors.cassandra.servers import cluster_of
 from headrace.embedded import EmbeddedCassandra
 from headrace.embedded.addresses import free_ports
 from headrace.errors import ConfigError, SinkUnavailable, TargetMissing

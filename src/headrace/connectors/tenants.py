@@ -31,6 +31,7 @@ from headrace.errors import (
     TargetMissing,
     TenantsSinkSlow,
 )
+from headrace.model.receipts import SliceError
 from headrace.ports import Effect, Written
 
 #: how long others wait for one tenant's own database; what takes longer has all the time, alone
@@ -120,10 +121,18 @@ class TenantsWriter(Generic[_Writer]):
 
 
 def _charged(written: Written, took_s: float, *, is_long: bool) -> Written:
-    error = written.error
-    if error is not None and is_long and error.code == SinkUnavailable.__name__:
-        error = replace(error, code=TenantsSinkSlow.__name__)
-    return replace(written, error=error, seconds=took_s)
+    error = written.error or _silence_among(written)
+    if error is None or not is_long or error.code != SinkUnavailable.__name__:
+        return replace(written, seconds=took_s)
+    # Rows are not named then: they would be offered again while others wait.
+    slow = replace(error, code=TenantsSinkSlow.__name__)
+    return replace(written, error=slow, refused=(), seconds=took_s)
+
+
+def _silence_among(written: Written) -> SliceError | None:
+    """Why rows were not taken now, of an effect of which others were; None: of no such reason."""
+    told = [row.error for row in written.refused if row.error is not None]
+    return next((error for error in told if error.code == SinkUnavailable.__name__), None)
 
 
 def _is_slow(written: Written) -> bool:

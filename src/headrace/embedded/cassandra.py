@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import structlog
 
+from headrace.connectors.cassandra.addresses import Address
 from headrace.connectors.cassandra.library import library
-from headrace.connectors.cassandra.servers import Address, Cluster
+from headrace.connectors.cassandra.servers import Cluster
 from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
 from headrace.embedded.cassandra_config import DATACENTER, LOGBACK, as_yaml, java_options
 from headrace.embedded.folder_lock import FolderLock

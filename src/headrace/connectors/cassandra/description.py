@@ -65,6 +65,11 @@ class Description:
         return {**bucket, **columns}
 
     @property
+    def read_back(self) -> dict[str, str]:
+        """The columns as they are read back, by kind: those that the handler returned."""
+        return {name: kind for name, kind in self.stored.items() if name in self.columns}
+
+    @property
     def partition_key(self) -> tuple[str, ...]:
         """The columns of the partition, the bucket among them."""
         return (*self.partition, *((BUCKET,) if self.by_time is not None else ()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -51,7 +51,19 @@ class Asked:
             day -= dt.timedelta(days=day.weekday())
         while dt.datetime.combine(day, dt.time(), dt.UTC) < self.until:
             yield day
-            day += dt.timedelta(days=7 if self.week else 1)
+            day += self._length
+
+    @property
+    def apart(self) -> Iterator[Asked]:
+        """The same by buckets, each from and until where it is asked for."""
+        for day in self.buckets:
+            begins = dt.datetime.combine(day, dt.time(), dt.UTC)
+            since, until = max(begins, self.since), min(begins + self._length, self.until)
+            yield replace(self, since=since, until=until)
+
+    @property
+    def _length(self) -> dt.timedelta:
+        return dt.timedelta(days=7 if self.week else 1)
 
 
 def read(cluster: Cluster, says: Description, asked: Asked, where: str) -> Iterator[pa.Table]:
@@ -61,18 +73,27 @@ def read(cluster: Cluster, says: Description, asked: Asked, where: str) -> Itera
         ConfigError: the table has no time to ask for, or what is asked for is not complete.
         HeadraceError: the cluster does not answer, or the table is not there.
     """
+    demand(says, asked, where)
+    return _pages(cluster, says, asked, where)
+
+
+def demand(says: Description, asked: Asked, where: str) -> None:
+    """See that this can be asked.
+
+    Raises:
+        ConfigError: the table has no time to ask for, or what is asked for is not complete.
+    """
     if says.by_time is None:
         raise ConfigError(f"{where} has no by_time: without one there is no history to read")
     if len(asked.partition) != len(says.partition):
         raise ConfigError(f"{where}: say {', '.join(says.partition)}")
     if asked.since.tzinfo is None or asked.until.tzinfo is None:
         raise ConfigError(f"{where}: since and until need a time zone, such as datetime.UTC")
-    return _pages(cluster, says, asked, where)
 
 
 def _pages(cluster: Cluster, says: Description, asked: Asked, where: str) -> Iterator[pa.Table]:
-    names = [name for name in says.stored if name in says.columns]
-    schema = pa.schema([(name, _arrow(says.columns[name])) for name in names])
+    names = list(says.read_back)
+    schema = pa.schema([(name, _arrow(kind)) for name, kind in says.read_back.items()])
     partition = " AND ".join(f'"{name}" = ?' for name in says.partition_key)
     statement = cluster.prepared(
         f"SELECT {listed(names)} FROM {says.full_name} "  # noqa: S608 - names that were checked

@@ -11,26 +11,26 @@ weeks, and read back by them (`history.py`).
 from __future__ import annotations
 
 import datetime as dt
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from headrace.connectors.cassandra import history
-from headrace.connectors.cassandra.description import BUCKET, Description, types_of
+from headrace.connectors.cassandra import frames, history
+from headrace.connectors.cassandra.addresses import address_of
+from headrace.connectors.cassandra.description import Description
 from headrace.connectors.cassandra.fitting import fit
+from headrace.connectors.cassandra.problems import problem_with
 from headrace.connectors.cassandra.rows import Rows
-from headrace.connectors.cassandra.servers import cluster_of
+from headrace.connectors.cassandra.servers import Cluster, cluster_of
 from headrace.connectors.cassandra.writer import CassandraWriter
-from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.newest import VERSION
+from headrace.connectors.own_servers import TENANT, is_one_for_each_tenant
+from headrace.connectors.tenants import TenantsWriter
 from headrace.errors import ConfigError
 from headrace.ports import Connections, Site
-
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
-#: what Cassandra takes
-_LONGEST = dt.timedelta(days=20 * 365)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class CassandraTable:
         newest_by: the column that tells which row of a key is newer, and gives the row its
             timestamp: a ``bigint``, ``timestamp`` or ``date`` of the data, or of kind ``version``,
             as of ``SqlTable``.
-        at: name of the cluster under ``connections`` in the YAML file.
+        at: name of the cluster under ``connections`` in the YAML file. With ``{tenant}`` in it, or
+            in the URL or user that it stands for, each tenant has its own.
         partition_by: the columns of the key that make a partition, the first ones; one if not said.
         by_time: the ``timestamp`` of the key whose day or week is a part of the partition. Rows of
             a partition are in its order, and can be read back by it.
@@ -80,7 +81,7 @@ class CassandraTable:
         object.__setattr__(self, "columns", dict(self.columns))
         object.__setattr__(self, "key", tuple(self.key))
         object.__setattr__(self, "partition_by", tuple(self.partition_by) or self.key[:1])
-        problem = _problem(self)
+        problem = problem_with(self)
         if problem:
             raise ConfigError(f"Cassandra table {self.name!r}: {problem}")
 
@@ -97,13 +98,16 @@ class CassandraTable:
     def prepare(self, site: Site) -> None:
         """Make the table, or see that the one there has the columns and the key.
 
+        Where each tenant has its own, that is done by who first writes to it.
+
         Raises:
             ConfigError: it has not, may not be made, or the YAML file names no such connection.
             SinkUnavailable: the cluster does not answer.
         """
-        cluster = cluster_of(site.connections, self.at, telling=True)
-        says = self._described(cluster.address.keyspace)
-        fit(cluster, says, self._where, by_version=self.columns[self.newest_by] == VERSION)
+        if not is_one_for_each_tenant(site.connections, self.at, telling=True):
+            self._fit(cluster_of(site.connections, self.at, telling=True))
+        elif TENANT not in self.at:
+            address_of(site.connections.server(self.at), self.at, "tenant")
 
     def check(self, output: pa.Table) -> None:
         """See that a handler's table has the columns, and values that fit them.
@@ -114,14 +118,33 @@ class CassandraTable:
         """
         self._rows("").check(output)
 
-    def open(self, site: Site) -> CassandraWriter:
+    def open(self, site: Site) -> CassandraWriter | TenantsWriter[CassandraWriter]:
         """Open the writer of a bin; contacts nobody yet.
 
         Raises:
             ConfigError: the YAML file names no such connection.
         """
+        if is_one_for_each_tenant(site.connections, self.at):
+            opened = partial(self._opened_for, site.connections)
+            return TenantsWriter(opened, partial(_forget, site, self.at), site.in_company)
         cluster = cluster_of(site.connections, self.at)
         return CassandraWriter(self._rows(cluster.address.keyspace), cluster)
+
+    def _opened_for(self, connections: Connections, tenant: str, until_s: float) -> CassandraWriter:
+        cluster = cluster_of(connections, self.at, tenant)
+        rows = self._rows(cluster.address.keyspace)
+        cluster.make_ready(rows.description, partial(self._make_ready, cluster, rows), until_s)
+        return CassandraWriter(rows, cluster, until_s)
+
+    def _make_ready(self, cluster: Cluster, rows: Rows) -> None:
+        self._fit(cluster)
+        cluster.prepared(rows.description.put)
+        if self.delete_by is not None:
+            cluster.prepared(rows.description.delete)
+
+    def _fit(self, cluster: Cluster) -> None:
+        says = self._described(cluster.address.keyspace)
+        fit(cluster, says, self._where, by_version=self.columns[self.newest_by] == VERSION)
 
     def read(
         self,
@@ -129,6 +152,7 @@ class CassandraTable:
         *partition: object,
         since: dt.datetime,
         until: dt.datetime,
+        tenant: str = "",
     ) -> Iterator[pa.Table]:
         """Read history back: what one partition has between two moments, ordered by ``by_time``.
 
@@ -137,15 +161,50 @@ class CassandraTable:
             partition: values of ``partition_by``, such as the tenant.
             since: the first moment, with a zone.
             until: the moment before which it ends.
+            tenant: whose table, where each tenant has its own.
 
         Raises:
             ConfigError: the table has no ``by_time``, or a value or a zone is missing.
             HeadraceError: the cluster does not answer, or the table is not there.
         """
-        cluster = cluster_of(connections, self.at, telling=True)
+        if not tenant and is_one_for_each_tenant(connections, self.at, telling=True):
+            raise ConfigError(f"{self._where}: each tenant has its own: say tenant='acme', say")
+        cluster = cluster_of(connections, self.at, tenant, telling=True)
         says = self._described(cluster.address.keyspace)
         asked = history.Asked(partition, since, until, week=self.bucket == "week")
         return history.read(cluster, says, asked, self._where)
+
+    def frame(
+        self,
+        spark: Any,
+        connections: Connections,
+        partitions: Iterable[Sequence[object]],
+        *,
+        since: dt.datetime,
+        until: dt.datetime,
+        tenant: str = "",
+    ) -> Any:
+        """The same as a DataFrame of Spark, in no order; each task reads days or weeks of it.
+
+        Args:
+            spark: the session.
+            connections: as of ``read``; they travel to the executors, and show in no plan.
+            partitions: of each, the values of ``partition_by``, such as ``[("acme",), ("bolt",)]``.
+            since: as of ``read``.
+            until: as of ``read``.
+            tenant: as of ``read``.
+
+        Raises:
+            ConfigError: as of ``read``; what else there is, is raised when the frame is read.
+        """
+        asked = [
+            history.Asked(tuple(one), since, until, week=self.bucket == "week")
+            for one in partitions
+        ]
+        for one in asked:
+            history.demand(self._described(""), one, self._where)
+        read = partial(self.read, connections, tenant=tenant)
+        return frames.frame(spark, read, asked, self._described("").read_back)
 
     def _rows(self, keyspace: str) -> Rows:
         described = self._described(keyspace)
@@ -171,39 +230,5 @@ class CassandraTable:
         return f"Cassandra table {self.name} at {self.at}"
 
 
-def _problem(sink: CassandraTable) -> str | None:
-    if not sink.key:
-        return "it needs a key"
-    for name in (sink.name, *sink.columns):
-        if not _NAME.fullmatch(name):
-            return f"{name!r} is no name: use lower-case letters, digits and underscores"
-    for name, kind in sink.columns.items():
-        try:
-            types_of(kind)
-        except ValueError as error:
-            return f"column {name!r}: {error}"
-    return _key_problem(sink) or problem_of(
-        sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
-    )
-
-
-def _key_problem(sink: CassandraTable) -> str | None:
-    for name in sink.key:
-        if sink.columns.get(name) in (None, VERSION) or name == sink.delete_by:
-            return f"key names {name!r}, which is no column that can be of it"
-    if sink.key[: len(sink.partition_by)] != sink.partition_by:
-        return "partition_by has to be the first columns of key"
-    return _time_problem(sink) or (None if sink.at else "at names no connection")
-
-
-def _time_problem(sink: CassandraTable) -> str | None:
-    if sink.by_time is not None:
-        if sink.by_time not in sink.key or sink.by_time in sink.partition_by:
-            return f"by_time names {sink.by_time!r}, which has to be of the key behind partition_by"
-        if sink.columns[sink.by_time] != "timestamp" or BUCKET in sink.columns:
-            return f"by_time needs a timestamp, and no other column is called {BUCKET!r}"
-    if sink.bucket not in ("day", "week"):
-        return "bucket is 'day' or 'week'"
-    if sink.ttl is not None and not dt.timedelta(seconds=1) <= sink.ttl <= _LONGEST:
-        return "ttl is from a second to 20 years, or None"
-    return None
+def _forget(site: Site, at: str, tenant: str) -> None:
+    cluster_of(site.connections, at, tenant).forget()

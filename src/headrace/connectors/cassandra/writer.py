@@ -6,6 +6,8 @@ rows that it does not take is told in ``row_by_row.py``.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -26,9 +28,11 @@ AT_ONCE: Final = 64
 class CassandraWriter:
     """Writes the effects of a bin."""
 
-    def __init__(self, rows: Rows, cluster: Cluster) -> None:
+    def __init__(self, rows: Rows, cluster: Cluster, until_s: float = math.inf) -> None:
+        """Take a table and where it is; others wait until a second of the steady clock."""
         self._rows = rows
         self._cluster = cluster
+        self._until_s = until_s
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all rows that can be written; see ``SinkWriter.write``."""
@@ -44,10 +48,16 @@ class CassandraWriter:
         """What became of the newest change of each key."""
         given_up, told = GivenUp(self._rows.where), list[HeadraceError | None]()
         session = self._cluster.session()
-        offered = self._offered(keys, given_up, use_case)
+        haste, until_s = self._haste(session)
+        offered = self._offered(keys, given_up, use_case, until_s)
         try:
             for taken, result in library().concurrent.execute_concurrent(
-                session, offered, AT_ONCE, raise_on_first_error=False, results_generator=True
+                session,
+                offered,
+                AT_ONCE,
+                raise_on_first_error=False,
+                results_generator=True,
+                **haste,
             ):
                 error = None if taken else translated(result, self._rows.where)
                 told.append(error)
@@ -60,8 +70,20 @@ class CassandraWriter:
             given_up.stop()
         return told + [given_up.why] * (len(keys) - len(told))
 
+    def _haste(self, session: Any) -> tuple[dict[str, Any], float]:
+        """What the client is told where others wait, and until when rows are offered."""
+        if self._until_s == math.inf:
+            return {}, math.inf
+        now_s = time.monotonic()
+        # The last row that is offered has the other half.
+        half_s = max(0.0, self._until_s - now_s) / 2
+        profile = session.execution_profile_clone_update(
+            library().cluster.EXEC_PROFILE_DEFAULT, request_timeout=half_s
+        )
+        return {"execution_profile": profile}, now_s + half_s
+
     def _offered(
-        self, keys: Sequence[Key], given_up: GivenUp, use_case: str
+        self, keys: Sequence[Key], given_up: GivenUp, use_case: str, until_s: float
     ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         """The statements, each when there is room for it; prepared before the first is taken."""
         says = self._rows.description
@@ -71,7 +93,7 @@ class CassandraWriter:
 
         def each() -> Iterator[tuple[Any, tuple[Any, ...]]]:
             for number, key in enumerate(keys):
-                if given_up:
+                if given_up or time.monotonic() > until_s:
                     return
                 if number == min(1, len(keys) - 1):
                     # One is on its way: some there and some not is the worst that may be left.

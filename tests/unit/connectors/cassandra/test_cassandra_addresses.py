@@ -2,7 +2,8 @@
 
 import pytest
 
-from headrace.connectors.cassandra.servers import address_of, cluster_of
+from headrace.connectors.cassandra.addresses import address_of
+from headrace.connectors.cassandra.servers import cluster_of
 from headrace.errors import ConfigError, TargetMissing
 from headrace.ports import Connections, Server
 

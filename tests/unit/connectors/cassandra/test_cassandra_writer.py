@@ -1,5 +1,6 @@
 """What becomes of rows that a cluster does not take."""
 
+import time
 from unittest import mock
 
 import cassandra as client
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from headrace.connectors.cassandra import writer
+from headrace.connectors.cassandra.addresses import Address
 from headrace.connectors.cassandra.library import translated
-from headrace.connectors.cassandra.servers import Address, Cluster
+from headrace.connectors.cassandra.servers import Cluster
 from headrace.connectors.cassandra.writer import CassandraWriter
 from headrace.errors import SinkRefused, SinkUnavailable, TargetMissing
 from headrace.model.streams import LaneId, Slice
@@ -38,6 +40,7 @@ class Fake:
     def __init__(self, answer):
         self.answer = answer
         self.offered = []
+        self.told = {}
 
     def session(self):
         return self
@@ -45,8 +48,14 @@ class Fake:
     def prepared(self, statement):
         return statement
 
-    def execute(self, _session, statements, at_once, *, raise_on_first_error, results_generator):
+    def execution_profile_clone_update(self, _profile, *, request_timeout):
+        return request_timeout
+
+    def execute(
+        self, _session, statements, at_once, *, raise_on_first_error, results_generator, **told
+    ):
         assert (raise_on_first_error, results_generator) == (False, True)
+        self.told = told
         for _, values in statements:
             self.offered.append(values[:2])
             error = self.answer(*values[:2])
@@ -214,3 +223,14 @@ def test_a_cluster_that_is_not_there_is_not_there_now():
     nowhere = Cluster("history", Address((("127.0.0.1", 1),), "shop", "dc1", tls=False))
     with pytest.raises(SinkUnavailable, match="connection history: no node answers"):
         nowhere.session()
+
+
+def test_where_others_wait_rows_are_offered_for_half_of_the_time_and_asked_for_the_other():
+    cluster = Fake(lambda *_: time.sleep(0.05))
+    made = CassandraWriter(SINK._rows("shop"), cluster, time.monotonic() + 1.0)
+    with mock.patch.object(client.concurrent, "execute_concurrent", cluster.execute):
+        [outcome] = made.write([effect(leads(*map(str, range(40))))])
+    assert cluster.told["execution_profile"] == pytest.approx(0.5, abs=0.05)
+    assert 1 <= len(cluster.offered) <= 12
+    assert len(cluster.offered) + len(outcome.refused) == 40
+    assert {code for _, code in named(outcome)} == {"SinkUnavailable"}

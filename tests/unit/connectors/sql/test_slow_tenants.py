@@ -10,7 +10,8 @@ import psycopg
 import pytest
 from tenants_world import World, effect
 
-from headrace.connectors.sql import servers, tenants
+from headrace.connectors import tenants
+from headrace.connectors.sql import servers
 from headrace.databases.deadline import Deadline
 from headrace.databases.engines import Waits
 from headrace.databases.patience import PatientConnection, _ended, _Silence
