@@ -107,6 +107,21 @@ def test_who_may_not_make_tables_is_told_what_to_make_and_who_may_not_write_stop
     SINK.prepare(Site(theirs, None))
 
 
+def test_a_user_that_goes_away_in_the_middle_blames_no_record(node, role):
+    theirs, owner = connections(node, role, "hunter2"), cluster_of(connections(node), "history")
+    SINK.prepare(Site(connections(node), None))
+    owner.asked(f"GRANT MODIFY ON headrace.leads TO {role}")
+    site = Site(theirs, None)
+    assert written(site) is None
+    owner.asked(f"ALTER ROLE {role} WITH LOGIN = false")
+    cluster_of(theirs, "history").close()
+    assert written(site).code == "TargetMissing", "who is not let in any more"
+    owner.asked(f"ALTER ROLE {role} WITH LOGIN = true")
+    assert written(site) is None
+    owner.asked(f"DROP ROLE {role}")
+    assert written(site).code in ("TargetMissing", "SinkUnavailable")
+
+
 def test_a_certificate_that_fits_is_taken_and_another_is_not(node, authority, tmp_path):
     site = Site(connections(node, more=f"&ca_file={authority[1]}"), None)
     SINK.prepare(site)

@@ -6,9 +6,11 @@ import asyncio
 import email
 import email.policy
 import socket
+import ssl
 
 import pyarrow as pa
 import pytest
+import trustme
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
@@ -20,6 +22,7 @@ from headrace.errors import ConfigError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import Email
+from own_tls import tls_files
 
 
 class Postman:
@@ -292,6 +295,21 @@ def test_starttls_that_is_insisted_on_and_not_offered_is_a_wrong_config(server, 
     error = writer.write([_effect(_row("ann"))])[0].error
     assert error.code == ConfigError.__name__
     assert "STARTTLS" in error.message
+    assert postman.mails == []
+
+
+@pytest.mark.parametrize("scheme", ["smtp", "smtp+starttls"])
+def test_a_certificate_that_nobody_vouches_for_is_told_and_no_mail_goes(postman, tmp_path, scheme):
+    files = tls_files(trustme.CA(), tmp_path, "127.0.0.1")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(files.certificate_file, files.key_file)
+    controller = AnyPort(postman, hostname="127.0.0.1", port=0, tls_context=context)
+    controller.start()
+    writer = Email("a@example.org").open(_site(f"{scheme}://127.0.0.1:{controller.port}"))
+    error = writer.write([_effect(_row("ann"))])[0].error
+    controller.stop()
+    assert error.code == ConfigError.__name__
+    assert "its certificate is not trusted" in error.message
     assert postman.mails == []
 
 

@@ -250,6 +250,47 @@ def test_who_is_not_let_in_is_told_without_the_password_and_tried_again(url):
     assert "hunter2" not in str(told.value) + written.error.message
 
 
+def test_credentials_that_expire_in_the_middle_leave_what_was_written(prepared):
+    role = f"writer_{uuid.uuid4().hex}"
+    asked(prepared, f"CREATE ROLE {role} LOGIN PASSWORD 'hunter2'")
+    asked(prepared, f"GRANT SELECT, INSERT, UPDATE ON sums, headrace_written TO {role}")
+    made = site(prepared, Store(), user=role, password="hunter2")
+    first, later = effect(lanes=("acme",), lead="acme"), effect(lanes=("bolt",), lead="bolt")
+    (written,) = SUMS.open(made).write([first])
+    assert written.error is None
+    asked(prepared, f"ALTER ROLE {role} VALID UNTIL '2001-01-01'")
+    asked(
+        prepared, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
+    )
+    for _ in range(2):
+        (expired,) = SUMS.open(made).write([later])
+        assert expired.error.temporary
+        assert "hunter2" not in expired.error.message
+    asked(prepared, f"ALTER ROLE {role} VALID UNTIL 'infinity'")
+    told = SUMS.open(made).write([first, later])
+    asked(prepared, f"DROP OWNED BY {role}; DROP ROLE {role}")
+    assert [(one.error, one.reached) for one in told] == [(None, (10,)), (None, None)]
+    assert sorted(lead for (lead,) in asked(prepared, "SELECT lead FROM sums")) == ["acme", "bolt"]
+
+
+def test_a_database_that_is_read_only_for_a_while_is_tried_again(prepared):
+    role = f"writer_{uuid.uuid4().hex}"
+    asked(prepared, f"CREATE ROLE {role} LOGIN PASSWORD 'hunter2'")
+    asked(prepared, f"GRANT SELECT, INSERT, UPDATE ON sums, headrace_written TO {role}")
+    asked(prepared, f"ALTER ROLE {role} SET default_transaction_read_only = on")
+    made = site(prepared, Store(), user=role, password="hunter2")
+    (refused,) = SUMS.open(made).write([effect()])
+    assert (refused.error.code, refused.error.temporary) == ("SinkUnavailable", True)
+    asked(prepared, f"ALTER ROLE {role} SET default_transaction_read_only = off")
+    asked(
+        prepared, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
+    )
+    outcomes = [SUMS.open(made).write([effect()])[0].error for _ in range(2)]
+    asked(prepared, f"DROP OWNED BY {role}; DROP ROLE {role}")
+    assert outcomes[-1] is None
+    assert total(prepared) == [1]
+
+
 def test_many_lanes_are_locked_and_noted_in_one_statement_each(prepared):
     lanes = [f"t{number:04d}" for number in range(500)]
     effects = [effect(lanes=(lane,)) for lane in lanes]

@@ -47,8 +47,8 @@ def _answers(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for number in batch.column(0).to_pylist():
-            one = questions[number]
+        numbers: list[Any] = batch.column(0).to_pylist()
+        for one in map(questions.__getitem__, numbers):
             for table in read(*one.partition, since=one.since, until=one.until):
                 yield from _as_spark_has_it(table).to_batches()
 

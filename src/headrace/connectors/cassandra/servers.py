@@ -105,9 +105,11 @@ def _begun(do: Callable[[], None]) -> Future[None]:
 
     def run() -> None:
         try:
-            future.set_result(do())
+            do()
         except BaseException as error:
             future.set_exception(error)
+        else:
+            future.set_result(None)
 
     threading.Thread(target=run, name="cassandra-ready", daemon=True).start()
     return future
