@@ -141,6 +141,36 @@ def test_a_dataframe_handler_sees_the_whole_wave_with_its_tenants(engine):
     assert all(receipt.reached == 10 and receipt.records == 10 for receipt in result.receipts)
 
 
+def test_a_dataframe_handler_joins_history_that_tasks_read(engine):
+    """By the frame that `CassandraTable` makes; in the place of the server a function answers."""
+    import datetime as dt
+
+    from headrace.connectors.cassandra import frames, history
+
+    def told_back(tenant, *, since, until):
+        import pyarrow as pa
+
+        yield pa.table({"tenant": [tenant], "days": [(until - since).days]})
+
+    monday, seen = dt.datetime(2026, 2, 2, tzinfo=dt.UTC), []
+
+    def report(frame, _wave):
+        asked = [
+            history.Asked((name,), monday, monday + dt.timedelta(days=3), week=False)
+            for name in ("acme", "cove")
+        ]
+        kinds = {"tenant": "text", "days": "bigint"}
+        past = frames.frame(frame.sparkSession, told_back, asked, kinds)
+        seen.extend(frame.join(past, "tenant").groupBy("tenant").sum("days").collect())
+
+    take(engine, of_form_wave(report))
+    engine.start(wave(1, "acme", "bolt"))
+    result = results(engine, 1)["w1"]
+    assert result.error is None
+    assert all(receipt.reached == 10 and not receipt.error for receipt in result.receipts)
+    assert [tuple(row) for row in seen] == [("acme", 10 * 3)]
+
+
 def test_a_dataframe_has_decoded_columns_in_the_place_of_the_value(engine):
     seen = {}
 
