@@ -106,10 +106,7 @@ def _measured(waves: list[list[Effect]], by: tuple[str, ...], rounds: int) -> di
 
 
 def _unsynced(root: Path, waves: list[list[Effect]], by: tuple[str, ...]) -> None:
-    with (
-        mock.patch("headrace.connectors.delta.data_files.sync_all"),
-        mock.patch("headrace.connectors.delta.client.sync_all"),
-    ):
+    with mock.patch("headrace.connectors.delta.on_disk.sync_all"):
         _by_sink(root, "unsynced", waves, by)
 
 

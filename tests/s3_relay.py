@@ -7,8 +7,8 @@ from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 #: what becomes of a request: nothing is said for ``silence_s``; the server is asked, and its answer
-#: not passed on; or a part of it is
-SILENT, LOST, HALF = "silent", "lost", "half"
+#: not passed on; or a part of it is; or it is asked after ``silence_s``, and nothing is said
+SILENT, LOST, HALF, LATE = "silent", "lost", "half", "late"
 _OF_THE_WAY = {"content-length", "transfer-encoding", "connection", "date", "server"}
 _OF_A_FILE = {
     "ETag": '"1"',
@@ -26,11 +26,12 @@ class Relay:
     """Listens on ``port``; a context manager.
 
     ``fates`` are those of the next requests, then comes ``always``: one of the above, an answer
-    that is given without asking the server, or None.
+    that is given without asking the server, or None. Of requests for other than ``of``, a method
+    and a part of a path, only the latter counts.
     """
 
     def __init__(self, server_port=None, tls=None):
-        self.fates, self.always = deque(), None
+        self.fates, self.always, self.of = deque(), None, ("", "")
         self.methods, self.headers, self.silence_s = [], [], 1.0
         self.server_port = server_port
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
@@ -48,9 +49,10 @@ class Relay:
         self._http.shutdown()
         self._http.server_close()
 
-    def fate(self):
-        """That of the next request."""
-        return self.fates.popleft() if self.fates else self.always
+    def fate(self, method, path):
+        """That of a request."""
+        meant = self.fates and method.startswith(self.of[0]) and self.of[1] in path
+        return self.fates.popleft() if meant else self.always
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -67,10 +69,13 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         relay.methods.append(self.command)
         relay.headers.append(self.headers)
-        fate = relay.fate()
+        fate = relay.fate(self.command, self.path)
         if fate == SILENT:
             time.sleep(relay.silence_s)
             self.close_connection = True
+        elif fate == LATE:
+            time.sleep(relay.silence_s)
+            self._ask(body, LOST)
         elif isinstance(fate, tuple):
             self._answer(*fate, _OF_A_FILE)
         else:

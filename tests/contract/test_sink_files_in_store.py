@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.connectors.files import stores
+from headrace.connectors.object_stores import stores
 from headrace.ports import Connections, Sink, Site
 from headrace.sinks import ParquetFiles
 from headrace.testing.sink_contract import Seen, SinkContract

@@ -1,8 +1,9 @@
 """Writes to a Delta table in a process of its own, which may stop in the middle of it.
 
-Arguments: the warehouse, what to do, and for ``killed`` the step to stop at and the file to say so
-in. ``killed`` writes one wave; ``many`` writes forty slices of a lane of its own, one by one;
-``disk`` fills the disk that the warehouse is alone on, and makes it read-only.
+Arguments: the warehouse or the URL of an object store, what to do, and for ``killed`` the step to
+stop at and the file to say so in. ``killed`` writes one wave; ``many`` writes forty slices of a
+lane of its own, one by one; ``disk`` fills the disk that the warehouse is alone on, and makes it
+read-only.
 """
 
 import json
@@ -17,11 +18,15 @@ from deltalake import DeltaTable as Library
 
 from headrace.connectors.delta import client, data_files, writer
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Site
+from headrace.ports import Connections, Effect, Server, Site
 from headrace.sinks import DeltaTable
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from s3_server import KEY, SECRET
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("value", pa.int64())])
 SINK = DeltaTable("visits", SCHEMA, partition_by=("tenant",))
+IN_STORE = DeltaTable("visits", SCHEMA, partition_by=("tenant",), at="lake")
 
 
 class Places:
@@ -29,8 +34,13 @@ class Places:
         return [True] * len(moves)
 
 
-def site(warehouse, wave):
-    return Site(Connections({}, "", warehouse=str(warehouse)), Places(), wave, "fence")
+def sink_of(place):
+    return IN_STORE if "://" in str(place) else SINK
+
+
+def site(place, wave):
+    lake = {"lake": Server(str(place), KEY, SECRET)}
+    return Site(Connections({}, "", warehouse=str(place), servers=lake), Places(), wave, "fence")
 
 
 def effect(tenant, start, rows):
@@ -103,12 +113,12 @@ def main(warehouse, what, *more):
         on_a_bad_disk(warehouse)
         return
     if what == "many":
-        opened = SINK.open(site(warehouse, f"wave of {more[0]}"))
+        opened = sink_of(warehouse).open(site(warehouse, f"wave of {more[0]}"))
         told = [opened.write([effect(more[0], 5 * n, 5)])[0].error for n in range(40)]
         print(json.dumps([error and error.message for error in told]))
         return
     stopping = stop_at(*more)
-    SINK.open(site(warehouse, "w")).write(wave())
+    sink_of(warehouse).open(site(warehouse, "w")).write(wave())
     stopping()
 
 

@@ -15,7 +15,7 @@ import delta_app
 import pytest
 from deltalake import DeltaTable as Library
 
-from headrace.connectors.delta.upkeep import Upkeep
+from headrace.connectors.delta.upkeep import kept_in
 from own_disk import may
 from zombies import Zombies
 
@@ -59,7 +59,7 @@ def test_processes_that_write_at_once_leave_every_row_once_also_beside_a_merge(p
         subprocess.Popen([sys.executable, APP, tmp_path, "many", name], stdout=subprocess.PIPE)
         for name in tenants
     ]
-    upkeep = Upkeep(tmp_path, "visits")
+    upkeep = kept_in(tmp_path, "visits")
     merged = 0
     while any(one.poll() is None for one in writing):
         merged += sum(upkeep.merge(crowd).before for crowd in upkeep.crowds())

@@ -13,8 +13,8 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pf
 import pytest
 
-from headrace.connectors.files import stores
-from headrace.connectors.files.stores import BeatenError, Mark, store_of
+from headrace.connectors.object_stores import stores
+from headrace.connectors.object_stores.stores import BeatenError, Mark, store_of
 from headrace.errors import SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site, Written

@@ -1,4 +1,4 @@
-"""`headrace tables`: Delta tables of the warehouse, kept fit."""
+"""`headrace tables`: Delta tables, kept fit."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.connectors.delta.library import BeatenError
-from headrace.connectors.delta.upkeep import LEAST_HOURS, Crowd, Merged, Upkeep
+from headrace.connectors.delta.upkeep import LEAST_HOURS, Crowd, Merged, Upkeep, kept_at, kept_in
 from headrace.embedded.progress import Progress
+from headrace.ports import Connections
 
-app = typer.Typer(
-    no_args_is_help=True, help="Delta tables of the warehouse: merge small files, remove old ones."
-)
+app = typer.Typer(no_args_is_help=True, help="Delta tables: merge small files, remove old ones.")
 _WEEK_H = 168
 
-NameArgument = Annotated[
-    str, typer.Argument(help="Its folder below the warehouse, as the sink names it.")
+NameArgument = Annotated[str, typer.Argument(help="Its folder, as the sink names it.")]
+AtOption = Annotated[
+    str | None,
+    typer.Option(help="The connection of an object store, as the sink names it.", metavar="NAME"),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only look, change nothing.")]
 
@@ -45,6 +46,7 @@ def _tables() -> None:
 def optimize(
     name: NameArgument,
     *,
+    at: AtOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -61,7 +63,7 @@ def optimize(
     Example: `headrace tables optimize visits --dry-run`
     """
     with shown_errors():
-        table = Upkeep(_warehouse(config), name)
+        table = _kept(config, name, at)
         found = table.crowds()
         done = [] if dry_run else _merged(table, found)
     if as_json:
@@ -78,6 +80,7 @@ def optimize(
 def vacuum(
     name: NameArgument,
     *,
+    at: AtOption = None,
     retention_hours: Annotated[
         int, typer.Option(help=f"Keep what was in the table so long ago; at least {LEAST_HOURS}.")
     ] = _WEEK_H,
@@ -94,7 +97,7 @@ def vacuum(
     Example: `headrace tables vacuum visits --retention-hours 24 --dry-run`
     """
     with shown_errors():
-        table = Upkeep(_warehouse(config), name)
+        table = _kept(config, name, at)
         with Progress(f"looking for files of {name}"):
             files = table.vacuum(retention_hours, dry_run=dry_run)
     if as_json:
@@ -106,9 +109,11 @@ def vacuum(
     say(f"{name}: {counted(len(files), 'file')} {'would be removed' if dry_run else 'removed'}")
 
 
-def _warehouse(config: Path) -> Path:
+def _kept(config: Path, name: str, at: str | None) -> Upkeep:
     settings, folder = settings_and_folder(config)
-    return (folder / settings.warehouse).resolve()
+    if at is not None:
+        return kept_at(Connections({}, "", servers=settings.servers()), at, name)
+    return kept_in((folder / settings.warehouse).resolve(), name)
 
 
 def _merged(table: Upkeep, found: list[Crowd]) -> list[Merged]:

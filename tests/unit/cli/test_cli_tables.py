@@ -10,7 +10,7 @@ from deltalake import DeltaTable as Library
 
 from headrace.connectors.delta import upkeep
 from headrace.connectors.delta.library import BeatenError
-from headrace.connectors.delta.upkeep import Crowd, File, Upkeep, crowds
+from headrace.connectors.delta.upkeep import Crowd, File, Upkeep, crowds, kept_in
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import DeltaTable
@@ -67,7 +67,7 @@ def test_a_dry_run_tells_and_changes_nothing(headrace, warehouse):
 
 
 def test_who_writes_meanwhile_is_not_hurt_and_hurts_nobody(warehouse):
-    table = Upkeep(warehouse, "visits")
+    table = kept_in(warehouse, "visits")
     for number, crowd in enumerate(table.crowds(), 4):
         write(warehouse, [number], TENANTS)
         table.merge(crowd)
@@ -81,7 +81,7 @@ def test_marks_of_lanes_outlive_a_merge(warehouse):
     table.alter.set_table_name(
         "visits", commit_properties=commit(app_transactions=[transaction("headrace/a", 7)])
     )
-    upkept = Upkeep(warehouse, "visits")
+    upkept = kept_in(warehouse, "visits")
     for crowd in upkept.crowds():
         upkept.merge(crowd)
     again = Library(str(warehouse / "visits"))

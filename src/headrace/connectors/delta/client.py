@@ -7,31 +7,29 @@ where somebody else was first; it is told not to, since it skips nothing that is
 An error does not say that nothing was committed: what runs after a commit, such as a checkpoint,
 may fail as well. Each commit bears a name of its own, and after an error it is looked for.
 
-Nothing is read or written but a folder: of an object store's conditional writes nothing is known
-here. Tables that want more of a writer than rows (generated columns, constraints, other names for
-columns in files) are refused.
+Where the table is, on a disk or in an object store, makes no difference here (`homes.py`). Tables
+that want more of a writer than rows (generated columns, constraints, other names for columns in
+files) are refused.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.connectors.delta.data_files import DataFile, removed
+from headrace.connectors.delta.data_files import DataFile, paths_of
+from headrace.connectors.delta.homes import Home, commit_path
 from headrace.connectors.delta.kinds import new_columns
-from headrace.connectors.delta.library import BeatenError, library, not_there, told
-from headrace.connectors.delta.marks import IdLog, commit_file
-from headrace.connectors.local_files import sync_all
+from headrace.connectors.delta.library import BeatenError, library
+from headrace.connectors.delta.marks import IdLog
 from headrace.errors import ConfigError, TargetMissing
 
 if TYPE_CHECKING:
     import deltalake
 
-LOG = "_delta_log"
 #: what a writer of rows need not heed
 _HARMLESS = {"appendOnly", "invariants"}
 #: commits that others may have made a moment ago
@@ -39,7 +37,7 @@ _SYNCED_BEFORE = 10
 
 
 class TableClient:
-    """A table in a folder, as of its newest commit when it was last looked at.
+    """A table, as of its newest commit when it was last looked at.
 
     Raises:
         CodeNotLoaded: the client library is not installed.
@@ -47,16 +45,19 @@ class TableClient:
         SinkUnavailable: it cannot be read now.
     """
 
-    def __init__(self, root: Path, where: str) -> None:
-        self._root, self._where = root, where
-        with told(where):
-            self._inode = _inode(root)
-            if self._inode is None:
-                raise not_there(where)
-            self._table: deltalake.DeltaTable = library().DeltaTable(str(root))
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        lib = library()
+        with home.told():
+            self._identity = home.identity()
+            self._table: deltalake.DeltaTable = lib.DeltaTable(
+                home.uri, storage_options=home.options
+            )
             self._demand_plain()
-        self._ids = IdLog(root / LOG)
+        self._ids = IdLog(home)
         self._synced = -1
+        #: the name of the newest commit, if it is ours, and its number
+        self._own: tuple[int, str] | None = None
 
     @property
     def version(self) -> int:
@@ -72,24 +73,33 @@ class TableClient:
         divided = list(self._table.metadata().partition_columns)
         if divided != list(partition_by):
             raise ConfigError(
-                f"{self._where}: the table is divided by {', '.join(divided) or 'nothing'}, which "
-                f"stays; partition_by names {', '.join(partition_by) or 'nothing'}"
+                f"{self._home.where}: the table is divided by {', '.join(divided) or 'nothing'}, "
+                f"which stays; partition_by names {', '.join(partition_by) or 'nothing'}"
             )
         wanted = columns_of(library().Schema.from_arrow(schema))
-        return new_columns(columns_of(self._table.schema()), wanted, self._where)
+        return new_columns(columns_of(self._table.schema()), wanted, self._home.where)
 
-    def is_of(self, root: Path) -> bool:
-        """Whether the folder is still that of the table that this has read."""
-        return _inode(root) == self._inode and commit_file(root / LOG, self.version).exists()
+    def is_there(self) -> bool:
+        """Whether the table is still the one that this has read."""
+        with self._home.told():
+            commit = self._home.read(commit_path(self.version))
+            if commit is None or self._home.identity() != self._identity:
+                return False
+        self._ids.given(self.version, commit)
+        if self._own is not None and self._own[0] == self.version:
+            return self._own[1].encode() in commit
+        return self._identity is not None
 
     def ids(self) -> Mapping[str, int]:
         """Our transaction ids, as of this snapshot."""
-        with told(self._where):
+        with self._home.told():
             return self._ids.at(self.version)
 
     def refresh(self) -> None:
-        """Look at the newest commit."""
-        with told(self._where):
+        """Look whether there is a newer commit, and at the newest if there is."""
+        with self._home.told():
+            if self._home.read(commit_path(self.version + 1)) is None:
+                return
             self._table.update_incremental()
             self._demand_plain()
 
@@ -101,17 +111,18 @@ class TableClient:
             SinkUnavailable: whether it is there is not known, or nothing of it is.
             TargetMissing: nothing of it is there, and a person has to mend why.
         """
-        name, place = uuid.uuid4().hex, commit_file(self._root / LOG, self.version + 1)
-        with told(self._where):
+        name, number = uuid.uuid4().hex, self.version + 1
+        with self._home.told():
             try:
                 self._append(files, ids, name)
             except Exception as error:
-                if not _is_of(place, name):
+                if not _is_of(self._home.read(commit_path(number)), name):
                     if isinstance(error, library().exceptions.CommitFailedError):
                         raise BeatenError from error
-                    removed(self._root, files)
+                    self._home.left_in_doubt(paths_of(files))
                     raise
-            self._sync(place)
+            self._own = number, name
+            self._sync(number)
 
     def add(self, schema: pa.Schema, names: Sequence[str]) -> None:
         """Add columns of a schema.
@@ -121,7 +132,7 @@ class TableClient:
         """
         lib = library()
         fields = [field for field in lib.Schema.from_arrow(schema).fields if field.name in names]
-        with told(self._where):
+        with self._home.told():
             try:
                 self._table.alter.add_columns(fields)
             except lib.exceptions.CommitFailedError as error:
@@ -146,13 +157,10 @@ class TableClient:
             ),
         )
 
-    def _sync(self, place: Path) -> None:
+    def _sync(self, version: int) -> None:
         """Make a commit durable, and those before it, whose writers may not have come so far."""
-        version = self.version + 1
         first = max(0, version - _SYNCED_BEFORE, self._synced + 1)
-        commits = [commit_file(place.parent, number) for number in range(first, version + 1)]
-        after = [place.with_suffix(".checkpoint.parquet"), place.with_name("_last_checkpoint")]
-        sync_all([path for path in [*commits, *after] if path.exists()], place.parent)
+        self._home.settle_commits(range(first, version + 1))
         self._synced = version
 
     def _demand_plain(self) -> None:
@@ -164,7 +172,7 @@ class TableClient:
             return
         told_of = ", ".join(sorted(wanted)) or f"writer version {protocol.min_writer_version}"
         raise TargetMissing(
-            f"{self._where}: the table wants of a writer what is not had: {told_of}"
+            f"{self._home.where}: the table wants of a writer what is not had: {told_of}"
         )
 
 
@@ -175,17 +183,6 @@ def columns_of(schema: Any) -> dict[str, tuple[str, bool]]:
     }
 
 
-def _inode(root: Path) -> int | None:
-    """What tells the log from that of a table which is made again in its place."""
-    try:
-        return (root / LOG).stat().st_ino
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _is_of(place: Path, name: str) -> bool:
+def _is_of(commit: bytes | None, name: str) -> bool:
     """Whether a commit is the one of this name."""
-    try:
-        return name.encode() in place.read_bytes()
-    except FileNotFoundError:
-        return False
+    return commit is not None and name.encode() in commit

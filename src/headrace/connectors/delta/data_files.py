@@ -1,8 +1,8 @@
-"""Parquet files of a Delta table: written and synced here, seen by nobody before a commit has them.
+"""Parquet files of a Delta table: written and made durable before a commit has them.
 
 They are written by pyarrow and not by Delta's client, so that a commit that has to be tried again
-names the same files and nothing is written twice, and so that they are on the disk before the log
-says so. A file is of one partition. Its folder shows the values for people, without what the log
+names the same files and nothing is written twice, and so that they are durable before the log says
+so. A file is of one partition. Its folder shows the values for people, without what the log
 would have to escape; what counts is what the log says of it.
 """
 
@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -25,7 +24,8 @@ import pyarrow.parquet as pq
 import pyarrow.types as at
 
 from headrace.connectors.arrow_tables import divided
-from headrace.connectors.local_files import at_once, sync_all
+from headrace.connectors.delta.homes import Home
+from headrace.connectors.local_files import at_once
 
 _MOST_TEXT = 64
 _MOST_STATISTICS = 32
@@ -55,40 +55,30 @@ class _Part:
     places: pa.Array[Any] | None
 
 
-def written(table: pa.Table, root: Path, partition_by: Sequence[str]) -> list[DataFile]:
-    """Write a table, a file for each partition, and sync all of it; or leave nothing.
+def written(table: pa.Table, home: Home, partition_by: Sequence[str]) -> list[DataFile]:
+    """Write a table, a file for each partition, durably; or leave nothing.
 
     Files are written by a few threads, which together hold one copy of the rows at most.
 
     Raises:
-        OSError: the disk or the folder does not take it.
+        HeadraceError: its home does not take it.
     """
     parts = [*_parts(table, partition_by)]
     rows = table.drop_columns(list(partition_by))
     repeating = _repeating(rows)
-    try:
-        made = at_once(lambda part: _write(rows, root, part, repeating), parts)
-        sync_all([root / part.path for part in parts], root)
-    except BaseException:
-        _unlinked(root, (part.path for part in parts))
-        raise
+    with home.told():
+        try:
+            made = at_once(lambda part: _write(rows, home, part, repeating), parts)
+            home.settle([part.path for part in parts])
+        except BaseException:
+            home.remove(part.path for part in parts)
+            raise
     return made
 
 
-def all_there(root: Path, files: Iterable[DataFile]) -> bool:
-    """Whether none of these was taken away meanwhile, as vacuum does with what seems left over."""
-    return all((root / file.path).exists() for file in files)
-
-
-def removed(root: Path, files: Iterable[DataFile]) -> None:
-    """Take away files that no commit has; one that stays goes by `headrace tables vacuum`."""
-    _unlinked(root, (file.path for file in files))
-
-
-def _unlinked(root: Path, paths: Iterable[str]) -> None:
-    for path in paths:
-        with suppress(OSError):
-            (root / path).unlink()
+def paths_of(files: Iterable[DataFile]) -> list[str]:
+    """Where files are."""
+    return [file.path for file in files]
 
 
 def _parts(table: pa.Table, by: Sequence[str]) -> Iterator[_Part]:
@@ -106,11 +96,11 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _write(rows: pa.Table, root: Path, part: _Part, repeating: list[str]) -> DataFile:
-    path, about = root / part.path, list[pq.FileMetaData]()
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _write(rows: pa.Table, home: Home, part: _Part, repeating: list[str]) -> DataFile:
+    about = list[pq.FileMetaData]()
     mine = rows if part.places is None else rows.take(part.places)
-    with pa.OSFile(str(path), "wb") as file:  # Arrow's own, which need not wait for Python
+
+    def fill(file: pa.NativeFile) -> None:
         pq.write_table(
             mine,
             file,
@@ -118,7 +108,8 @@ def _write(rows: pa.Table, root: Path, part: _Part, repeating: list[str]) -> Dat
             use_dictionary=repeating,  # type: ignore[arg-type]
             metadata_collector=about,
         )
-        size = file.tell()
+
+    size = home.write(part.path, fill)
     made_ms = int(time.time() * 1000)
     return DataFile(part.path, size, part.partition, made_ms, _statistics(about[0]))
 

@@ -21,11 +21,16 @@ from headrace.errors import (
     words_of,
 )
 
+_HALF_SEEN = "Expected contiguous commit files, but found gap"
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 class BeatenError(Exception):
     """Somebody else has committed since the snapshot; nothing of this commit is there."""
+
+
+class HalfSeenError(SinkUnavailable):
+    """The log was listed while others wrote to it, and the list left one of their commits out."""
 
 
 def library() -> Any:
@@ -61,9 +66,8 @@ def told(where: str) -> Iterator[None]:
 
 
 def _as_sinks(error: Exception, where: str) -> HeadraceError:
-    lib = library()
-    if isinstance(error, lib.exceptions.TableNotFoundError):
-        return not_there(where)
+    if (known := of_the_table(error, where)) is not None:
+        return known
     number = _OS_ERROR.search(str(error))
     if number is not None:
         error = OSError(int(number[1]), os.strerror(int(number[1])))
@@ -72,6 +76,15 @@ def _as_sinks(error: Exception, where: str) -> HeadraceError:
             f"{where}: cannot be written: {error.strerror}; check the folder and the rights to it"
         )
     return SinkUnavailable(f"{where}: cannot be written now: {words_of(error)}")
+
+
+def of_the_table(error: Exception, where: str) -> HeadraceError | None:
+    """What the library says of the table, wherever it is; None: it is of its home."""
+    if isinstance(error, library().exceptions.TableNotFoundError):
+        return not_there(where)
+    if _HALF_SEEN in str(error):
+        return HalfSeenError(f"{where}: others commit to it at this moment")
+    return None
 
 
 def not_there(where: str) -> TargetMissing:

@@ -17,7 +17,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -25,6 +24,8 @@ import orjson
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.connectors.delta.homes import LOG, Home, commit_path
+from headrace.errors import SinkUnavailable
 from headrace.model.places import NARROW, Place, read_place, text_of
 from headrace.model.streams import LaneId
 from headrace.model.waves import planned_id
@@ -106,17 +107,12 @@ def mark_ids(installation: str, lane: LaneId) -> MarkIds:
     return MarkIds(f"{base}/reached", f"{base}/wave")
 
 
-def commit_file(log: Path, version: int) -> Path:
-    """Where a commit stands."""
-    return log / f"{version:020d}.json"
-
-
 class IdLog:
     """Our transaction ids in a table's log, as of a version."""
 
-    def __init__(self, log: Path) -> None:
-        """Take the folder of the log; nothing is read yet."""
-        self._log = log
+    def __init__(self, home: Home) -> None:
+        """Take where the table is; nothing is read yet."""
+        self._home = home
         self._version = -1
         self._ids: dict[str, int] = {}
 
@@ -124,36 +120,49 @@ class IdLog:
         """What the log says up to a version; versions are asked for in their order.
 
         Raises:
-            OSError: the log cannot be read.
+            SinkUnavailable: the log lacks some of it; what a disk says is raised as it is.
         """
         if version - self._version > _MOST_COMMITS or not self._follow(version):
             self._begin_at_checkpoint(version)
             if not self._follow(version):
-                raise FileNotFoundError(f"{self._log}: commits up to {version} are not there")
+                raise SinkUnavailable(f"{self._home.where}: commits up to {version} are not there")
         return self._ids
+
+    def given(self, version: int, commit: bytes) -> None:
+        """Take a commit that was read for something else, if it is the next one."""
+        if version == self._version + 1:
+            self._ids.update(_ids_in(commit))
+            self._version = version
 
     def _follow(self, version: int) -> bool:
         """Read commits up to a version; False where one was cleaned away."""
         for number in range(self._version + 1, version + 1):
-            try:
-                text = commit_file(self._log, number).read_bytes()
-            except FileNotFoundError:
+            text = self._home.read(commit_path(number))
+            if text is None:
                 return False
-            self._ids.update(_ids_in(text))
-            self._version = number
+            self.given(number, text)
         return True
 
     def _begin_at_checkpoint(self, version: int) -> None:
-        found = _newest_checkpoint((path.name for path in self._log.iterdir()), version)
+        found = self._newest_checkpoint(version)
         if found is None or found[0] <= self._version:
             return
         self._version, names = found
         self._ids = {}
         for name in names:
-            txns = pq.read_table(self._log / name, columns=["txn"])["txn"].combine_chunks()
+            file = self._home.parquet(f"{LOG}/{name}")
+            txns = pq.read_table(file, columns=["txn"])["txn"].combine_chunks()
             ids, numbers = (pc.struct_field(txns, part) for part in ("appId", "version"))
             both = zip(ids.to_pylist(), numbers.to_pylist(), strict=True)
             self._ids.update({i: number for i, number in both if i and i.startswith(_PREFIX)})
+
+    def _newest_checkpoint(self, version: int) -> tuple[int, list[str]] | None:
+        """Looked for among the newest files first, since a log may have very many."""
+        for first in (max(0, version - _MOST_COMMITS), 0):
+            names = self._home.names_in_log(after=f"{first:020d}")
+            if (found := _newest_checkpoint(names, version)) is not None or first == 0:
+                return found
+        return None
 
 
 def _ids_in(commit: bytes) -> Iterator[tuple[str, int]]:

@@ -19,8 +19,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from headrace.connectors.delta.library import BeatenError, library, told
-from headrace.errors import ConfigError
+from headrace.connectors.delta.homes import Home
+from headrace.connectors.delta.in_store import bucket_at, demand_in_store
+from headrace.connectors.delta.library import BeatenError, library
+from headrace.connectors.delta.on_disk import Folder
+from headrace.errors import ConfigError, TargetMissing
+from headrace.ports import Connections
 
 TARGET_BYTES = 100 * 1024 * 1024
 #: longer than a write takes from its first file to its commit, if nobody stops it
@@ -75,22 +79,18 @@ class Upkeep:
     """A Delta table that is looked after.
 
     Raises:
-        ConfigError: there is none in this folder.
+        TargetMissing: there is none at home.
         CodeNotLoaded: there is no client library.
     """
 
-    def __init__(self, warehouse: Path, name: str) -> None:
-        lib, root = library(), warehouse / name
-        if not lib.DeltaTable.is_deltatable(str(root)):
-            known = ", ".join(tables_in(warehouse)) or "none"
-            raise ConfigError(f"there is no Delta table {name!r} in {warehouse}; there is {known}")
-        self._where = f"Delta table {name}"
-        with told(self._where):
-            self._table = lib.DeltaTable(str(root))
+    def __init__(self, home: Home) -> None:
+        self._home, lib = home, library()
+        with home.told():
+            self._table = lib.DeltaTable(home.uri, storage_options=home.options)
 
     def crowds(self) -> list[Crowd]:
         """What is there to merge, as of now."""
-        with told(self._where):
+        with self._home.told():
             self._table.update_incremental()
             adds = pa.table(self._table.get_add_actions(flatten=True))
         return crowds(_files(adds.to_pylist()))
@@ -104,7 +104,7 @@ class Upkeep:
         lib = library()
         chosen = [(name, "=", value or "") for name, value in crowd.partition.items()]
         properties = lib.CommitProperties(max_commit_retries=_TRIES)
-        with told(self._where):
+        with self._home.told():
             try:
                 done = self._table.optimize.compact(
                     partition_filters=chosen or None,
@@ -127,7 +127,7 @@ class Upkeep:
                 f"--retention-hours {hours}: it is {LEAST_HOURS} at least, since files that a "
                 "writer is about to commit are known by their age alone"
             )
-        with told(self._where):
+        with self._home.told():
             removed: list[str] = self._table.vacuum(
                 retention_hours=hours,
                 dry_run=dry_run,
@@ -135,6 +135,36 @@ class Upkeep:
                 full=True,
             )
         return sorted(removed)
+
+
+def kept_in(warehouse: Path, name: str) -> Upkeep:
+    """The table of this name in a warehouse.
+
+    Raises:
+        ConfigError: there is none; told is which there are.
+        CodeNotLoaded: there is no client library.
+    """
+    root = warehouse / name
+    if not library().DeltaTable.is_deltatable(str(root)):
+        known = ", ".join(tables_in(warehouse)) or "none"
+        raise ConfigError(f"there is no Delta table {name!r} in {warehouse}; there is {known}")
+    return Upkeep(Folder(root, f"Delta table {name}"))
+
+
+def kept_at(connections: Connections, at: str, name: str) -> Upkeep:
+    """The table of this name in an object store.
+
+    Raises:
+        ConfigError: there is no such connection, or no table.
+        SinkUnavailable: the store cannot be read now.
+        CodeNotLoaded: there is no client library.
+    """
+    demand_in_store(name, at)
+    home = bucket_at(connections, at, name, f"Delta table {name} at {at}", telling=True)
+    try:
+        return Upkeep(home)
+    except TargetMissing as error:
+        raise ConfigError(str(error)) from error
 
 
 def tables_in(warehouse: Path) -> list[str]:

@@ -26,15 +26,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 
 import pyarrow as pa
 
 from headrace.connectors.arrow_tables import checked, conformed
 from headrace.connectors.delta.client import TableClient
-from headrace.connectors.delta.data_files import DataFile, all_there, removed, written
+from headrace.connectors.delta.data_files import DataFile, paths_of, written
+from headrace.connectors.delta.homes import Home
 from headrace.connectors.delta.kinds import demand_value
-from headrace.connectors.delta.library import BeatenError, told
+from headrace.connectors.delta.library import BeatenError, HalfSeenError
 from headrace.connectors.delta.marks import MarkIds, mark_ids
 from headrace.connectors.outcomes import failed
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
@@ -50,17 +50,21 @@ Effects = Mapping[int, Effect]
 Outcomes = dict[int, Written]
 
 #: tables of this process for its next bins; a forked child must not use a parent's
-_kept: dict[tuple[int, Path], TableClient] = {}
+_kept: dict[tuple[int, Home], TableClient] = {}
 
 
 @dataclass(frozen=True)
 class Target:
     """A table, and what is written to it."""
 
-    root: Path
+    home: Home
     schema: pa.Schema
     partition_by: tuple[str, ...]
-    where: str
+
+    @property
+    def where(self) -> str:
+        """Names the table, in what people read."""
+        return self.home.where
 
 
 @dataclass
@@ -101,7 +105,7 @@ class DeltaWriter:
     def close(self) -> None:
         """Keep what was read of the table for the next bin."""
         if self._table is not None:
-            _kept[os.getpid(), self._target.root] = self._table
+            _kept[os.getpid(), self._target.home] = self._table
 
     def _write(self, effects: Effects, outcomes: Outcomes) -> None:
         """Commit all that is left of effects; what was told meanwhile stands in ``outcomes``.
@@ -109,36 +113,44 @@ class DeltaWriter:
         Raises:
             HeadraceError: nothing of the rest was written, or nobody knows.
         """
-        table, batch = self._opened(), _Batch()
+        table, batch = None, _Batch()
         for pause_s in _pauses():
-            table.refresh()
-            self._demand_columns(table)
-            outcomes |= self._done(table, effects, outcomes)
-            batch = self._batch(effects, outcomes, batch)
-            outcomes |= self._gone(batch)
-            batch = self._batch(effects, outcomes, batch)
-            if not batch.effects:
-                return
-            reached("mid-write", next(iter(batch.effects.values())).slices[0].lane.use_case)
-            if not all_there(self._target.root, batch.files):
-                removed(self._target.root, batch.files)
-                batch = _Batch()
-                continue
             try:
+                table = table or self._opened()
+                batch = self._due(table, effects, outcomes, batch)
+                if not batch.effects:
+                    return
+                reached("mid-write", next(iter(batch.effects.values())).slices[0].lane.use_case)
+                if not self._has_all(batch):
+                    self._target.home.remove(paths_of(batch.files))
+                    batch = _Batch()
+                    continue
                 table.commit(batch.files, self._ids(batch.effects, table))
-            except BeatenError:
+            except (BeatenError, HalfSeenError):
                 time.sleep(pause_s)
                 continue
             outcomes |= dict.fromkeys(batch.effects, Written())
             return
         raise SinkUnavailable(f"{self._target.where}: others commit to it all the time")
 
+    def _due(
+        self, table: TableClient, effects: Effects, outcomes: Outcomes, batch: _Batch
+    ) -> _Batch:
+        """What is to be committed after the newest commit; the rest is told in ``outcomes``."""
+        table.refresh()
+        self._demand_columns(table)
+        outcomes |= self._done(table, effects, outcomes)
+        batch = self._batch(effects, outcomes, batch)
+        outcomes |= self._gone(batch)
+        return self._batch(effects, outcomes, batch)
+
     def _opened(self) -> TableClient:
-        root = self._target.root
+        home = self._target.home
         if self._table is None:
-            self._table = _kept.pop((os.getpid(), root), None)
-        if self._table is None or not self._table.is_of(root):
-            self._table = TableClient(root, self._target.where)
+            self._table = _kept.pop((os.getpid(), home), None)
+        if self._table is None or not self._table.is_there():
+            home.demand_ready()
+            self._table = TableClient(home)
         return self._table
 
     def _demand_columns(self, table: TableClient) -> None:
@@ -159,11 +171,16 @@ class DeltaWriter:
         if left.keys() == batch.effects.keys():
             return batch
         target = self._target
-        removed(target.root, batch.files)
+        target.home.remove(paths_of(batch.files))
         indexes, rows = self._ready(left, outcomes)
-        with told(target.where):
-            files = written(rows, target.root, target.partition_by) if rows.num_rows else []
+        files = written(rows, target.home, target.partition_by) if rows.num_rows else []
         return _Batch({index: left[index] for index in indexes}, files)
+
+    def _has_all(self, batch: _Batch) -> bool:
+        """Whether no file was taken away meanwhile, as vacuum does with what seems left over."""
+        home = self._target.home
+        with home.told():
+            return home.has_all(paths_of(batch.files))
 
     def _ready(self, effects: Effects, outcomes: Outcomes) -> tuple[list[int], pa.Table]:
         """Which effects fit, and all of their rows; what is refused stands in ``outcomes``."""
@@ -212,7 +229,7 @@ class DeltaWriter:
         try:
             answers = iter(self._positions.advance(stays))
         except HeadraceError:
-            removed(self._target.root, batch.files)
+            self._target.home.remove(paths_of(batch.files))
             raise
         return {
             index: Written(superseded=True)

@@ -31,10 +31,10 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from headrace.connectors.files.shape import Shape
-from headrace.connectors.files.store_errors import BeatenError
-from headrace.connectors.files.store_urls import read
-from headrace.connectors.files.stores import Found, Mark, Store, store_of
 from headrace.connectors.local_files import at_once
+from headrace.connectors.object_stores.errors import BeatenError
+from headrace.connectors.object_stores.stores import Found, Mark, Store, store_of
+from headrace.connectors.object_stores.urls import read
 from headrace.connectors.outcomes import failed, told
 from headrace.connectors.own_servers import ALL_S, LONG_S, is_one_for_each_tenant
 from headrace.errors import (

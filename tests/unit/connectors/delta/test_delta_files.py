@@ -19,7 +19,7 @@ from deltalake import DeltaTable as Library
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.delta import data_files
+from headrace.connectors.delta import data_files, on_disk
 from headrace.errors import ConfigError
 from headrace.sinks import DeltaTable
 
@@ -211,7 +211,7 @@ def test_what_could_not_be_written_whole_leaves_no_file(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(data_files, "sync_all", full)
+    monkeypatch.setattr(on_disk, "sync_all", full)
     assert _written(tmp_path, [_row(), _row(tenant="bolt")]).error.temporary
     assert list(tmp_path.rglob("part-*.parquet")) == []
 

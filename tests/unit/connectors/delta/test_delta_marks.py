@@ -8,6 +8,8 @@ from deltalake import DeltaTable as Library
 
 from headrace.connectors.delta import marks
 from headrace.connectors.delta.marks import IdLog, LaneMark, mark_ids, wave_number
+from headrace.connectors.delta.on_disk import Folder
+from headrace.errors import SinkUnavailable
 from headrace.model.streams import LaneId
 from headrace.sinks import DeltaTable
 
@@ -23,28 +25,32 @@ def log(tmp_path):
     return tmp_path / "visits/_delta_log"
 
 
+def _home(log):
+    return Folder(log.parent, "Delta table visits")
+
+
 def _told(log, ids):
     table = Library(str(log.parent))
     return {name: table.transaction_version(name) for name in ids}
 
 
 def test_it_is_what_the_library_says(log):
-    ids = IdLog(log).at(30)
+    ids = IdLog(_home(log)).at(30)
     assert len(ids) == 8
     assert dict(ids) == _told(log, ids)
 
 
 def test_a_checkpoint_stands_for_the_commits_before_it(log):
-    before = dict(IdLog(log).at(30))
+    before = dict(IdLog(_home(log)).at(30))
     table = Library(str(log.parent))
     table.create_checkpoint()
     for number in range(31):
         (log / f"{number:020d}.json").unlink()
-    assert dict(IdLog(log).at(30)) == before
+    assert dict(IdLog(_home(log)).at(30)) == before
 
 
 def test_who_is_far_behind_begins_at_a_checkpoint(log, monkeypatch):
-    behind = IdLog(log)
+    behind = IdLog(_home(log))
     behind.at(3)
     Library(str(log.parent)).create_checkpoint()
     for number in range(20):
@@ -56,21 +62,21 @@ def test_who_is_far_behind_begins_at_a_checkpoint(log, monkeypatch):
 def test_of_a_long_log_only_what_follows_the_checkpoint_is_read(log, monkeypatch):
     Library(str(log.parent)).create_checkpoint()
     monkeypatch.setattr(marks, "_MOST_COMMITS", 10)
-    monkeypatch.setattr(marks, "commit_file", lambda *_: pytest.fail("a commit was read"))
-    assert len(IdLog(log).at(30)) == 8
+    monkeypatch.setattr(marks, "commit_path", lambda *_: pytest.fail("a commit was read"))
+    assert len(IdLog(_home(log)).at(30)) == 8
 
 
 def test_a_log_with_a_gap_is_no_log(log):
     (log / f"{7:020d}.json").unlink()
-    with pytest.raises(FileNotFoundError, match="are not there"):
-        IdLog(log).at(30)
+    with pytest.raises(SinkUnavailable, match="are not there"):
+        IdLog(_home(log)).at(30)
 
 
 def test_a_log_as_of_an_earlier_commit_knows_nothing_of_later_ones(log):
     ids = mark_ids(site(log).connections.installation, LaneId("copy", "t0", "t0.visits[0]"))
-    assert ids.mark(IdLog(log).at(5), "w4") == LaneMark(13, "w4")
-    assert ids.mark(IdLog(log).at(5), "w8").wave_id == "another"
-    assert ids.mark(IdLog(log).at(9), "w8.3") == LaneMark(17, "w8.3")
+    assert ids.mark(IdLog(_home(log)).at(5), "w4") == LaneMark(13, "w4")
+    assert ids.mark(IdLog(_home(log)).at(5), "w8").wave_id == "another"
+    assert ids.mark(IdLog(_home(log)).at(9), "w8.3") == LaneMark(17, "w8.3")
 
 
 def test_what_others_keep_in_the_log_is_no_matter():

@@ -14,9 +14,9 @@ from delta_cases import SCHEMA, Places, effect, found, rows_of, site, write
 from deltalake import DeltaTable as Library
 from deltalake.exceptions import DeltaError
 
-from headrace.connectors.delta import client, writer
+from headrace.connectors.delta import client, on_disk, writer
 from headrace.connectors.delta.marks import mark_ids, wave_number
-from headrace.connectors.delta.upkeep import Upkeep
+from headrace.connectors.delta.upkeep import kept_in
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.ports import Written
 from headrace.sinks import DeltaTable
@@ -159,7 +159,7 @@ def test_files_that_were_vacuumed_while_their_writer_slept_are_written_again(
         if step == "mid-write" and not slept:
             for path in (tmp_path / "visits").rglob("*.parquet"):
                 os.utime(path, (time.time() - 7200,) * 2)
-            slept.append(Upkeep(tmp_path, "visits").vacuum(1, dry_run=False))
+            slept.append(kept_in(tmp_path, "visits").vacuum(1, dry_run=False))
 
     monkeypatch.setattr(writer, "reached", asleep)
     assert _codes(write(tmp_path, [effect([2, 3], start=9)], wave=wave)) == [None]
@@ -223,7 +223,7 @@ def test_a_full_disk_waits_and_a_read_only_one_stops_the_lanes(
         raise DeltaError(words)
 
     if where == "files":
-        monkeypatch.setattr(writer, "written", refused)
+        monkeypatch.setattr(on_disk.Folder, "settle", refused)
     else:
         monkeypatch.setattr(client.TableClient, "_append", refused)
     outcomes = write(tmp_path, [effect([1]), effect([2], tenant="bolt")])

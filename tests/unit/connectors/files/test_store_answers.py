@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import trustme
 
-from headrace.connectors.files import stores
+from headrace.connectors.object_stores import stores
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site, Written

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.store import MemoryStore
 
-from headrace.connectors.files import in_store, stores
+from headrace.connectors.files import in_store
 from headrace.connectors.files.shape import Shape
+from headrace.connectors.object_stores import stores
 from headrace.errors import ConfigError, SinkRefused, SinkUnavailable, StoreUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site, Written

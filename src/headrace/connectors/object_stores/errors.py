@@ -77,7 +77,7 @@ def library() -> Any:
         import obstore.store  # noqa: PLC0415
     except ImportError as error:
         raise CodeNotLoaded(
-            "ParquetFiles(at=...) needs obstore, which is not here: pip install 'headrace[s3]'"
+            "object stores need obstore, which is not here: pip install 'headrace[s3]'"
         ) from error
     return obstore
 
@@ -103,10 +103,18 @@ def told(where: str) -> Iterator[None]:
 
 def as_sinks(error: Exception, where: str) -> HeadraceError | BeatenError:
     """One error of the library."""
-    kinds, text = library().exceptions, str(error)
+    kinds = library().exceptions
+    if isinstance(error, kinds.AlreadyExistsError | kinds.PreconditionError):
+        return BeatenError()
+    kind = type(error).__name__.removesuffix("Error")
+    return judged(str(error), where, kind="" if isinstance(error, kinds.GenericError) else kind)
+
+
+def judged(text: str, where: str, *, kind: str = "") -> HeadraceError | BeatenError:
+    """What a library of Rust's ``object_store`` says, by its text and, if it tells one, a kind."""
     code = found[1] if (found := _CODE.search(text)) else ""
     status = int(found[1]) if (found := _STATUS.search(text)) else 0
-    if isinstance(error, kinds.AlreadyExistsError | kinds.PreconditionError) or code == "NoSuchKey":
+    if code == "NoSuchKey":
         return BeatenError()
     said = " ".join(filter(None, [str(status or ""), code])) or _of_network(text)
     said += f": {_HINTS[code]}" if code in _HINTS else ""
@@ -114,11 +122,11 @@ def as_sinks(error: Exception, where: str) -> HeadraceError | BeatenError:
         return SinkRefused(f"{where}: it does not take this file: {said}")
     if code in _PASSES or status in _PASSING_STATUS or _passes_by(status, code):
         return SinkUnavailable(f"{where}: cannot be written now: {said}")
-    if isinstance(error, kinds.GenericError) and not status and _ELSEWHERE not in text:
+    if not kind and not status and _ELSEWHERE not in text:
         return SinkUnavailable(f"{where}: is not reached: {said}")
     if _ELSEWHERE in text:
         said = "the bucket is in another region: say region= in its URL"
-    return TargetMissing(f"{where}: cannot be written: {said or _kind_of(error)}")
+    return TargetMissing(f"{where}: cannot be written: {said or kind}")
 
 
 def _passes_by(status: int, code: str) -> bool:
@@ -133,7 +141,3 @@ def _of_network(text: str) -> str:
         return "it says nothing"
     messages = _SAID.findall(text)
     return messages[-1] if messages else "its answer is not understood"
-
-
-def _kind_of(error: Exception) -> str:
-    return type(error).__name__.removesuffix("Error")

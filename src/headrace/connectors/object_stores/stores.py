@@ -15,16 +15,17 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from headrace.connectors.files.store_errors import BeatenError, library, told
-from headrace.connectors.files.store_urls import StoreUrl, read
+from headrace.connectors.object_stores.clients import client
+from headrace.connectors.object_stores.errors import BeatenError, library, told
+from headrace.connectors.object_stores.urls import StoreUrl, read
 from headrace.connectors.own_servers import MOST_OF_TENANTS, given_up
-from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
+from headrace.errors import SinkUnavailable, TargetMissing
 from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
 
@@ -67,7 +68,8 @@ class Store:
         #: when it was last asked for, on the steady clock
         self.asked_s = 0.0
         self._proved = proved
-        self._client = _client(url, waits, self.where)
+        self.url = url
+        self._client = client(url, waits, self.where)
 
     def __repr__(self) -> str:
         return f"Store({self.where})"
@@ -77,7 +79,7 @@ class Store:
 
         Raises:
             BeatenError: there is one.
-            HeadraceError: see ``store_errors.told``.
+            HeadraceError: see ``errors.told``.
         """
         self._put(name, body, "create", mark)
 
@@ -86,7 +88,7 @@ class Store:
 
         Raises:
             BeatenError: that is not there any more.
-            HeadraceError: see ``store_errors.told``.
+            HeadraceError: see ``errors.told``.
         """
         self._put(name, body, dict(version), mark)
 
@@ -94,7 +96,7 @@ class Store:
         """Put a file, whatever is there.
 
         Raises:
-            HeadraceError: see ``store_errors.told``.
+            HeadraceError: see ``errors.told``.
         """
         self._put(name, body, "overwrite", None)
 
@@ -102,7 +104,7 @@ class Store:
         """The file of this name, if there is one.
 
         Raises:
-            HeadraceError: see ``store_errors.told``.
+            HeadraceError: see ``errors.told``.
         """
         lib = library()
         with told(self.where):
@@ -116,6 +118,41 @@ class Store:
             _mark_of(there.attributes.get(_MARK, "")),
             {key: value for key, value in versions.items() if value is not None},
         )
+
+    def read(self, name: str) -> bytes | None:
+        """All of a file, if there is one.
+
+        Raises:
+            HeadraceError: see ``errors.told``.
+        """
+        lib = library()
+        with told(self.where):
+            try:
+                return bytes(lib.get(self._client, name).bytes())
+            except FileNotFoundError:
+                return None
+
+    def names(self, folder: str, after: str | None = None) -> list[str]:
+        """What lies in a folder, by names as they sort; what comes after a name, if one is given.
+
+        Raises:
+            HeadraceError: see ``errors.told``.
+        """
+        lib, offset = library(), None if after is None else f"{folder}/{after}"
+        with told(self.where):
+            lists = lib.list(self._client, folder, offset=offset)
+            paths = [one["path"] for some in lists for one in some]
+        return [path.rsplit("/", 1)[1] for path in paths]
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Take files away that nobody has heard of.
+
+        Raises:
+            HeadraceError: see ``errors.told``.
+        """
+        lib = library()
+        with told(self.where), suppress(FileNotFoundError):
+            lib.delete(self._client, list(names))
 
     def prove(self, folder: str, installation: str) -> None:
         """Leave the file that others look for, and see that a name is not taken twice.
@@ -208,44 +245,6 @@ def store_of(
             asked_s = [_stores[known].asked_s for known in of_tenants]
             del _stores[of_tenants[given_up(asked_s, time.monotonic())]]
         return store
-
-
-def _client(url: StoreUrl, waits: tuple[int, int], where: str) -> Any:
-    kinds = library().store
-    options = dict(url.options)
-    client: dict[str, Any] = {"timeout": f"{waits[0]}s", "connect_timeout": f"{waits[1]}s"}
-    if options.get("endpoint", "").startswith("http://"):
-        client["allow_http"] = True
-    if url.ca is not None:
-        client["root_certificate"] = url.ca
-    given: dict[str, Any] = {
-        "prefix": url.prefix or None,
-        "client_options": client,
-        "retry_config": {"max_retries": 0, "retry_timeout": timedelta(seconds=waits[0])},
-    }
-    if url.kind == "s3" and "access_key_id" in options:
-        # So that nothing of the environment is added to them.
-        keys = _keys(options)
-        given["credential_provider"] = lambda: keys
-    made = {"s3": kinds.S3Store, "gs": kinds.GCSStore, "az": kinds.AzureStore}[url.kind]
-    try:
-        return made(url.bucket, config=options, **given)
-    except library().exceptions.UnknownConfigurationKeyError as error:
-        raise ConfigError(f"{where}: its URL: {str(error).splitlines()[0]}") from None
-    except Exception as error:
-        # It may quote what it was given.
-        raise ConfigError(
-            f"{where}: the client cannot begin with the options of its URL: {type(error).__name__}"
-        ) from None
-
-
-def _keys(options: dict[str, str]) -> dict[str, Any]:
-    return {
-        "access_key_id": options.pop("access_key_id"),
-        "secret_access_key": options.pop("secret_access_key"),
-        "token": options.pop("session_token", None),
-        "expires_at": None,
-    }
 
 
 def _sentinel(folder: str, installation: str) -> str:

@@ -37,8 +37,9 @@ class StoreUrl:
     prefix: str
     #: of the client library, credentials included
     options: dict[str, str] = field(repr=False)
-    #: the certificate of its authority
+    #: the certificate of its authority, and where it stands
     ca: bytes | None = field(repr=False)
+    ca_path: str | None = None
 
     @property
     def shown(self) -> str:
@@ -72,8 +73,9 @@ def read(server: Server, tenant: str, whose: str) -> StoreUrl:
             f"{_EXAMPLE}; say user and password apart, and where it is by endpoint="
         )
     _add_credentials(options, parts.scheme, own, whose)
-    ca = _read_ca(options.pop("ca", None), whose)
-    return StoreUrl(parts.scheme, parts.netloc, unquote(parts.path).strip("/"), options, ca)
+    ca_path = options.pop("ca", None)
+    prefix, ca = unquote(parts.path).strip("/"), _read_ca(ca_path, whose)
+    return StoreUrl(parts.scheme, parts.netloc, prefix, options, ca, ca_path)
 
 
 def _add_credentials(options: dict[str, str], kind: str, server: Server, whose: str) -> None:

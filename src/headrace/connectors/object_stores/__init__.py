@@ -1,0 +1,1 @@
+"""Object stores that `connections` names, for all sinks that write to them."""
