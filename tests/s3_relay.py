@@ -32,7 +32,7 @@ class Relay:
 
     def __init__(self, server_port=None, tls=None):
         self.fates, self.always, self.of = deque(), None, ("", "")
-        self.methods, self.headers, self.silence_s = [], [], 1.0
+        self.methods, self.paths, self.headers, self.silence_s = [], [], [], 1.0
         self.server_port = server_port
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._http.relay = self
@@ -68,6 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         relay = self.server.relay
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         relay.methods.append(self.command)
+        relay.paths.append(self.path)
         relay.headers.append(self.headers)
         fate = relay.fate(self.command, self.path)
         if fate == SILENT:

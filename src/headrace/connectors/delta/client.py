@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: what a writer of rows need not heed
 _HARMLESS = {"appendOnly", "invariants"}
+#: commits between two checkpoints, if the table does not say otherwise
+_CLEANED_EVERY = 100
 #: commits that others may have made a moment ago
 _SYNCED_BEFORE = 10
 
@@ -56,7 +58,7 @@ class TableClient:
             self._demand_plain()
         self._ids = IdLog(home)
         self._synced = -1
-        #: the name of the newest commit, if it is ours, and its number
+        #: our newest commit, by its number and name
         self._own: tuple[int, str] | None = None
 
     @property
@@ -80,15 +82,14 @@ class TableClient:
         return new_columns(columns_of(self._table.schema()), wanted, self._home.where)
 
     def is_there(self) -> bool:
-        """Whether the table is still the one that this has read."""
+        """Whether the table is still the one that this has read, by its home or a commit of ours."""
+        number, name = self._own or (self.version, "")
         with self._home.told():
-            commit = self._home.read(commit_path(self.version))
+            commit = self._home.read(commit_path(number))
             if commit is None or self._home.identity() != self._identity:
                 return False
-        self._ids.given(self.version, commit)
-        if self._own is not None and self._own[0] == self.version:
-            return self._own[1].encode() in commit
-        return self._identity is not None
+        self._ids.given(number, commit)
+        return _is_of(commit, name) if name else self._identity is not None
 
     def ids(self) -> Mapping[str, int]:
         """Our transaction ids, as of this snapshot."""
@@ -96,10 +97,8 @@ class TableClient:
             return self._ids.at(self.version)
 
     def refresh(self) -> None:
-        """Look whether there is a newer commit, and at the newest if there is."""
+        """Look at the newest commit."""
         with self._home.told():
-            if self._home.read(commit_path(self.version + 1)) is None:
-                return
             self._table.update_incremental()
             self._demand_plain()
 
@@ -139,7 +138,11 @@ class TableClient:
                 raise BeatenError from error
 
     def _append(self, files: Sequence[DataFile], ids: Mapping[str, int], name: str) -> None:
-        from deltalake import CommitProperties, Transaction  # noqa: PLC0415
+        from deltalake import (  # noqa: PLC0415
+            CommitProperties,
+            PostCommitHookProperties,
+            Transaction,
+        )
         from deltalake.transaction import AddAction  # noqa: PLC0415
 
         self._table.create_write_transaction(
@@ -154,6 +157,10 @@ class TableClient:
                 custom_metadata={"headrace": name},
                 max_commit_retries=0,
                 app_transactions=[Transaction(app_id, number) for app_id, number in ids.items()],
+            ),
+            # To clean up is to list all of the log, and nothing goes that no checkpoint stands for.
+            post_commithook_properties=PostCommitHookProperties(
+                cleanup_expired_logs=None if (self.version + 1) % _CLEANED_EVERY == 0 else False
             ),
         )
 

@@ -43,7 +43,7 @@ def kept(monkeypatch):
     def client(url, _waits, _where):
         return found.setdefault(url.bucket, MemoryStore())
 
-    monkeypatch.setattr(stores, "_client", client)
+    monkeypatch.setattr(stores, "client", client)
     monkeypatch.setattr(stores, "_stores", {})
     monkeypatch.setattr(stores, "_proofs", {})
     return found
