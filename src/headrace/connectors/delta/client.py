@@ -82,7 +82,7 @@ class TableClient:
         return new_columns(columns_of(self._table.schema()), wanted, self._home.where)
 
     def is_there(self) -> bool:
-        """Whether the table is still the one that this has read, by its home or a commit of ours."""
+        """Whether the table is still the one that this has read: by its home, or our commit."""
         number, name = self._own or (self.version, "")
         with self._home.told():
             commit = self._home.read(commit_path(number))
@@ -95,6 +95,15 @@ class TableClient:
         """Our transaction ids, as of this snapshot."""
         with self._home.told():
             return self._ids.at(self.version)
+
+    def look(self) -> int:
+        """Read our transaction ids up to the newest commit, without the rest; its version.
+
+        What they tell then holds for a commit that follows this version, once ``refresh`` is there.
+        """
+        with self._home.told():
+            self._ids.at(self.version)
+            return self._ids.newest()
 
     def refresh(self) -> None:
         """Look at the newest commit."""

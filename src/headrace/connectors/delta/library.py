@@ -21,7 +21,9 @@ from headrace.errors import (
     words_of,
 )
 
-_HALF_SEEN = "Expected contiguous commit files, but found gap"
+_HALF_SEEN = re.compile(
+    r"commit files, but found gap|Invalid table version|not the same as the specified end version"
+)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
@@ -30,7 +32,10 @@ class BeatenError(Exception):
 
 
 class HalfSeenError(SinkUnavailable):
-    """The log was listed while others wrote to it, and the list left one of their commits out."""
+    """The log was listed while others wrote to it, and a list left one of their commits out.
+
+    Amazon's lists have all that is there; of other stores, and of folders, not every one does.
+    """
 
 
 def library() -> Any:
@@ -82,9 +87,14 @@ def of_the_table(error: Exception, where: str) -> HeadraceError | None:
     """What the library says of the table, wherever it is; None: it is of its home."""
     if isinstance(error, library().exceptions.TableNotFoundError):
         return not_there(where)
-    if _HALF_SEEN in str(error):
+    if is_half_seen(error):
         return HalfSeenError(f"{where}: others commit to it at this moment")
     return None
+
+
+def is_half_seen(error: Exception) -> bool:
+    """Whether the library has found a hole in a list of commits; see ``HalfSeenError``."""
+    return _HALF_SEEN.search(str(error)) is not None
 
 
 def not_there(where: str) -> TargetMissing:

@@ -128,6 +128,12 @@ class IdLog:
                 raise SinkUnavailable(f"{self._home.where}: commits up to {version} are not there")
         return self._ids
 
+    def newest(self) -> int:
+        """Read on to the newest commit that is there; its version."""
+        while (text := self._home.read(commit_path(self._version + 1))) is not None:
+            self.given(self._version + 1, text)
+        return self._version
+
     def given(self, version: int, commit: bytes) -> None:
         """Take a commit that was read for something else, if it is the next one."""
         if version == self._version + 1:

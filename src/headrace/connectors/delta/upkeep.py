@@ -13,7 +13,8 @@ that looks for its files before it commits them. This module never runs by itsel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from headrace.connectors.delta.homes import Home
 from headrace.connectors.delta.in_store import bucket_at, demand_in_store
-from headrace.connectors.delta.library import BeatenError, library
+from headrace.connectors.delta.library import BeatenError, is_half_seen, library
 from headrace.connectors.delta.on_disk import Folder
 from headrace.errors import ConfigError, TargetMissing
 from headrace.ports import Connections
@@ -104,17 +105,26 @@ class Upkeep:
         lib = library()
         chosen = [(name, "=", value or "") for name, value in crowd.partition.items()]
         properties = lib.CommitProperties(max_commit_retries=_TRIES)
-        with self._home.told():
-            try:
-                done = self._table.optimize.compact(
-                    partition_filters=chosen or None,
-                    target_size=TARGET_BYTES,
-                    commit_properties=properties,
-                )
-            except lib.exceptions.CommitFailedError as error:
-                self._table.update_incremental()
-                raise BeatenError from error
+        with self._home.told(), self._beaten():
+            done = self._table.optimize.compact(
+                partition_filters=chosen or None,
+                target_size=TARGET_BYTES,
+                commit_properties=properties,
+            )
         return Merged(done["numFilesRemoved"], done["numFilesAdded"])
+
+    @contextmanager
+    def _beaten(self) -> Iterator[None]:
+        """Where somebody else changes the table, take note of what they did."""
+        try:
+            yield
+        except Exception as error:
+            beaten = isinstance(error, library().exceptions.CommitFailedError)
+            if not beaten and not is_half_seen(error):
+                raise
+            with suppress(library().exceptions.DeltaError):
+                self._table.update_incremental()
+            raise BeatenError from error
 
     def vacuum(self, hours: int, *, dry_run: bool) -> list[str]:
         """Remove files that no version younger than some hours has, and name them.

@@ -11,8 +11,9 @@ lanes still stand where the slices begin, under their epochs; so one that wakes 
 was settled, or its stream was sought, writes nothing. What is left open is the moment between that
 answer and the commit: a stream that is sought in it may have the effect of its old slice as well.
 
-Whoever is beaten waits for a random while, and commits the same files again. Without recorded waves
-no marks are left or looked at.
+Files are written while the library reads the newest commits, since to read of these our marks alone
+takes next to nothing. Whoever is beaten waits for a random while, and commits the same files again.
+Without recorded waves no marks are left or looked at.
 
 Who slept for long may wake up after a vacuum: just before the commit it is looked whether the files
 are there, and they are written anew if one is not. A vacuum in the moment between is not seen.
@@ -24,6 +25,7 @@ import os
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -137,12 +139,38 @@ class DeltaWriter:
         self, table: TableClient, effects: Effects, outcomes: Outcomes, batch: _Batch
     ) -> _Batch:
         """What is to be committed after the newest commit; the rest is told in ``outcomes``."""
-        table.refresh()
-        self._demand_columns(table)
-        outcomes |= self._done(table, effects, outcomes)
-        batch = self._batch(effects, outcomes, batch)
-        outcomes |= self._gone(batch)
+        if batch.effects:
+            table.refresh()
+            outcomes |= self._done(table, effects, outcomes)
+        else:
+            batch = self._begun(table, effects, outcomes)
+        try:
+            self._demand_columns(table)
+            batch = self._batch(effects, outcomes, batch)
+            outcomes |= self._gone(batch)
+        except HeadraceError:
+            self._target.home.remove(paths_of(batch.files))
+            raise
         return self._batch(effects, outcomes, batch)
+
+    def _begun(self, table: TableClient, effects: Effects, outcomes: Outcomes) -> _Batch:
+        """The files of what is not done as far as the log tells by now.
+
+        They are written while the library reads the newest commits, which takes it as long.
+        """
+        looked = table.look() if self._once else -1
+        outcomes |= self._done(table, effects, outcomes)
+        with ThreadPoolExecutor(1) as beside:
+            reading = beside.submit(table.refresh)
+            batch = self._batch(effects, outcomes, _Batch())
+        try:
+            reading.result()
+            if table.version != looked:
+                outcomes |= self._done(table, effects, outcomes)
+        except Exception:
+            self._target.home.remove(paths_of(batch.files))
+            raise
+        return batch
 
     def _opened(self) -> TableClient:
         home = self._target.home
@@ -226,11 +254,7 @@ class DeltaWriter:
         if not self._once or not batch.effects:
             return {}
         stays = [move.stay() for effect in batch.effects.values() for move in effect.moves]
-        try:
-            answers = iter(self._positions.advance(stays))
-        except HeadraceError:
-            self._target.home.remove(paths_of(batch.files))
-            raise
+        answers = iter(self._positions.advance(stays))
         return {
             index: Written(superseded=True)
             for index, effect in batch.effects.items()
