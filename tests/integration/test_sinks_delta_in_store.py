@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -16,8 +17,11 @@ from pathlib import Path
 import delta_app
 import duckdb
 import pytest
+import trustme
 from deltalake import DeltaTable as Library
+from typer.testing import CliRunner
 
+from headrace.cli.app import app
 from headrace.connectors.delta import in_store, writer
 from headrace.connectors.delta.library import BeatenError, HalfSeenError
 from headrace.connectors.delta.upkeep import kept_at
@@ -25,6 +29,7 @@ from headrace.connectors.object_stores import stores
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.ports import Written
 from headrace.sinks import DeltaTable
+from own_tls import tls_files
 from s3_relay import LATE, LOST, SILENT, Relay, said
 from s3_server import KEY, SECRET
 from zombies import Zombies
@@ -224,7 +229,7 @@ def test_a_process_asks_for_no_more_than_it_has_to(relayed, relay):
     write(relayed, *delta_app.wave())
     relay.methods.clear()
     write(relayed, delta_app.effect("acme", 100, 5), wave="v")
-    assert len(relay.methods) <= 12, relay.methods
+    assert len(relay.methods) <= 14, relay.paths
 
 
 def test_a_table_that_was_made_again_is_looked_at_anew(s3, bucket, url):
@@ -298,3 +303,37 @@ def test_a_url_for_each_tenant_and_a_token_of_the_environment_are_refused(s3, bu
 def test_a_name_that_two_clients_may_read_differently_is_refused():
     with pytest.raises(ConfigError, match="in an object store take"):
         DeltaTable("visits ü", delta_app.SCHEMA, at="lake")
+
+
+def test_both_clients_believe_an_authority_of_ones_own(s3, bucket, tmp_path):
+    authority = trustme.CA()
+    files = tls_files(authority, tmp_path, "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate_file, files.key_file)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    with Relay(s3.port, tls=context) as relay:
+        endpoint = f"https://127.0.0.1:{relay.port}"
+        url = f"s3://{bucket}/lake?region=us-east-1&endpoint={endpoint}&ca={tmp_path}/ca.pem"
+        SINK.prepare(delta_app.site(url, "w"))
+        assert write(url, *delta_app.wave()) == [Written()] * 2
+    assert len(found(s3, bucket)) == 200
+
+
+def test_a_table_in_a_store_is_kept_fit_by_command(s3, bucket, url, tmp_path):
+    for number in range(2):
+        write(url, delta_app.effect("acme", 5 * number, 5), wave=f"{number}")
+    config = tmp_path / "headrace.yaml"
+    config.write_text(
+        f"module: use_cases.py\ndatabase_url: sqlite:///{tmp_path}/store.db\nconnections:\n"
+        f"  lake: {{url: '{url}', user: {KEY}, password: {SECRET}}}\n"
+    )
+
+    def headrace(*words):
+        done = CliRunner().invoke(app, ["tables", *words, "--config", str(config)])
+        return " ".join(done.output.split())
+
+    assert "1 partition, 2 files merged into 1" in headrace("optimize", "visits", "--at", "lake")
+    assert "0 files removed" in headrace("vacuum", "visits", "--at", "lake")
+    assert "there is no Delta table" in headrace("optimize", "visit", "--at", "lake")
+    assert "names lake" in headrace("optimize", "visits", "--at", "sea")
+    assert len(found(s3, bucket)) == 10

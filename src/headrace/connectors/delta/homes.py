@@ -79,7 +79,7 @@ class Home(Protocol):
     def names_in_log(self, after: str) -> Iterable[str]:
         """Names in the log, at least those that sort after this one."""
 
-    def parquet(self, path: str) -> Path | pa.Buffer:
+    def parquet(self, path: str) -> Path | pa.NativeFile:
         """A file as Arrow reads it."""
 
     def settle_commits(self, versions: range) -> None:

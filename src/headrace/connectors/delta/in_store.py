@@ -129,12 +129,12 @@ class Bucket:
         """Those that sort after a name."""
         return self.store.names(self._name(LOG), after)
 
-    def parquet(self, path: str) -> pa.Buffer:
+    def parquet(self, path: str) -> pa.NativeFile:
         """All of it."""
         body = self.read(path)
         if body is None:
             raise SinkUnavailable(f"{self.where}: {path} is not there any more")
-        return pa.py_buffer(body)
+        return pa.BufferReader(body)
 
     def settle_commits(self, versions: range) -> None:
         """Nothing: what was put is durable."""

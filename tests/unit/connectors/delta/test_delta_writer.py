@@ -167,6 +167,24 @@ def test_files_that_were_vacuumed_while_their_writer_slept_are_written_again(
     assert found(tmp_path) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("words", ["Invalid table version: 2", "commit files, but found gap: 1"])
+@pytest.mark.parametrize("step", ["refresh", "_append"])
+def test_a_list_of_commits_with_a_hole_is_read_again(tmp_path, monkeypatch, words, step):
+    what, holes = getattr(client.TableClient, step), [1, 1]
+
+    def seen(table, *given):
+        if holes:
+            holes.pop()
+            with table._home.told():
+                raise DeltaError(words)
+        return what(table, *given)
+
+    monkeypatch.setattr(client.TableClient, step, seen)
+    assert _codes(write(tmp_path, [effect([1])], wave="w")) == [None]
+    assert found(tmp_path) == [1]
+    assert holes == []
+
+
 def test_who_is_always_beaten_is_told_to_come_again(tmp_path, monkeypatch):
     monkeypatch.setattr(writer, "_LONGEST_PAUSE_S", 0.0)
     monkeypatch.setattr(
@@ -334,6 +352,15 @@ def test_old_commits_are_cleaned_away_and_marks_are_not(tmp_path):
     writer._kept.clear()
     assert write(tmp_path, [effect([1])], wave="w")[0].reached == (9,)
     assert found(tmp_path) == list(range(1, 103))
+
+
+def test_a_commit_lists_the_log_to_clean_it_only_where_there_is_a_checkpoint(tmp_path):
+    write(tmp_path, [effect([1])])
+    Library(str(tmp_path / "visits")).create_checkpoint()
+    old = tmp_path / "visits/_delta_log" / f"{0:020d}.json"
+    os.utime(old, times=(time.time() - 25 * 3600,) * 2)
+    write(tmp_path, [effect([2], start=9)])
+    assert old.exists()
 
 
 WIDE = 49_590_338_271_490_256_608_559_692_538_361_571_095_921_575_989_136_588_898
