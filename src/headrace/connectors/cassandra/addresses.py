@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from headrace.connectors.own_servers import TENANT, filled
+from headrace.connectors.own_servers import filled
 from headrace.errors import ConfigError
+from headrace.model.patterns import TENANT
 from headrace.ports import Server
 
 _PORT: Final = 9042

@@ -23,8 +23,9 @@ from typing import Any
 from headrace.connectors.cassandra.addresses import Address, address_of
 from headrace.connectors.cassandra.clients import Client
 from headrace.connectors.cassandra.library import translated
-from headrace.connectors.own_servers import MOST_OF_TENANTS, TENANT
+from headrace.connectors.own_servers import MOST_OF_TENANTS
 from headrace.errors import SinkUnavailable
+from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
 
 

@@ -27,9 +27,10 @@ from headrace.connectors.cassandra.rows import Rows
 from headrace.connectors.cassandra.servers import Cluster, cluster_of
 from headrace.connectors.cassandra.writer import CassandraWriter
 from headrace.connectors.newest import VERSION
-from headrace.connectors.own_servers import TENANT, is_one_for_each_tenant
+from headrace.connectors.own_servers import is_one_for_each_tenant
 from headrace.connectors.tenants import TenantsWriter
 from headrace.errors import ConfigError
+from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Site
 
 

@@ -26,8 +26,9 @@ from headrace.connectors.delta.library import BeatenError, of_the_table
 from headrace.connectors.local_files import at_once
 from headrace.connectors.object_stores import errors
 from headrace.connectors.object_stores.stores import Store, store_of
-from headrace.connectors.own_servers import TENANT, is_one_for_each_tenant, name_problem
+from headrace.connectors.own_servers import is_one_for_each_tenant, name_problem
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
+from headrace.model.patterns import TENANT
 from headrace.ports import Connections
 
 #: seconds for all of a request, and to be let in

@@ -26,8 +26,8 @@ from headrace.connectors.changes import (
 )
 from headrace.connectors.columns import check_columns
 from headrace.connectors.newest import VERSION, returned, settled, stamped
-from headrace.connectors.own_servers import TENANT
 from headrace.errors import SinkRefused
+from headrace.model.patterns import TENANT
 from headrace.payload.exact import dates, decimals, digits_of, named
 
 #: of a row; a server takes 512 MB, and all others of it wait meanwhile

@@ -21,13 +21,14 @@ import pyarrow as pa
 
 from headrace.connectors.columns import demand_kind
 from headrace.connectors.newest import VERSION, problem_of
-from headrace.connectors.own_servers import TENANT, filled, is_one_for_each_tenant, name_problem
+from headrace.connectors.own_servers import filled, is_one_for_each_tenant, name_problem
 from headrace.connectors.redis.entries import Entries
 from headrace.connectors.redis.fitting import fit
 from headrace.connectors.redis.servers import address_of, cache_of
 from headrace.connectors.redis.writer import RedisWriter
 from headrace.connectors.tenants import TenantsWriter
 from headrace.errors import ConfigError
+from headrace.model.patterns import TENANT
 from headrace.ports import Site
 
 _COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from headrace.connectors.own_servers import MOST_OF_TENANTS, TENANT, filled
+from headrace.connectors.own_servers import MOST_OF_TENANTS, filled
 from headrace.connectors.redis.library import library, translated
 from headrace.errors import ConfigError, TargetMissing
+from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
 
 #: seconds to connect and for an answer: alone, and where others wait
