@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
+from headrace.model.buckets import BUCKETS, MOST_BUCKETS
 from headrace.model.lane_names import named
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.record_versions import first_version, version_of
@@ -40,6 +41,7 @@ from headrace.ports import (
     SinkFacts,
     compares_lanes,
     facts_of,
+    marks_partitions,
     needs_registry,
 )
 
@@ -120,6 +122,8 @@ class UseCase:
     guarantee: Guarantee
     order: Order
     form: Literal["slice", "wave"]
+    #: with order ``key``: into how many buckets each partition is divided
+    buckets: int = BUCKETS
     #: columns the handler's table must have; checked on every call when given
     output: pa.Schema | None = None
     #: what the values of its records are, and their keys; None: bytes
@@ -143,6 +147,11 @@ class UseCase:
     def __call__(self, *args: Any) -> Any:
         """Call the handler itself, as a unit test would."""
         return self.handler(*args)
+
+    @property
+    def divides_by(self) -> int:
+        """Into how many buckets each lane is divided; 1: into none."""
+        return self.buckets if self.order is Order.KEY else 1
 
     @property
     def waits(self) -> bool:
@@ -237,6 +246,7 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
     sink: Sink | None = None,
     guarantee: str = "at-least-once",
     order: str = "lane",
+    buckets: int | None = None,
     form: Literal["slice", "wave"] = "slice",
     name: str | None = None,
     output: pa.Schema | None = None,
@@ -253,7 +263,9 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
         topic: the topic of a tenant, with ``{tenant}`` in it, and nothing else in braces.
         sink: where the returned tables go; a handler of form ``wave`` writes by itself.
         guarantee: ``at-most-once``, ``at-least-once`` or ``exactly-once``.
-        order: ``lane``, ``stream`` or ``none``.
+        order: ``lane``, ``key``, ``stream`` or ``none``.
+        buckets: with order ``key``, into how many buckets of keys each partition is divided: 2 to
+            64; without it, 16.
         form: ``slice`` (Arrow tables, on executors) or ``wave`` (a DataFrame, on the driver).
         name: what it is called; without one, as the function, with dashes.
         output: columns that returned tables must have; checked on every call when given.
@@ -282,6 +294,7 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             guarantee=_choice(Guarantee, guarantee, "guarantee", called),
             order=_choice(Order, order, "order", called),
             form=form,
+            buckets=BUCKETS if buckets is None else buckets,
             output=output,
             decode=decode,
             decode_key=decode_key,
@@ -294,6 +307,11 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             raise ConfigError(
                 f"use case {called}: concurrency and call_timeout_s are for a handler that is an "
                 "async def; this one is called for many records at once"
+            )
+        if buckets is not None and made.order is not Order.KEY:
+            raise ConfigError(
+                f"use case {called}: buckets are for order key; with order {made.order} partitions "
+                "are not divided"
             )
         _check(made)
         return made
@@ -342,9 +360,24 @@ def _check(made: UseCase) -> None:
             "the partitions that order stream merges do not compare: name a column of the data in "
             "newest_by"
         )
-    problem = problem or _decode_problem(made) or _async_problem(made)
+    problem = problem or _key_problem(made) or _decode_problem(made) or _async_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
+
+
+def _key_problem(made: UseCase) -> str | None:
+    if made.order is not Order.KEY:
+        return None
+    if made.form == "wave":
+        return "order key needs form slice: a DataFrame has no order"
+    if type(made.buckets) is not int or not 2 <= made.buckets <= MOST_BUCKETS:
+        return f"buckets are 2 to {MOST_BUCKETS}, not {made.buckets!r}"
+    if made.intends and marks_partitions(made.sink):
+        return (
+            f"{type(made.sink).__name__} knows by the offsets of partitions what was sent exactly "
+            "once, and order key divides these; take order lane, or at-least-once"
+        )
+    return None
 
 
 def _wave_problem(made: UseCase) -> str | None:

@@ -1,6 +1,7 @@
 """What the slice reader does on a real cluster that changes under it."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -10,7 +11,11 @@ import pytest
 
 from headrace.connectors.kafka import KafkaSliceReader
 from headrace.connectors.kafka.rounds import FetchTimeouts
-from headrace.model.lane_names import number_of
+from headrace.model.buckets import bucket_of, divided
+from headrace.model.lane_names import named, number_of
+from headrace.model.streams import LaneId
+from headrace.spark.bucket_reading import BucketReader
+from headrace.spark.key_hash import bucket_of_key
 from headrace.testing.kafka_topics import until
 from headrace.testing.log_contract.rows import failure, numbered, piece, values
 from headrace.testing.log_fake import Row
@@ -177,3 +182,28 @@ def test_reading_joins_no_consumer_group(topics, reader):
     list(reader.read([piece(name, 0, 5)], 100))
     groups = topics._admin.list_consumer_groups().result(60).valid
     assert not [group.group_id for group in groups if group.group_id.startswith("headrace-reader")]
+
+
+def test_buckets_of_partitions_are_each_given_their_own(topics, reader):
+    name = topics.make(partitions=3)
+    keys = [None, *(b"user-%d" % number for number in range(20))]
+    for partition in range(3):
+        rows = [Row(b"%d" % at, key=keys[at % len(keys)]) for at in range(200)]
+        topics.write(name, partition, rows)
+    pieces = [
+        dataclasses.replace(piece(name, 10 * partition, 200), lane=LaneId("score", "acme", bucket))
+        for partition in range(3)
+        for bucket in divided(named(name, partition), 5)
+    ]
+    found = {}
+    for batch in BucketReader(reader).read(pieces, 30):
+        assert batch.error is None
+        found.setdefault(batch.slice.lane.name, []).extend(batch.records["offset"].to_pylist())
+        assert set(batch.records["partition"].to_pylist()) <= {number_of(batch.slice.lane.name)}
+    for one in pieces:
+        bucket = bucket_of(one.lane.name)
+        assert found[one.lane.name] == [
+            at
+            for at in range(one.from_offset, 200)
+            if bucket_of_key(keys[at % len(keys)], 5) == bucket.number
+        ]

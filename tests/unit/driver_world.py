@@ -76,6 +76,7 @@ class World:
                     "0" * 64,
                     TOPIC,
                     order=case.order,
+                    buckets=case.divides_by,
                     bad_record=case.bad_record,
                     **options,
                 )

@@ -28,6 +28,14 @@ def test_a_function_becomes_a_use_case_and_can_still_be_called():
     assert made("table", "context") == "table"
 
 
+def test_by_key_a_partition_has_buckets_and_by_no_other_order():
+    def buckets(**options):
+        return use_case(topic=TOPIC, sink=TABLE, **options)(handler).divides_by
+
+    assert [buckets(order=order) for order in Order] == [1, 16, 1, 1]
+    assert buckets(order="key", buckets=64) == 64
+
+
 @pytest.mark.parametrize(
     ("sink", "guarantee", "transacts", "intends"),
     [
@@ -60,7 +68,21 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
         ({"topic": "{tenant}.{tenant:.2}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant!r}.{tenant}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": TOPIC, "sink": TABLE, "guarantee": "twice"}, "at-most-once, at-least-once"),
-        ({"topic": TOPIC, "sink": TABLE, "order": "any"}, "lane, stream, none"),
+        ({"topic": TOPIC, "sink": TABLE, "order": "any"}, "lane, key, stream, none"),
+        ({"topic": TOPIC, "sink": TABLE, "buckets": 8}, "buckets are for order key"),
+        ({"topic": TOPIC, "sink": TABLE, "order": "key", "buckets": 1}, "2 to 64"),
+        ({"topic": TOPIC, "sink": TABLE, "order": "key", "buckets": 65}, "2 to 64"),
+        ({"topic": TOPIC, "sink": TABLE, "order": "key", "buckets": True}, "2 to 64"),
+        ({"topic": TOPIC, "form": "wave", "order": "key"}, "a DataFrame has no order"),
+        (
+            {
+                "topic": TOPIC,
+                "sink": KafkaTopic("{tenant}.o", transactional=True),
+                "guarantee": "exactly-once",
+                "order": "key",
+            },
+            "by the offsets of partitions",
+        ),
         ({"topic": TOPIC}, "needs a sink"),
         ({"topic": TOPIC, "sink": TABLE, "form": "wave"}, "takes no sink"),
         ({"topic": TOPIC, "sink": TABLE, "form": "row"}, "slice, wave"),

@@ -44,6 +44,8 @@ class Lane:
     taken: int = 0
     #: the wave that runs a slice of it
     wave: str | None = None
+    #: nothing goes beyond this place that was started since its stream is held
+    planned_to: Place = UNKNOWN
     #: after temporary trouble: not before this monotonic second
     not_before_s: float = 0.0
     #: temporary troubles in a row
@@ -64,9 +66,20 @@ class Lane:
     stop_before: Place | None = None
     #: and have at most so many records up to there, where its log cannot count them
     before_stop: int = 0
+    #: into so many buckets its partition is divided, of which it is one
+    buckets: int = 1
+    #: of a bucket: in so many places one of its records is expected
+    every: float = 1.0
 
     def lag(self, places: Places) -> int:
-        """Records that wait, as its log says; of one that does not say so what a visit may take."""
+        """Records that wait, as its log says; of one that does not say so what a visit may take.
+
+        Of a bucket its share of all that wait in its lane.
+        """
+        return -(-self.waits(places) // self.buckets)
+
+    def waits(self, places: Places) -> int:
+        """The same, of the lane of which it is a bucket."""
         if self.visits is not None:
             return self.visits.waits if self.end > self.position else 0
         waits = places.between(self.end, self.position) if self.end > self.position else 0
@@ -75,24 +88,47 @@ class Lane:
     def told_lag(self, places: Places) -> tuple[int, LagIs]:
         """What people are told of it, and how that is known."""
         if self.visits is None:
-            return self.lag(places), LagIs.EXACT
+            waits = self.lag(places)
+            return waits, LagIs.ABOUT if waits and self.buckets > 1 else LagIs.EXACT
         guess = self.visits.lag
         return (0, LagIs.UNKNOWN) if guess is None else (guess, LagIs.ABOUT)
 
-    def view(self, name: str, places: Places, *, merged: bool) -> LaneView:
-        """What the planner is shown of it; ``merged`` with other lanes, only what is sure."""
+    def view(
+        self, name: str, places: Places, *, merged: bool, far: Place = OPEN, guess: bool = True
+    ) -> LaneView:
+        """What the planner is shown of it.
+
+        Args:
+            name: what it is called.
+            places: of its log.
+            merged: with other lanes, so only what is sure.
+            far: it may not be read beyond this, whatever waits.
+            guess: how many records of a bucket there are; else each place counts as one.
+        """
         if self.visits is not None:
             return self._guessed(name, places, self.visits)
         end = max(min(self.end, self.sure) if merged else self.end, self.position)
         if self.stop_before is not None and self.stop_before > self.position:
             end = min(end, self.stop_before)
+        if end > far:
+            end = max(far, self.position)
         goes_on = (self.end == UNKNOWN and not self.gone) or self.end > end
         waits = places.between(end, self.position) or 0
         running = self.wave is not None
         taken, depth, ordinal = self.taken, self.depth, self.ordinal
+        if self.buckets > 1 and guess and not self.is_looked_into:
+            every = int(self.every)
+            some = (taken, (), depth, ordinal, False, every)
+            return LaneView(name, self.position, end, -(-waits // every), running, goes_on, *some)
         return LaneView(
             name, self.position, end, waits, running, goes_on, taken, (), depth, ordinal
         )
+
+    @property
+    def is_looked_into(self) -> bool:
+        """Whether a record is looked for that makes trouble: then nothing of it is guessed."""
+        trouble = self.tries or self.attempts or self.letters
+        return bool(trouble) or self.suspect_until is not None or self.stop_before is not None
 
     def _guessed(self, name: str, places: Places, visits: Visits) -> LaneView:
         """The same of one whose log does not say where it ends."""
@@ -157,7 +193,7 @@ class Lane:
 
     def restart(self, place: Place) -> None:
         """Stand elsewhere, with nothing known of what is there."""
-        self.position, self.end, self.sure = place, UNKNOWN, UNKNOWN
+        self.position, self.end, self.sure, self.planned_to = place, UNKNOWN, UNKNOWN, UNKNOWN
         self.visits = None
         self.tries = self.attempts = self.letters = self.taken = 0
         self.not_before_s = 0.0

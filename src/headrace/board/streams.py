@@ -10,14 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from headrace.board.lanes import Lane
+from headrace.model.buckets import least_places, parts_of, replaced, share_of, whole_lane
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, ends_in, without
-from headrace.model.places import FIRST, Place, Places
+from headrace.model.places import FIRST, OPEN, Place, Places
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
 from headrace.model.statistics import LagIs, worst_known
 from headrace.model.streams import Position, State, Stream, Tenant
 from headrace.policies.data_loss import Short
+from headrace.policies.density import SPREAD
 
 
 class Allowance(NamedTuple):
@@ -42,10 +44,14 @@ class HeldStream:
     measures: Places
     #: by name, in the order of names
     lanes: dict[str, Lane] = field(default_factory=dict)
+    #: some of them are buckets
+    is_divided: bool = False
     #: lanes that wait, or waited, for others to come to their ends; of most logs there are none
     heirs: tuple[str, ...] = ()
     #: where lanes that others wait for end, as far as that is known
     ends: Mapping[str, Place] = field(default_factory=dict)
+    #: lanes that are divided otherwise from these places on
+    replaced: Mapping[str, Place] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     credit_s: float = 0.0
     #: shares bins only with streams of the same label; empty is no suspicion
@@ -104,6 +110,9 @@ class HeldStream:
     def bounded(self, name: str, end: Place) -> Place:
         """Where a lane ends for it, if its log ends at ``end``."""
         until = self.deployment.until
+        if name in self.replaced:
+            # Its log goes on, and others have what is behind that.
+            end = min(end, self.replaced[name])
         return end if until is None else min(end, until.get(name, FIRST))
 
     def take(self, positions: Iterable[Position]) -> None:
@@ -113,7 +122,7 @@ class HeldStream:
             name = position.lane.name
             lane = self.lanes.get(name)
             if lane is None:
-                lane = new[name] = Lane(position.next_offset)
+                lane = new[name] = Lane(position.next_offset, buckets=parts_of(name))
             lane.position = position.next_offset
             lane.depth, lane.ordinal = position.depth, position.ordinal
             if lane.parents != position.parents:
@@ -121,6 +130,7 @@ class HeldStream:
         if new:
             lanes = self.lanes | new
             self.lanes = {name: lanes[name] for name in in_order(lanes)}
+            self.is_divided = any(lane.buckets > 1 for lane in lanes.values())
         if heirs:
             self._find_heirs()
 
@@ -146,6 +156,9 @@ class HeldStream:
             for name, lane in self.lanes.items()
             if any(parent.until is not None for parent in lane.parents)
         )
+        self.replaced = replaced(self.lineage)
+        for name in self.replaced.keys() & self.lanes.keys():
+            self.lanes[name].end = min(self.lanes[name].end, self.replaced[name])
 
     @property
     def lineage(self) -> dict[str, tuple[Parent, ...]]:
@@ -170,12 +183,14 @@ class HeldStream:
     @property
     def lag_records(self) -> int:
         """Over all lanes; of those that do not tell their ends what visits may take."""
+        if self.is_divided:
+            return share_of({name: lane.waits(self.measures) for name, lane in self.lanes.items()})
         return sum(lane.lag(self.measures) for lane in self.lanes.values())
 
     @property
     def told_lag(self) -> tuple[int, LagIs]:
         """What people are told of all lanes together, and how that is known."""
-        if all(lane.visits is None for lane in self.lanes.values()):
+        if all(lane.visits is None and lane.buckets == 1 for lane in self.lanes.values()):
             return self.lag_records, LagIs.EXACT
         told = [lane.told_lag(self.measures) for lane in self.lanes.values()]
         return sum(records for records, _ in told), worst_known(kind for _, kind in told)
@@ -189,8 +204,22 @@ class HeldStream:
         if self.deployment.order.merges_lanes and len(going) < len(self.lanes):
             return False
         # What waits for others has nothing to do before they have.
-        closed = self.closed
-        return any(lane.end > lane.position for name, lane in going.items() if name not in closed)
+        closed, far = self.closed, self.farthest
+        return any(
+            min(lane.end, far.get(name, OPEN)) > lane.position
+            for name, lane in going.items()
+            if name not in closed
+        )
+
+    @property
+    def farthest(self) -> dict[str, Place]:
+        """How far buckets may be read, so that none is too far ahead of its partition's least."""
+        if not self.is_divided:
+            return {}
+        parts = {name: lane.position for name, lane in self.lanes.items() if lane.buckets > 1}
+        least = least_places(parts)
+        far = {lane: self.measures.after(at, SPREAD) for lane, at in least.items()}
+        return {name: far[whole_lane(name)] for name in parts}
 
     def runnable(self, now_s: float) -> bool:
         """Whether the planner should see it."""
@@ -206,9 +235,12 @@ class HeldStream:
 
     def view(self, now_s: float, allowance: Allowance = NO_LIMIT) -> StreamView:
         """What the planner is shown of it."""
-        merged, places = self.merges, self.measures
+        merged, places, far = self.merges, self.measures, self.farthest
+        guess = self.most_records is None
         lanes = tuple(
-            lane.view(name, places, merged=merged)
+            lane.view(name, places, merged=merged, far=far.get(name, OPEN), guess=guess)
+            if far
+            else lane.view(name, places, merged=merged)
             for name, lane in self.lanes.items()
             if not lane.held_back(now_s)
         )

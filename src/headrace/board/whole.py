@@ -91,6 +91,13 @@ class Board:
         long = (flight for flight in self.flights.values() if flight.long_bins)
         return min((now_s - flight.since_s for flight in long), default=0.0)
 
+    def planned(self, wave: Wave) -> None:
+        """A wave is about to be written down, or started, whatever is heard of it."""
+        for piece in wave.slices:
+            lane = self.lane(piece.lane)
+            if lane is not None:
+                lane.planned_to = max(lane.planned_to, piece.until_offset)
+
     def started(self, wave: Wave, now_s: float, long_bins: int, *, cold: bool = False) -> None:
         """A wave was handed to the engine."""
         self.flights[wave.id] = Flight(wave, now_s, long_bins, cold)

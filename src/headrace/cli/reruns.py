@@ -90,7 +90,7 @@ def _typed(what: str, first: str, until: str | None, share: float) -> list[str]:
 def _again(wanted: RerunRange) -> Seek:
     """What comes of it: the same as of a seek from where it ends to where it begins."""
     shifts = {
-        lane: Shift(at=end, to=start, again=wanted.records[lane], passed=0)
+        lane: Shift(at=end, to=start, again=wanted.places[lane], passed=0)
         for lane, (start, end) in wanted.lanes.items()
     }
     return Seek(wanted.stream, shifts, wanted.topic_id or "")

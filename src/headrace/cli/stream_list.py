@@ -8,7 +8,7 @@ is shown to who asks for it, since a list that only grows hides what runs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,8 +20,9 @@ from headrace.cli.servers import RunningUp
 from headrace.cycle.lags import StreamLag, lags
 from headrace.cycle.missing_topics import not_there
 from headrace.errors import BrokerUnavailable, ConfigError, UnknownName
+from headrace.model.buckets import least_places, parts_of
 from headrace.model.lane_names import in_order, said
-from headrace.model.places import text_of
+from headrace.model.places import Place, text_of
 from headrace.model.records import Failure
 from headrace.model.statistics import Report, ShownState
 from headrace.model.streams import State, Stream, StreamId
@@ -106,8 +107,14 @@ class Listed:
         """Its cells, for people."""
         stream, how = self.of.stream, self.how
         lag = "-" if self.of.lag_records is None else str(self.of.lag_records)
+        lag = f"about {lag}" if self.of.is_guess and self.of.lag_records else lag
         lag = "unknown" if self.of.untold else lag
-        positions = ", ".join(f"{lane}:{offset}" for lane, offset in self._positions().items())
+        # Sixteen buckets of a partition would say no more than where the least of them is.
+        at = self._said(least_places(self.of.positions))
+        positions = ", ".join(f"{lane}:{offset}" for lane, offset in at.items())
+        if self.of.is_guess:
+            most = max(map(parts_of, self.of.positions))
+            positions = f"{positions}, the least of {most} buckets"
         note = printable(" ".join(how.reason.split()))
         if how.retry_at_s is not None:
             note = f"next try {when(how.retry_at_s, zone=False)}: {note}"
@@ -132,15 +139,15 @@ class Listed:
             "holder": stream.holder,
             "told_at_s": self.told_at_s,
             "lag_records": self.of.lag_records,
-            "positions": self._positions(),
+            "positions": self._said(self.of.positions),
             "waits_for": self.of.waits_for,
             "schemas": [asdict(schema) for schema in self.schemas],
             "shared_with": self.shared_with,
         }
 
-    def _positions(self) -> dict[str, str]:
+    def _said(self, at: Mapping[str, Place]) -> dict[str, str]:
         """Where lanes read next, as people say their names, in order."""
-        at, topic = self.of.positions, self.of.stream.topic
+        topic = self.of.stream.topic
         return {said(lane, topic): text_of(at[lane]) for lane in in_order(at)}
 
 

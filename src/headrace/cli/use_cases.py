@@ -111,7 +111,7 @@ def _cells(deployment: Deployment, found: Sequence[Standing]) -> tuple[str, ...]
     return (
         deployment.use_case,
         deployment.topic,
-        deployment.order.value,
+        _order(deployment),
         deployment.guarantee or "-",
         deployment.sink or "-",
         str(deployment.priority),
@@ -121,11 +121,17 @@ def _cells(deployment: Deployment, found: Sequence[Standing]) -> tuple[str, ...]
     )
 
 
+def _order(deployment: Deployment) -> str:
+    buckets = f", {deployment.buckets} buckets" if deployment.buckets > 1 else ""
+    return f"{deployment.order.value}{buckets}"
+
+
 def _row(deployment: Deployment, found: Sequence[Standing]) -> dict[str, object]:
     return {
         "use_case": deployment.use_case,
         "topic": deployment.topic,
         "order": deployment.order.value,
+        "buckets": deployment.buckets,
         "guarantee": deployment.guarantee or None,
         "sink": deployment.sink or None,
         "priority": deployment.priority,

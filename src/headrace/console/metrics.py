@@ -16,8 +16,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 
 from headrace.console.metric_list import COUNTER, METRICS
 from headrace.errors import StoreUnavailable, StoreUnusable
+from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import taken_apart
 from headrace.model.places import UNKNOWN, Place, text_of
 from headrace.model.statistics import (
@@ -198,7 +199,7 @@ class _Drivers(Collector):
             if name.tenant in self._own:
                 _stream(figures, samples)
                 _lanes(figures, self._prefix + name.use_case, samples)
-                for lane in figures.lanes:
+                for lane in _undivided(figures.lanes):
                     place = _place(figures, lane)
                     ends[place] = max(lane.end, ends.get(place, UNKNOWN))
             else:
@@ -218,8 +219,8 @@ class _Drivers(Collector):
         for figures in told:
             by_group[self._prefix + figures.stream.use_case] += [
                 (lane.lag_records, lane.lag_s)
-                for lane in figures.lanes
-                if lane.lag_is is LagIs.EXACT
+                for lane in _undivided(figures.lanes)
+                if lane.lag_is is LagIs.EXACT or lane.end > UNKNOWN
             ]
         for group, lags in by_group.items():
             most, most_s = (
@@ -271,8 +272,27 @@ def _place(figures: StreamFigures, lane: LaneFigures) -> tuple[str, str]:
     return (found.topic, str(found.number)) if found else (figures.topic, lane.name)
 
 
+def _undivided(lanes: Collection[LaneFigures]) -> list[LaneFigures]:
+    """Lanes of the log: other tools know nothing of buckets, and are told of the least of them."""
+    found: dict[str, list[LaneFigures]] = {}
+    for lane in lanes:
+        found.setdefault(whole_lane(lane.name), []).append(lane)
+    return [of[0] if len(of) == 1 else _together(name, of) for name, of in found.items()]
+
+
+def _together(name: str, lanes: Collection[LaneFigures]) -> LaneFigures:
+    least = min(lanes, key=lambda lane: lane.position)
+    return replace(
+        least,
+        name=name,
+        end=max(lane.end for lane in lanes),
+        lag_s=max(lane.lag_s for lane in lanes),
+        lag_records=sum(lane.lag_records for lane in lanes),
+    )
+
+
 def _lanes(figures: StreamFigures, group: str, samples: _Samples) -> None:
-    for lane in figures.lanes:
+    for lane in _undivided(figures.lanes):
         place = _place(figures, lane)
         at = float(text_of(lane.position))
         samples.add("kafka_consumergroup_current_offset", at, group, *place)

@@ -174,6 +174,7 @@ def use_case_row(deployment: Deployment, figures: Sequence[UseCaseFigures]) -> V
         "topic": deployment.topic,
         "digest": deployment.digest,
         "order": deployment.order.value,
+        "buckets": deployment.buckets,
         "priority": deployment.priority,
         "bad_record": deployment.bad_record.value,
         "data_loss": deployment.data_loss.value,

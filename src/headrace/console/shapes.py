@@ -332,6 +332,8 @@ class UseCaseRow(Shape):
     topic: str
     digest: str
     order: Order
+    #: of each partition; 1 is none
+    buckets: int
     priority: int
     bad_record: BadRecordPolicy
     data_loss: DataLossPolicy

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.gates import Gates, Payment
+from headrace.model.buckets import parts_of
 from headrace.model.places import Place
 from headrace.model.receipts import Receipt
 from headrace.model.streams import LaneId, Slice
@@ -92,8 +93,13 @@ class Accounts:
 
 
 def _undone(receipt: Receipt, held: HeldStream) -> float:
-    """The part of a slice that its lane did not pass, be it in an attempt that nobody heard of."""
+    """The part of a slice that its lane did not pass, be it in an attempt that nobody heard of.
+
+    Of a bucket nobody knew how many records there were: below 0 where they were more.
+    """
     piece, reached = receipt.slice, receipt.reached
+    if parts_of(piece.lane.name) > 1 and not receipt.superseded:
+        return 1.0 - receipt.records / max(1, piece.records)
     lane = held.lanes.get(piece.lane.name)
     if receipt.superseded and lane is not None and held.epoch == piece.epoch:
         reached = max(reached, min(lane.position, piece.until_offset))
@@ -102,4 +108,6 @@ def _undone(receipt: Receipt, held: HeldStream) -> float:
         # What an attempt passed of it that nobody heard of can not be counted: it counts as all.
         unheard = receipt.superseded and reached > piece.from_offset
         left = 0 if unheard else piece.records - receipt.records
-    return left / max(1, piece.records)
+        return left / max(1, piece.records)
+    whole = held.measures.between(piece.until_offset, piece.from_offset)
+    return left / max(1, whole or piece.records)

@@ -30,6 +30,7 @@ from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
 from headrace.policies.cost import learn
 from headrace.policies.data_loss import ABOUT_THE_LOG
+from headrace.policies.density import seen
 from headrace.ports import Clock, WaveResult
 from headrace.telemetry.log_fields import of_slice
 from headrace.telemetry.report import Reporter
@@ -88,6 +89,8 @@ class Applier:
             if held is not None:
                 self.reporter.committed(receipt, done.at_s, result.wave.id)
                 self._came_through(receipt, held)
+                if held.is_divided:
+                    _learn_density(receipt, held)
                 if receipt.behind is not None:
                     self._visited(receipt, held, now_s)
         self.on_result(result)
@@ -186,6 +189,14 @@ class Applier:
             for piece, lane in at.items()
             if lane is not None and piece.from_offset <= lane.position <= piece.until_offset
         )
+
+
+def _learn_density(receipt: Receipt, held: HeldStream) -> None:
+    """Of a bucket it is known now how many records it had in so many places."""
+    piece, lane = receipt.slice, held.lanes.get(receipt.slice.lane.name)
+    if lane is not None and lane.buckets > 1 and receipt.reached > piece.from_offset:
+        places = held.measures.between(receipt.reached, piece.from_offset) or 0
+        lane.every = seen(lane.every, places, receipt.records, lane.buckets)
 
 
 def _all_or_nothing(wave: Wave) -> bool:

@@ -393,6 +393,7 @@ class Driver:
 
     def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
         wave = self.versions.begun(wave) if fresh else wave
+        self.board.planned(wave)
         if fresh and wave.intended:
             # Should the answer be lost, the wave may be recorded all the same: look for it then.
             self._recovered = False

@@ -131,7 +131,7 @@ class Failing:
             _rules(held.deployment),
             LaneHistory(lane.tries, lane.attempts, lane.letters),
             error,
-            1 if whole else receipt.slice.records,
+            1 if whole else _most_in(receipt.slice, held),
             self.chance(),
             claimed=receipt.committed,
         )
@@ -354,6 +354,14 @@ def _rest(receipt: Receipt, held: HeldStream) -> Slice:
     rest = replace(piece, from_offset=reached, ordinal=piece.ordinal + receipt.passed)
     counted = None if piece.is_open else held.measures.between(piece.until_offset, reached)
     return rest if counted is None else replace(rest, records=counted)
+
+
+def _most_in(piece: Slice, held: HeldStream) -> int:
+    """Most records that there may be in a slice; in one of a bucket more than are expected."""
+    counted = (
+        None if piece.is_open else held.measures.between(piece.until_offset, piece.from_offset)
+    )
+    return piece.records if counted is None else max(piece.records, counted)
 
 
 def _past(piece: Slice, held: HeldStream) -> Place:

@@ -138,7 +138,7 @@ class Payment:
     tolls: tuple[Toll, ...]
 
     def give_back(self, part: float) -> None:
-        """Give back a part of it, from 0 to 1; called once."""
+        """Give back a part of it, up to all; called once. Below 0 more of it is taken."""
         for gate, records, bytes_ in self.tolls:
             gate.give_back(part * records, part * bytes_)
 

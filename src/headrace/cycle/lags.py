@@ -8,15 +8,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from headrace.cycle.bucket_log import BucketLog
 from headrace.errors import ConfigError, LeaderUnknown, Temporary, UnknownName
+from headrace.model.buckets import (
+    by_whole_lane,
+    follows_others,
+    of_parts,
+    parts_of,
+    replaced,
+    share_of,
+    whole_lane,
+)
 from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.lineage import Lineage, Parent, closed, ends_in
-from headrace.model.places import OPEN, UNKNOWN, Place, Places, read_place
-from headrace.model.streams import State, Stream, StreamId
+from headrace.model.places import FIRST, OPEN, UNKNOWN, Place, Places, read_place
+from headrace.model.streams import Position, State, Stream, StreamId
 from headrace.ports import Log, Registry, Store, TopicInfo
 
 #: offsets by lane
@@ -71,8 +81,14 @@ class StreamLag:
             return None
         if not lanes <= self.ends.keys() & begins.keys():
             return None
-        ends = ((self._last(lane), begins[lane]) for lane in lanes)
-        return sum(self.places.between(last, begin) or 0 for last, begin in ends if last > begin)
+        found = ((lane, self._last(lane), begins[lane]) for lane in lanes)
+        between = self.places.between
+        return share_of({lane: between(*ends) or 0 for lane, *ends in found if ends[0] > ends[1]})
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether its lag is one: of what is between two places nobody knows what a bucket has."""
+        return any(parts_of(lane) > 1 for lane in self.positions)
 
     @property
     def untold(self) -> list[str]:
@@ -80,7 +96,7 @@ class StreamLag:
         return untold(self.ends)
 
     def _last(self, lane: str) -> Place:
-        end = self.ends[lane]
+        end = min(self.ends[lane], replaced(self.parents).get(lane, OPEN))
         return end if self.until is None else min(end, self.until[lane])
 
     def faults(self) -> list[str]:
@@ -132,14 +148,18 @@ def lags(
         positions.setdefault(stream_id, {})[lane] = position.next_offset
         if position.parents:
             parents.setdefault(stream_id, {})[lane] = position.parents
+    infos = {
+        stream.id: _divided(known.get(stream.topic), positions.get(stream.id, {}))
+        for stream in streams
+    }
     return [
         StreamLag(
             stream=stream,
             state=states[stream.id],
             positions=positions.get(stream.id, {}),
-            ends=_of_topic(ends, known.get(stream.topic)),
-            starts=_of_topic(starts, known.get(stream.topic)),
-            topic=known.get(stream.topic),
+            ends=_of_topic(ends, infos[stream.id]),
+            starts=_of_topic(starts, infos[stream.id]),
+            topic=infos[stream.id],
             until=until.get(stream.id.use_case),
             places=None if log is None else log.places,
             parents=parents.get(stream.id, {}),
@@ -164,7 +184,19 @@ def _effective(tenant: State, stream: State) -> State:
 
 
 def _of_topic(offsets: _Offsets, info: TopicInfo | None) -> _Offsets:
-    return {lane: offsets[lane] for lane in info.lanes if lane in offsets} if info else {}
+    whole = {lane: whole_lane(lane) for lane in info.lanes} if info else {}
+    return {lane: offsets[of] for lane, of in whole.items() if of in offsets}
+
+
+def _divided(
+    info: TopicInfo | None, lanes: Collection[str], gone: Collection[str] = ()
+) -> TopicInfo | None:
+    """What a log says of a topic, with lanes as a stream has them; without those that are gone."""
+    of = by_whole_lane(name for name in lanes if name not in gone)
+    if info is None or not any("#" in name for name in lanes):
+        return info
+    names = tuple(name for lane in info.lanes for name in of.get(lane, [lane]))
+    return replace(info, lanes=names, parents=of_parts(info.parents, of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +212,16 @@ class StreamLog:
     places: Places
 
 
-def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
+def stream_log(
+    registry: Registry, log: Log, stream: StreamId, positions: Collection[Position] = ()
+) -> StreamLog:
     """The topic of a stream, and where it starts and ends.
+
+    Args:
+        registry: knows the stream.
+        log: knows its topic.
+        stream: which it is.
+        positions: where it is; what of its lanes is divided otherwise by now is left out.
 
     Raises:
         UnknownName: there is no such stream.
@@ -192,29 +232,52 @@ def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
     if found is None:
         raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
     # The topic first: of one that is made again meanwhile the id is not that of the offsets.
-    info = log.topics([found.topic]).get(found.topic)
-    asked = info.lanes if info else ()
+    lineage = {one.lane.name: one.parents for one in positions if one.parents}
+    lanes = [one.lane.name for one in positions]
+    info = _divided(log.topics([found.topic]).get(found.topic), lanes, replaced(lineage))
+    asked, log = info.lanes if info else (), BucketLog(log)
     starts = _of_all(log.start_offsets(asked), asked)
     return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked), log.places)
 
 
-def check_listed(of: StreamLog, read: Collection[str]) -> None:
+def check_listed(of: StreamLog, positions: Collection[Position]) -> None:
     """Refuse what would be decided by a list without lanes that were read: it was not whole.
 
-    A topic keeps its lanes for as long as it is the same one, if none of them follows others.
+    A topic keeps its lanes for as long as it is the same one, if none of them follows others; into
+    what they are divided its list does not say.
 
     Raises:
         Temporary: the list is without one.
     """
     if of.topic is None or of.stream.topic_id not in (None, of.topic.topic_id):
         return
-    if missing := in_order({*read} - {*of.topic.lanes}):
+    if of.topic.parents or follows_others({one.lane.name: one.parents for one in positions}):
+        return
+    read = by_whole_lane(one.lane.name for one in positions)
+    if missing := in_order(read.keys() - by_whole_lane(of.topic.lanes).keys()):
         lanes = ", ".join(missing)
         raise Temporary(
             f"{lanes}: read before, and not in the list of {of.stream.topic} that a broker gave "
             "now. The topic is the same one, and none of these goes, so that list was "
             "not whole; nothing was done, try again. If the topic was made again, it is told with "
             "another id as soon as all brokers have heard"
+        )
+
+
+def check_divided(stream: StreamId, positions: Collection[Position]) -> None:
+    """See that no partition is read up to where it is divided otherwise.
+
+    Raises:
+        ConfigError: one is; says what to do.
+    """
+    lineage = {one.lane.name: one.parents for one in positions if one.parents}
+    ends = replaced(lineage)
+    left = [one.lane.name for one in positions if one.next_offset < ends.get(one.lane.name, FIRST)]
+    if left:
+        raise ConfigError(
+            f"{stream} gets other buckets as soon as {in_order(left)[0]} is read up to "
+            f"{ends[in_order(left)[0]]}; wait for that, decide about its open failures, or seek "
+            "the whole stream"
         )
 
 
@@ -255,7 +318,7 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, Place]:
     if _NUMBER.fullmatch(to):
         return seek_offsets(of, dict.fromkeys(of.starts, _place(to)))
     asked = list(of.starts)
-    return _told(_of_all(log.offsets_at(asked, _timestamp_s(to)), asked), of)
+    return _told(_of_all(BucketLog(log).offsets_at(asked, _timestamp_s(to)), asked), of)
 
 
 def _told(offsets: dict[str, Place], of: StreamLog) -> dict[str, Place]:
@@ -279,8 +342,8 @@ def seek_offsets(of: StreamLog, wanted: Mapping[str, Place]) -> dict[str, Place]
         ConfigError: an offset is outside what the log holds, or a lane is named twice.
     """
     found: dict[str, Place] = {}
-    for text, offset in wanted.items():
-        lane = meant(text, of.stream.topic, of.starts)
+    named = [(lane, offset) for text, offset in wanted.items() for lane in _meant(text, of)]
+    for lane, offset in named:
         if lane not in of.starts:
             raise ConfigError(f"{of.stream.topic} has no {_spoken(lane, of.stream.topic)}")
         if lane in found:
@@ -296,9 +359,16 @@ def seek_offsets(of: StreamLog, wanted: Mapping[str, Place]) -> dict[str, Place]
     return found
 
 
+def _meant(text: str, of: StreamLog) -> list[str]:
+    """The lanes that a person means: all buckets of a partition by its number."""
+    lane = meant(text, of.stream.topic, of.starts)
+    parts = [name for name in of.starts if whole_lane(name) == lane]
+    return parts if parts and lane not in of.starts else [lane]
+
+
 def _spoken(lane: str, topic: str) -> str:
     """A lane as a person may have said it, also one of another topic."""
-    found = taken_apart(lane)
+    found = taken_apart(whole_lane(lane))
     told = spoken(lane)
     return told if found is None or found.topic == topic else f"{told} of {found.topic}"
 
@@ -307,7 +377,7 @@ def _from_json(text: str, of: StreamLog) -> dict[str, Place]:
     topic, special = of.stream.topic, {"-2": of.starts, "-1": of.ends}
     try:
         said = json.loads(text, object_pairs_hook=_each_once)[topic].items()
-        named = [(meant(lane, topic, of.starts), str(at)) for lane, at in said]
+        named = [(name, str(at)) for lane, at in said for name in _meant(lane, of)]
         return {
             lane: special[at].get(lane, UNKNOWN) if at in special else read_place(at)
             for lane, at in _each_once(named).items()

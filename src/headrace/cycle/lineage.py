@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from headrace.board import HeldStream
+from headrace.model.buckets import follows_others
 from headrace.model.lineage import Lineage, Parent, begun, closed
 from headrace.model.places import Place
 from headrace.policies.data_loss import LIST_PATIENCE_S, NOWHERE, Short, seen_short
@@ -67,8 +68,11 @@ def startable(
 
 
 def lanes_go(held: HeldStream, info: TopicInfo) -> bool:
-    """Whether lanes of a topic may be gone from its list one day; where none follows, none is."""
-    return bool(info.parents or held.heirs)
+    """Whether lanes of a topic may be gone from its list one day; where none follows, none is.
+
+    That one follows what its own was divided into before says nothing: no list tells of that.
+    """
+    return bool(info.parents) or (bool(held.heirs) and follows_others(held.lineage))
 
 
 def unlisted(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> dict[str, Short]:
@@ -80,7 +84,7 @@ def unlisted(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) ->
         asked_s: monotonic second at which it was asked.
         now_s: monotonic.
     """
-    if not lanes_go(held, info):
+    if not (info.parents or held.heirs):
         return {}
     missing = {parent.lane for parents in info.parents.values() for parent in parents}
     missing = (missing | held.lanes.keys()) - set(info.lanes)

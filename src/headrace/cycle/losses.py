@@ -30,6 +30,7 @@ from headrace.board import Board, HeldStream
 from headrace.cycle.lineage import doubtful, has_begun, lanes_go
 from headrace.cycle.talks import Talk
 from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
+from headrace.model.buckets import ended_sooner, share_of
 from headrace.model.lane_names import spoken
 from headrace.model.lineage import Lineage, Parent, begun
 from headrace.model.places import FIRST, Place
@@ -280,7 +281,8 @@ class Losses:
     ) -> None:
         stream = held.stream.id
         meter = self.reporter.meter(stream)
-        meter.lost_records += sum(_spanned(lost, held) for lost in found.values() if lost.unread)
+        lost = {name: _spanned(loss, held) for name, loss in found.items() if loss.unread}
+        meter.lost_records += share_of(lost)
         for failure in failures:
             shown = _shown(failure.error)
             meter.note(shown, self.clock.now_s())
@@ -333,7 +335,9 @@ def _lineage(
     """What lanes follow after a decision, if that changes, and lanes to forget."""
     if held.stream.topic_id in (None, info.topic_id):
         gone = {name for name, loss in found.items() if loss.loss is Loss.EXPIRED}
-        return None, gone & held.lanes.keys()
+        cut = {name: loss.go_on_at for name, loss in found.items() if loss.loss is Loss.CUT}
+        sooner = ended_sooner(held.lineage, cut) if held.replaced else {}
+        return sooner or None, gone & held.lanes.keys()
     # One that another topic does not have may come with it later, and begins as any new one does.
     if not (info.parents or held.lineage):
         return None, held.lanes.keys() - set(info.lanes)

@@ -11,6 +11,8 @@ A driver that slept between its note and its call sets the copy back when it wak
 ago another one took its streams over; so can anybody else. So whoever holds a stream that idles
 looks now and then at what others see of it, some lanes a round, and puts right what differs.
 
+Others know nothing of buckets: of a partition that has some they see how far the least came.
+
 Trouble is logged once until it is over. The copy of a use case in trouble is tried again every half
 minute, whole.
 """
@@ -30,6 +32,7 @@ import structlog
 from headrace.board import Board, HeldStream
 from headrace.cycle.beside import ended, one_thread
 from headrace.errors import BrokerUnavailable, HeadraceError
+from headrace.model.buckets import least_places
 from headrace.model.places import Place
 from headrace.model.streams import State, StreamId
 from headrace.ports import PositionsMirror
@@ -218,6 +221,8 @@ class Mirror:
     def _news(self, held: HeldStream, now_s: float) -> Offsets:
         """Offsets of a stream that are not shown, or were not for long; they count as shown."""
         offsets = {name: lane.position for name, lane in held.lanes.items()}
+        if held.is_divided:
+            offsets = least_places(offsets)
         before, topic_id = self._shown.get(held.stream.id), held.stream.topic_id
         is_fresh = before is not None and now_s - before.whole_at_s < AGAIN_S
         if before is None or not is_fresh or before.topic_id != topic_id:

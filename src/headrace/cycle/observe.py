@@ -18,6 +18,7 @@ import structlog
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.beside import ended
+from headrace.cycle.bucket_log import BucketLog
 from headrace.cycle.ends import Ends, News
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
@@ -63,8 +64,9 @@ class Observer:
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
-        self._about_topics = Asker(self.log, self.thread)
-        self._about_ends = Asker(self.log, self.thread)
+        log = BucketLog(self.log)
+        self._about_topics = Asker(log, self.thread)
+        self._about_ends = Asker(log, self.thread)
         self._ends = Ends(self.board)
         self._reruns = Reruns(self.store.registry, self.board)
         self._topics = TopicKeeper(self.store.progress, self.board, self._ends, self.losses)

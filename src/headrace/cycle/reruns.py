@@ -21,8 +21,9 @@ from itertools import count
 import structlog
 
 from headrace.board import Board
-from headrace.cycle.lags import check_listed, seek_target, stream_log, untold
+from headrace.cycle.lags import check_divided, check_listed, seek_target, stream_log, untold
 from headrace.errors import ConfigError, no_use_case
+from headrace.model.buckets import share_of
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Lineage, bounded
 from headrace.model.places import FIRST, Place
@@ -49,17 +50,22 @@ class RerunRange:
     stream: StreamId
     #: half-open, by lane; none is empty
     lanes: Mapping[str, tuple[Place, Place]]
-    #: how many records each has at most
-    records: Mapping[str, int]
+    #: how many places each goes over, and so records at most
+    places: Mapping[str, int]
     #: id of the topic that these offsets are of; None is not known yet
     topic_id: str | None = None
     #: what of them follows others, which end here where the range does
     parents: Lineage = field(default_factory=dict)
 
     @property
+    def records(self) -> dict[str, int]:
+        """How many records each has at most; of a bucket about."""
+        return {name: share_of({name: places}) for name, places in self.places.items()}
+
+    @property
     def most(self) -> int:
-        """How many records it has at most."""
-        return sum(self.records.values())
+        """How many records it has at most; of buckets about."""
+        return share_of(self.places)
 
 
 def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | None) -> RerunRange:
@@ -74,23 +80,23 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
 
     Raises:
         UnknownName: there is no such stream.
-        ConfigError: a place cannot be understood, or nothing lies between the two.
+        ConfigError: a place cannot be understood, nothing lies between the two, or the stream gets
+            other buckets at this moment.
         Temporary: a broker listed the topic without a lane that was read.
     """
     if RERUN_MARK in stream.use_case:
         raise ConfigError(f"{stream} is a rerun itself; name the stream that it is of")
-    of = stream_log(store.registry, log, stream)
+    positions = store.progress.load_positions([stream])
+    check_divided(stream, positions)
+    of = stream_log(store.registry, log, stream, positions)
     if hidden := untold(of.ends):
         raise ConfigError(
             f"only reading tells where {', '.join(hidden)} of {of.stream.topic} ends; a range of "
             "such a lane cannot be read once more, seek the stream instead"
         )
     starts = seek_target(log, of, first)
-    positions = store.progress.load_positions([stream])
     here = {position.lane.name: position.next_offset for position in positions}
-    followed = {one.lane.name: one.parents for one in positions if one.parents}
-    if not (followed or (of.topic and of.topic.parents)):
-        check_listed(of, here)
+    check_listed(of, positions)
     ends = here if last is None else seek_target(log, of, last)
     found = {
         name: (starts[name], min(ends.get(name, FIRST), here[name]))
@@ -100,9 +106,10 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     lanes = {name: bounds for name, bounds in found.items() if bounds[0] < bounds[1]}
     if not lanes:
         raise ConfigError(f"stream {stream} has read nothing between these places")
+    followed = {one.lane.name: one.parents for one in positions if one.parents}
     parents = bounded(followed, {name: end for name, (_, end) in lanes.items()})
-    records = {name: log.places.between(end, start) or 0 for name, (start, end) in lanes.items()}
-    return RerunRange(stream, lanes, records, of.stream.topic_id, parents)
+    spans = {name: log.places.between(end, start) or 0 for name, (start, end) in lanes.items()}
+    return RerunRange(stream, lanes, spans, of.stream.topic_id, parents)
 
 
 def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:

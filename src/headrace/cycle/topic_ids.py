@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from headrace.board import HeldStream
+from headrace.model.buckets import by_whole_lane
 from headrace.model.streams import Stream
 from headrace.policies.data_loss import LIST_PATIENCE_S, seen_short
 from headrace.ports import TopicInfo
@@ -64,5 +65,7 @@ def told_as_left(stream: Stream, info: TopicInfo) -> str:
 
 
 def is_the_same(one: TopicInfo, other: TopicInfo | None) -> bool:
-    """Whether two answers are of the same topic, and of the same lanes."""
-    return other is not None and (one.topic_id, one.lanes) == (other.topic_id, other.lanes)
+    """Whether two answers are of the same topic, and of the same lanes, divided or not."""
+    if other is None or one.topic_id != other.topic_id:
+        return False
+    return [*by_whole_lane(one.lanes)] == [*by_whole_lane(other.lanes)]

@@ -24,6 +24,7 @@ from functools import partial
 from typing import NamedTuple
 
 from headrace.board import Board, HeldStream
+from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided
 from headrace.cycle.ends import Ends
 from headrace.cycle.lineage import (
     begins_at_end,
@@ -109,6 +110,8 @@ class TopicKeeper:
         """Look at a stream's topic from now on; at once if it is new, and first."""
         stream = held.stream
         if self._streams.get(stream.topic, {}).get(stream.id) is held:
+            if is_misdivided(held):
+                self._sweep.hurry(stream.topic)
             return
         self.leave(stream.id)
         self._streams.setdefault(stream.topic, {})[stream.id] = held
@@ -180,7 +183,7 @@ class TopicKeeper:
         infos = ((held, known.get(held.stream.topic), mark) for held, mark in marked)
         now_s = self.losses.clock.monotonic_s()
         seen = [
-            SeenTopic(held, info, mark)
+            SeenTopic(held, as_divided(held, info), mark)
             for held, info, mark in infos
             if self._is_same(held, mark) and self._is_there(held, info)
             if info is not None and self._is_believed(held, info, asked_s, now_s)
@@ -201,6 +204,7 @@ class TopicKeeper:
         ]
         for seen_topic in (yield from self._start_lanes(seen)):
             self._forget_lanes(seen_topic, edges)
+            self._divide(seen_topic)
             self._go_on(seen_topic.held)
 
     def _is_same(self, held: HeldStream, mark: tuple[object, ...]) -> bool:
@@ -249,8 +253,9 @@ class TopicKeeper:
         if stream.topic_id not in (None, info.topic_id):
             held.looked_at = _FIRST_A_LOOK
         stay = stream.topic_id == info.topic_id and not lanes_go(held, info)
+        listed = set(as_divided(held, info).lanes)
         for name, lane in held.lanes.items():
-            lane.looked_at(listed=stay or name in info.lanes)
+            lane.looked_at(listed=stay or name in listed)
         return True
 
     def _wait_for(self, seen: Iterable[SeenTopic], reasons: Mapping[StreamId, str]) -> None:
@@ -336,6 +341,13 @@ class TopicKeeper:
             held = self.board.streams[start.stream]
             held.stream = replace(held.stream, topic_id=start.topic_id)
 
+    def _divide(self, seen: SeenTopic) -> None:
+        """Let the lanes begin that a use case wants now, behind all that may run of the others."""
+        if is_misdivided(seen.held):
+            made = divisions(seen.held, seen.info, self.progress.pending_intents())
+            if made is not None:
+                self._store_lanes([made])
+
     def _forget_lanes(self, seen: SeenTopic, edges: FirstAndLast) -> None:
         """Let parents go that nobody needs any more."""
         held, starts = seen.held, edges.starts
@@ -348,7 +360,7 @@ class TopicKeeper:
             if len(sure) < len(over):
                 self._seem_over[held.stream.topic] = None
             over = sure
-        self._forget(held, over)
+        self._forget(held, forgettable(held, over))
 
     def _forget(self, held: HeldStream, names: Sequence[str]) -> None:
         if names and self.progress.forget_lanes(held.stream.id, names, held.epoch):

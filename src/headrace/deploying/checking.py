@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import ConfigError, ConnectionDown, SinkUnavailable, words_of
+from headrace.model.buckets import MOST_BUCKETS
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order
 from headrace.model.waves import Terms
 from headrace.ports import Connections
@@ -69,6 +70,8 @@ class Declared:
     topic: str
     bad_record: BadRecordPolicy
     terms: Terms
+    #: into how many buckets each lane is divided; 1: into none
+    divides_by: int
 
 
 def checked(check: Check) -> dict[str, Declared]:
@@ -114,7 +117,11 @@ def _declared(told: dict[str, Any]) -> Declared:
     terms = told["terms"]
     bad_record = BadRecordPolicy(told["bad_record"])
     terms |= {"guarantee": Guarantee(terms["guarantee"]), "order": Order(terms["order"])}
-    return Declared(told["topic"], bad_record, Terms(**{**terms, "bad_record": bad_record}))
+    buckets = told["buckets"]
+    if type(buckets) is not int or (terms["order"] is Order.KEY) != (1 < buckets <= MOST_BUCKETS):
+        raise ValueError(f"{buckets!r} buckets")
+    made = Terms(**{**terms, "bad_record": bad_record})
+    return Declared(told["topic"], bad_record, made, buckets)
 
 
 def _run(check: Check) -> tuple[int | None, list[str]]:

@@ -90,6 +90,7 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
             "topic": use_case.topic,
             "bad_record": use_case.bad_record,
             "terms": asdict(use_case.terms),
+            "buckets": use_case.divides_by,
         }
         for name, use_case in use_cases.items()
     }

@@ -12,6 +12,7 @@ from __future__ import annotations
 from headrace.connectors.schema_registry import require_client
 from headrace.errors import ConfigError
 from headrace.model.records import Deployment
+from headrace.model.streams import Order
 from headrace.ports import Connections, Log
 from headrace.use_cases import UseCase
 
@@ -40,6 +41,7 @@ def require_known_ends(use_case: UseCase, deployment: Deployment, log: Log) -> N
         return
     asked = {
         "order stream": (use_case.order.merges_lanes, "order lane"),
+        "order key": (use_case.order is Order.KEY, "order lane"),
         "form wave": (use_case.form == "wave", "form slice"),
         "starting_offsets latest": (
             deployment.starting_offsets == "latest",

@@ -294,6 +294,7 @@ def _deployment(settings: Settings, offer: Offer[Any], name: str) -> Deployment:
         digest=offer.digest,
         topic=use_case.topic,
         order=use_case.terms.order,
+        buckets=use_case.divides_by,
         bad_record=use_case.bad_record,
         guarantee=use_case.terms.guarantee.value,
         sink=use_case.terms.sink,

@@ -7,6 +7,9 @@ compared, kept and shown, and nothing more. Some logs number the lanes of a topi
 comes before ``t[10]``. Only the number as it is usually written counts, so that a lane has one name
 and not two: ``t[03]`` is a name of another form.
 
+A lane that is divided by keys has buckets (``buckets.py``), whose names say so behind the lane's:
+people are told of *partition 3, bucket 5 of 16*, and may say ``3#5/16``.
+
 Whether there is such a lane, only its log knows.
 """
 
@@ -18,6 +21,8 @@ from functools import lru_cache
 from sys import intern
 from typing import NamedTuple
 from urllib.parse import quote
+
+from headrace.model.buckets import bucket_of, whole_lane
 
 _FORM = re.compile(r"(.+)\[(0|[1-9][0-9]{0,9})\]", re.DOTALL)
 #: names that are remembered as they were taken apart: a hundred bytes each
@@ -44,12 +49,12 @@ def taken_apart(name: str) -> Numbered | None:
 
 
 def number_of(name: str) -> int:
-    """The number in a name.
+    """The number in a name, or in that of the lane it is a bucket of.
 
     Raises:
         ValueError: it is a name of another form.
     """
-    found = taken_apart(name)
+    found = taken_apart(whole_lane(name))
     if found is None:
         raise ValueError(f"lane {name!r} is not of the form topic[number]")
     return found.number
@@ -62,26 +67,34 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def place_of(name: str) -> tuple[str, int, str]:
     """What a name is put in order by."""
+    bucket = bucket_of(name)
+    if bucket is not None:
+        topic, number, _ = place_of(bucket.lane)
+        return topic, number, f"{bucket.lane}#{bucket.of:02}#{bucket.number:02}"
     topic, number = taken_apart(name) or (name, -1)
     return topic, number, name
 
 
 def label_of(name: str) -> str:
     """What tells lanes of one topic apart: the number, or a name of another form as it is."""
-    found = taken_apart(name)
-    return name if found is None else str(found.number)
+    lane = whole_lane(name)
+    found = taken_apart(lane)
+    return name if found is None else f"{found.number}{name.removeprefix(lane)}"
 
 
 def spoken(name: str) -> str:
     """How people are told of a lane where its topic is plain: ``partition 3``."""
+    bucket = bucket_of(name)
+    if bucket is not None:
+        return f"{spoken(bucket.lane)}, bucket {bucket.number} of {bucket.of}"
     found = taken_apart(name)
     return f"lane {name}" if found is None else f"partition {found.number}"
 
 
 def said(name: str, topic: str) -> str:
     """What a person has to say for a lane of a stream that reads a topic; see `meant`."""
-    found = taken_apart(name)
-    return str(found.number) if found is not None and found.topic == topic else name
+    found = taken_apart(whole_lane(name))
+    return label_of(name) if found is not None and found.topic == topic else name
 
 
 def written_name(name: str, topic: str) -> str:
@@ -103,5 +116,8 @@ def meant(text: str, topic: str, lanes: Container[str]) -> str:
 
     A number alone is one of the topic, if none of the stream's lanes is called so.
     """
-    name = f"{topic}[{text}]"
-    return text if text in lanes or taken_apart(name) is None else name
+    bucket = bucket_of(f"{text}")
+    name = f"{topic}[{text if bucket is None else bucket.lane}]"
+    if text in lanes or taken_apart(name) is None:
+        return text
+    return name if bucket is None else f"{name}#{bucket.number}/{bucket.of}"

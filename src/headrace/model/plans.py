@@ -82,11 +82,17 @@ class LaneView:
     ordinal: int = 0
     #: its log does not say where it ends, whatever it is to be planned up to
     untold: bool = False
+    #: of a bucket: in so many places one of its records is expected
+    every: int = 1
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing of it may be read yet."""
         return not all(parent.is_done for parent in self.parents)
+
+    def places_of(self, records: int, most: int) -> int:
+        """Over how many places a slice of so many records goes, where ``most`` may be records."""
+        return min(records * self.every, max(records, most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,11 @@ class StreamView:
     hung: bool = False
     #: seconds one call of its handler may take, by itself, before it counts as hanging
     call_limit_s: float = 30.0
+
+    def most_places(self, limits: Limits) -> int:
+        """Places that a slice of a bucket may go over, should all that is there be its own."""
+        bytes_each = max(1.0, self.cost.bytes_per_record)
+        return max(1, min(limits.slice_records, int(limits.slice_bytes / bytes_each)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ class LaneStart:
     known_id: str | None = None
     #: of those that follow others
     parents: Lineage = field(default_factory=dict)
+    #: under which alone it is done, as whoever asks chose the places; None: whatever it is
+    epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class Deployment:
     #: topic of a tenant, such as ``{tenant}.visits``
     topic: str
     order: Order = Order.LANE
+    #: into how many buckets each lane of its log is divided; 1: into none
+    buckets: int = 1
     #: where a stream without positions starts
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     #: every tenant has it; otherwise streams are added one by one

@@ -28,6 +28,7 @@ class Order(StrEnum):
     """What a use case is promised about the order of records."""
 
     LANE = "lane"  #: strict within a partition, as Kafka has it
+    KEY = "key"  #: strict for each key of a partition, whose buckets go on beside each other
     STREAM = "stream"  #: strict over all lanes of one tenant, by (timestamp, lane, place)
     NONE = "none"  #: no promise; the planner may use the freedom later
 
@@ -102,7 +103,8 @@ class LaneId(NamedTuple):
 
     use_case: str
     tenant: str
-    #: what its log calls it, such as ``acme.visits[3]``; a stream has no two of one name
+    #: what its log calls it, such as ``acme.visits[3]``; a stream has no two of one name. With
+    #: order ``key`` it is of one of that lane's buckets, such as ``acme.visits[3]#5/16``
     name: str
 
     @property

@@ -23,11 +23,12 @@ the id of a topic that a stream left, unless somebody has suspended the stream.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from headrace.cycle.lags import (
     StreamLog,
+    check_divided,
     check_listed,
     seek_offsets,
     seek_target,
@@ -36,6 +37,7 @@ from headrace.cycle.lags import (
 )
 from headrace.cycle.topic_ids import IF_IT_IS, is_the_same, told_as_left
 from headrace.errors import ConfigError, Temporary
+from headrace.model.buckets import by_whole_lane, share_of
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import Lineage, Parent, begun, ends_in, followers, without
 from headrace.model.places import Place
@@ -88,18 +90,18 @@ class Seek:
     @property
     def again(self) -> int | None:
         """Records that are read again, at most; None: nobody can count them."""
-        return _sum(shift.again for shift in self.shifts.values())
+        return _sum({lane: shift.again for lane, shift in self.shifts.items()})
 
     @property
     def passed(self) -> int | None:
         """Records that are passed over, at most; None: nobody can count them."""
-        return _sum(shift.passed for shift in self.shifts.values())
+        return _sum({lane: shift.passed for lane, shift in self.shifts.items()})
 
 
-def _sum(amounts: Iterable[int | None]) -> int | None:
-    found = list(amounts)
-    known = [amount for amount in found if amount is not None]
-    return sum(known) if len(known) == len(found) else None
+def _sum(amounts: Mapping[str, int | None]) -> int | None:
+    """What it is in all; of buckets each counts for its share of a lane."""
+    known = {lane: amount for lane, amount in amounts.items() if amount is not None}
+    return share_of(known) if len(known) == len(amounts) else None
 
 
 def planned(
@@ -127,11 +129,11 @@ def planned(
             one that the stream left.
         Temporary: a list was without lanes that are there.
     """
-    of = stream_log(store.registry, log, stream)
+    positions = store.progress.load_positions([stream])
+    of = stream_log(store.registry, log, stream, positions)
     offsets = seek_target(log, of, to) if isinstance(to, str) else seek_offsets(of, to)
     if not offsets or of.topic is None:
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
-    positions = store.progress.load_positions([stream])
     lanes = {position.lane.name: position.next_offset for position in positions}
     followed = {one.lane.name: one.parents for one in positions if one.parents}
     _check_not_rerun(of.stream, of.topic)
@@ -140,12 +142,16 @@ def planned(
         _check_agreed(log, of.topic, of.stream.topic)
     _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.lanes) - set(offsets))
     whole = offsets.keys() >= set(of.topic.lanes)
-    if whole and not (followed or of.topic.parents):
-        check_listed(of, lanes)
+    if whole:
+        check_listed(of, positions)
+    else:
+        check_divided(stream, positions)
     another = of.stream.topic_id not in (None, of.topic.topic_id)
     gone = frozenset(lanes.keys() - set(of.topic.lanes) if whole or another else ())
-    if gone.difference(sure) and not another:
-        _check_gone(log, of.topic, of.stream.topic, gone, wait)
+    # What is divided otherwise by now is gone as well, and no list says so.
+    doubtful = by_whole_lane(gone.difference(sure)).keys() - by_whole_lane(of.topic.lanes).keys()
+    if doubtful and not another:
+        _check_gone(log, of.topic, of.stream.topic, doubtful, wait)
     shifts, runs = _shifts(of, of.topic, lanes, offsets), of.stream.state is State.ACTIVE
     parents: Lineage | None = None
     if followed or of.topic.parents:
@@ -215,9 +221,8 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
             continue
         positions = store.progress.load_positions([stream.id])
         lanes = {one.lane.name: one.next_offset for one in positions}
-        of = stream_log(store.registry, log, stream.id)
-        if not any(one.parents for one in positions) and not (of.topic and of.topic.parents):
-            check_listed(of, lanes)
+        of = stream_log(store.registry, log, stream.id, positions)
+        check_listed(of, positions)
         if of.topic is not None and lanes:
             late = starts_late[stream.id.use_case] and not untold(of.ends)
             to = of.ends if late else of.starts

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
+from headrace.model.buckets import parts_of, whole_lane
 from headrace.model.places import OPEN, Place, Places
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
@@ -44,6 +45,7 @@ class FaultKind(StrEnum):
     EMPTY_SLICE = "a slice without a record in it"
     WRONG_DEPTH = "a slice of another depth than its lane"
     WRONG_ORDINAL = "a slice whose records would be numbered otherwise than its lane says"
+    SECOND_DIVISION = "order key: slices of one lane in two divisions, so of one key in both"
     WRONG_MORE = "`more` does not say whether the log goes on"
     TOO_MANY_RECORDS = "a slice of more records than the limit"
     TOO_MANY_BYTES = "a slice of more predicted bytes than the limit"
@@ -224,7 +226,7 @@ def _slice_faults(
 ) -> Iterator[PlanFault]:
     lanes = {lane.name: lane for lane in view.lanes}
     seen: set[str] = set()
-    most_bytes = snapshot.limits.slice_bytes
+    most_bytes, most = snapshot.limits.slice_bytes, view.most_places(snapshot.limits)
     for piece in pieces:
         name = piece.lane.name
         found = list(_bounds(snapshot.limits, view, piece))
@@ -232,7 +234,7 @@ def _slice_faults(
             found.append(FaultKind.PLANNED_TWICE)
         seen.add(name)
         if name in lanes:
-            found += _range(lanes[name], piece, places)
+            found += _range(lanes[name], piece, places, most)
             told = most_bytes if piece.until_offset == OPEN or lanes[name].untold else 0
             if piece.most_bytes != told:
                 found.append(FaultKind.NO_BYTES)
@@ -256,7 +258,7 @@ def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKin
         yield FaultKind.TOO_MANY_BYTES
 
 
-def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
+def _range(lane: LaneView, piece: Slice, places: Places, most: int) -> Iterator[FaultKind]:
     if lane.in_flight:
         yield FaultKind.IN_FLIGHT
     if _is_closed(lane):
@@ -266,10 +268,10 @@ def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
         yield FaultKind.NOT_AT_POSITION
     until, end = piece.until_offset, lane.end
     if OPEN in (until, end):
-        yield from _unbounded(lane, piece, places)
+        yield from _unbounded(lane, piece, places, most)
     elif until > end or piece.records > lane.waits:
         yield FaultKind.BEYOND_END
-    elif here and until != _bound(lane, piece, places):
+    elif here and until != _bound(lane, piece, places, most):
         yield FaultKind.WRONG_BOUND
     if piece.depth != lane.depth:
         yield FaultKind.WRONG_DEPTH
@@ -279,17 +281,23 @@ def _range(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
         yield FaultKind.WRONG_MORE
 
 
-def _unbounded(lane: LaneView, piece: Slice, places: Places) -> Iterator[FaultKind]:
+def _unbounded(lane: LaneView, piece: Slice, places: Places, most: int) -> Iterator[FaultKind]:
     """What is wrong where the lane, or the slice, does not say where it ends."""
-    if piece.until_offset != _bound(lane, piece, places):
+    if piece.until_offset != _bound(lane, piece, places, most):
         yield FaultKind.NOT_OPEN if lane.end == OPEN else FaultKind.OPEN_END
     elif piece.records > lane.waits:
         yield FaultKind.BEYOND_END
 
 
-def _bound(lane: LaneView, piece: Slice, places: Places) -> Place:
-    """Where a slice has to end; nowhere if it is a part of its lane and nobody can count so far."""
-    until = places.after(piece.from_offset, piece.records) if lane.end != OPEN else OPEN
+def _bound(lane: LaneView, piece: Slice, places: Places, most: int) -> Place:
+    """Where a slice has to end; nowhere if it is a part of its lane and nobody can count so far.
+
+    One of a bucket goes over as many places as its records are expected in.
+    """
+    length = piece.records
+    if lane.every > 1:
+        length = min(length * lane.every, max(length, most))
+    until = places.after(piece.from_offset, length) if lane.end != OPEN else OPEN
     return OPEN if until == OPEN and piece.records < lane.waits else min(until, lane.end)
 
 
@@ -300,6 +308,8 @@ def _is_closed(lane: LaneView) -> bool:
 def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]:
     if _over_throttle(view, pieces):
         yield FaultKind.OVER_THROTTLE
+    if len(pieces) > 1 and _in_two_divisions(pieces):
+        yield FaultKind.SECOND_DIVISION
     if not view.order.merges_lanes:
         return
     if any(lane.in_flight for lane in view.lanes):
@@ -312,6 +322,17 @@ def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]
         yield FaultKind.LANE_LEFT_OUT
     if any(lane.goes_on and lane.waits <= 0 for lane in lanes):
         yield FaultKind.LANE_UNKNOWN
+
+
+def _in_two_divisions(pieces: list[Slice]) -> bool:
+    """Whether a key's records may be in two of them."""
+    names = [piece.lane.name for piece in pieces]
+    if not any("#" in name for name in names):
+        return False
+    found: dict[str, set[int]] = defaultdict(set)
+    for name in names:
+        found[whole_lane(name)].add(parts_of(name))
+    return any(len(divisions) > 1 for divisions in found.values())
 
 
 def _too_large(limits: Limits, view: StreamView, pieces: list[Slice]) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headrace.model.places import OPEN, Places
-from headrace.model.plans import LaneView
+from headrace.model.plans import LaneView, Limits
 from headrace.model.streams import LaneId, Slice
 from headrace.planning.demand import Demand, by_pull, level, rotation
 from headrace.planning.kinds import EPSILON_S
@@ -117,20 +117,22 @@ def grow(piece: Cut, room_s: float, most_more: int) -> int:
     return more
 
 
-def slices_of(piece: Cut, places: Places, most_bytes: int) -> list[Slice]:
+def slices_of(piece: Cut, places: Places, limits: Limits) -> list[Slice]:
     """What a task is told; `from_offset` is the position, `more` says that the log goes on.
 
     Of a lane whose end nobody knows that is how much to take at most, and not where to end; and so
-    of a part of one that is known up to a place, if nobody can count up to the part's.
+    of a part of one that is known up to a place, if nobody can count up to the part's. A bucket's
+    is as long as its records are expected to need.
     """
-    view = piece.demand.view
+    view, most_bytes = piece.demand.view, limits.slice_bytes
     use_case, tenant = view.id
     topic, epoch = view.topic, view.epoch
     made, after = [], places.after
     for lane, count in zip(piece.lanes, piece.records, strict=True):
         start, end = lane.position, lane.end
         lane_id = LaneId(use_case, tenant, lane.name)
-        until = end if end == OPEN else after(start, count)
+        length = count if lane.every == 1 else lane.places_of(count, view.most_places(limits))
+        until = end if end == OPEN else after(start, length)
         if until == OPEN and (end == OPEN or count < lane.waits):
             some = (lane.depth, count, most_bytes, lane.ordinal)
             made.append(Slice(lane_id, topic, start, OPEN, epoch, True, *some))

@@ -38,7 +38,7 @@ def make_waves(
 
 
 def _bin(cuts: Sequence[Cut], places: Places, limits: Limits) -> Bin:
-    slices = tuple(piece for cut in cuts for piece in slices_of(cut, places, limits.slice_bytes))
+    slices = tuple(piece for cut in cuts for piece in slices_of(cut, places, limits))
     return Bin(slices, sum(cut.seconds for cut in cuts))
 
 

@@ -79,6 +79,7 @@ from headrace.ports.sink import (
     Written,
     compares_lanes,
     facts_of,
+    marks_partitions,
     needs_shared_folder,
 )
 from headrace.ports.statistics import Statistics
@@ -154,6 +155,7 @@ __all__ = [
     "advance_groups",
     "compares_lanes",
     "facts_of",
+    "marks_partitions",
     "names_writers",
     "needs_registry",
     "needs_shared_folder",

@@ -50,6 +50,8 @@ class SliceBatch:
     error: SliceError | None = None
     #: of the last batch of an open slice that is complete: what its log said then
     behind: Behind | None = None
+    #: with an error that names a record which cannot be handed out: the place behind that
+    past: Place | None = None
 
 
 class SliceReader(Protocol):

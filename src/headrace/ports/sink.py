@@ -191,6 +191,14 @@ def server_of(sink: object) -> str:
     return at if isinstance(at, str) else ""
 
 
+def marks_partitions(sink: object) -> bool:
+    """Whether it knows by offsets of whole partitions what was written exactly once.
+
+    Then it cannot tell the buckets of one from each other.
+    """
+    return bool(getattr(sink, "marks_partitions", False))
+
+
 @dataclass(frozen=True, slots=True)
 class SinkFacts:
     """What a sink says of itself, for whoever may not call it: it is somebody else's code."""

@@ -41,6 +41,7 @@ from headrace.errors import HeadraceError
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Bin, Wave
+from headrace.spark.bucket_reading import BucketReader
 from headrace.spark.decoding import shown_schema
 from headrace.spark.frame_calls import FrameCalls, read, with_share
 from headrace.spark.jobs import kept_small
@@ -119,7 +120,8 @@ class ReadBin:
                 yield (), Receipt(piece, piece.from_offset, committed=False, error=told)
             return
         numbers = numbered(self.bins)
-        found = read(clients.reader, clients.schemas, planned.slices, BATCH_RECORDS, use_case)
+        reader = BucketReader(clients.reader)
+        found = read(reader, clients.schemas, planned.slices, BATCH_RECORDS, use_case)
         for records, receipt in found:
             try:
                 given = _with_slice(records, receipt.slice, numbers[receipt.slice], self.wire)

@@ -9,7 +9,7 @@ are merged, another one says of which slice each record is: what stands in ``top
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,14 @@ def place_of_row(records: pa.Table, row: int) -> Place:
     if _has(records, PLACE_COLUMN):
         return read_place(records[PLACE_COLUMN][row].as_py())
     return records["offset"][row].as_py()  # type: ignore[no-any-return]
+
+
+def places_of_rows(records: pa.Table) -> npt.NDArray[Any]:
+    """Where the records of all rows are, to be compared with places."""
+    if _has(records, PLACE_COLUMN):
+        texts = cast("list[str]", records[PLACE_COLUMN].to_pylist())
+        return np.array([read_place(text) for text in texts], np.object_)
+    return records["offset"].to_numpy()
 
 
 def lanes_of_rows(records: pa.Table) -> npt.NDArray[np.int32]:

@@ -55,6 +55,7 @@ from headrace.ports import (
     SliceReader,
 )
 from headrace.spark.bin_run import BinRun
+from headrace.spark.bucket_reading import BucketReader
 from headrace.spark.calling import call_rules
 from headrace.spark.crash_markers import Markers
 from headrace.spark.decoding import says_writers, writers
@@ -249,10 +250,11 @@ def _sink(use_case: UseCase) -> Sink:
 def _portions(
     use_case: UseCase, clients: WorkerClients, slices: Sequence[Slice]
 ) -> Iterator[Portion]:
+    reader = BucketReader(clients.reader)
     if use_case.intends:
-        batches = read_the_same(clients.reader, clients.positions, slices, BATCH_RECORDS)
+        batches = read_the_same(reader, clients.positions, slices, BATCH_RECORDS)
     else:
-        batches = clients.reader.read(slices, BATCH_RECORDS)
+        batches = reader.read(slices, BATCH_RECORDS)
     if use_case.order.merges_lanes:
         return by_stream(batches, slices)
     return whole_or_nothing(by_slice(batches)) if use_case.intends else by_batch(batches)

@@ -31,6 +31,7 @@ def every(connection: Connection) -> list[Deployment]:
             digest=row.digest,
             topic=row.topic,
             order=Order(row.record_order),
+            buckets=row.buckets,
             starting_offsets=row.starting_offsets,
             all_tenants=row.all_tenants,
             priority=row.priority,

@@ -43,6 +43,8 @@ def start(connection: Connection, first: LaneStart) -> None:
     row = streams.locked(connection, stream)
     if row.topic_id not in (first.known_id, first.topic_id, None):
         return  # who asks was asleep while somebody decided for another topic
+    if first.epoch not in (row.epoch, None):
+        return  # somebody else has the stream, and it is elsewhere by now
     if row.topic_id != first.topic_id:
         streams.be_of(connection, row, stream, first.topic_id)
     known = depths.depths_of(connection, stream, row.depth)

@@ -142,6 +142,8 @@ deployments = Table(
     Column("ends_at", Text),
     Column("guarantee", Text, nullable=False, server_default=""),
     Column("sink", Text, nullable=False, server_default=""),
+    #: of each lane; 1 is none
+    Column("buckets", Integer, nullable=False, server_default="1"),
     #: that of the store when it was deployed last
     Column("revision", BigInteger, nullable=False, server_default="0"),
 )

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.board import Board, HeldStream, Lane
+from headrace.model.buckets import share_of
 from headrace.model.places import UNKNOWN, Place, Places
 from headrace.model.statistics import LagIs, LaneFigures, Point, Spread, StreamFigures
 from headrace.model.streams import StreamId
@@ -235,14 +236,14 @@ def _delay(track: _Track, meter: Meter, recent: list[MeterWindow]) -> Spread:
 
 def _came(before: Mapping[str, Place], held: HeldStream) -> int:
     """Records that came since the last look, as far as the ends are known."""
-    came = 0
+    came = dict[str, int]()
     for name, lane in held.lanes.items():
         end = before.get(name, UNKNOWN)
         if lane.visits is not None:
             continue  # what came is known when it was read
         if UNKNOWN < end < lane.end:
-            came += held.measures.between(lane.end, end) or 0
-    return came
+            came[name] = held.measures.between(lane.end, end) or 0
+    return share_of(came) if held.is_divided else sum(came.values())
 
 
 def _late_s(track: _Track, held: HeldStream, now: _Now) -> dict[str, float]:
@@ -278,5 +279,5 @@ def _lanes(held: HeldStream, late_s: Mapping[str, float]) -> tuple[LaneFigures, 
 
 def _lane(name: str, lane: Lane, places: Places, late_s: float) -> LaneFigures:
     lag, lag_is = lane.told_lag(places)
-    end = lane.end if lag_is is LagIs.EXACT else UNKNOWN
+    end = lane.end if lane.visits is None or lag_is is LagIs.EXACT else UNKNOWN
     return LaneFigures(name, lane.position, end, lane.failure, late_s, lag, lag_is)

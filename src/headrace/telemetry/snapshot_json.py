@@ -250,6 +250,7 @@ def _nonsense_of_stream(path: str, stream: StreamView) -> Iterator[tuple[str, st
 
 def _nonsense_of_lane(path: str, lane: LaneView) -> Iterator[tuple[str, str]]:
     yield from _below(path, lane, 0, "position")
+    yield from _below(path, lane, 1, "every")
     if lane.end < lane.position:
         yield f"{path}end", f"{lane.end} is before the position {lane.position}"
 

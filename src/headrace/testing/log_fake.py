@@ -373,7 +373,8 @@ class MemoryReader:
                 yield SliceBatch(
                     piece, _table(piece, batch), place_at(batch[-1][0] + 1), last=False
                 )
-            yield SliceBatch(piece, _table(piece, rows), reached, True, error, behind)
+            past = None if broken is None else place_at(broken[0] + 1)
+            yield SliceBatch(piece, _table(piece, rows), reached, True, error, behind, past)
 
     def _end_of(self, piece: Slice, rows: Sequence[tuple[int, Row]]) -> Place:
         """Where a slice ends; an open one after its records or bytes, or where there is no more."""

@@ -15,6 +15,7 @@ from headrace.cycle.lags import StreamLag
 from headrace.deploying.offer import deploy, load
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.model.buckets import divided
 from headrace.model.lane_names import number_of
 from headrace.model.lineage import Parent
 from headrace.model.records import Deployment, LaneStart, Move
@@ -275,6 +276,18 @@ def test_to_resume_a_tenant_names_its_streams_that_stay_suspended(headrace, fail
     assert "its stream acme/score stays suspended (use case stopped by acme/score" in said
     assert "'headrace streams resume acme/score' lets it go on" in said
     assert "bolt" not in said
+
+
+@pytest.mark.usefixtures("visits")
+def test_of_buckets_people_are_told_of_the_least_and_programs_of_all(headrace, store):
+    parts = divided("acme.visits[0]", 3)
+    places = dict(zip(parts, [5, 4, 6], strict=True)) | {"acme.visits[1]": 9}
+    store.progress.seek(ACME, places, None, {}, ["acme.visits[0]"])
+    line = listed(headrace)["acme"]
+    assert "about 4" in line  # 4, 5 and 3 places, of which each has a third
+    assert "0:4, 1:9, the least of 3 buckets" in line
+    told = values(headrace)["acme"]
+    assert told["positions"] == {"0#0/3": "5", "0#1/3": "4", "0#2/3": "6", "1": "9"}
 
 
 @pytest.mark.usefixtures("visits", "terminal")

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from headrace.console.metric_list import COUNTER, METRICS, page
 from headrace.console.metrics import OTHER, Metrics
 from headrace.errors import StoreUnavailable
-from headrace.model.statistics import LaneFigures
+from headrace.model.statistics import LagIs, LaneFigures
 from headrace.model.streams import StreamId
 from headrace.testing.statistics_contract import report_of
 from headrace.testing.statistics_fake import MemoryStatistics
@@ -90,6 +90,20 @@ def test_lag_is_told_under_the_names_that_lag_tools_know():
     assert ("kafka_consumergroup_lag", (*place[:2], "1")) not in found, "nobody knows its end"
     assert found["kafka_consumergroup_group_sum_lag", ("headrace.score",)] == 5
     assert found["kafka_consumergroup_group_max_lag_seconds", ("headrace.score",)] == 4.5
+
+
+def test_other_tools_are_told_of_partitions_and_not_of_their_buckets():
+    lanes = tuple(
+        LaneFigures(f"acme.visits[0]#{number}/3", at, 12, None, late_s, 2, LagIs.ABOUT)
+        for number, (at, late_s) in enumerate([(9, 1.0), (7, 4.5), (12, 0.0)])
+    )
+    found = scraped(told(NOW_S, ACME, lanes=lanes))
+    place = ("headrace.score", "acme.visits", "0")
+    assert found["kafka_consumergroup_current_offset", place] == 7
+    assert found["kafka_consumergroup_lag", place] == 6
+    assert found["kafka_consumergroup_group_lag_seconds", place] == 4.5
+    assert found["kafka_topic_partition_current_offset", place[1:]] == 12
+    assert found["kafka_consumergroup_group_sum_lag", ("headrace.score",)] == 6
 
 
 def test_two_use_cases_of_one_topic_show_its_end_once():

@@ -29,7 +29,7 @@ class Mine(SqlTable):
     def prepare(self, site):
         {prepare}
 
-@use_case(topic="{{tenant}}.visits", sink=Mine("seen", columns={{"a": "text"}}), order="stream",
+@use_case(topic="{{tenant}}.visits", sink=Mine("seen", columns={{"a": "text"}}), order={order},
           guarantee="exactly-once", bad_record="fail", name="count")
 def handler(table, context):
     return {answer}
@@ -41,8 +41,8 @@ def check(tmp_path):
     connections = Connections({}, f"sqlite:///{tmp_path}/store.db", warehouse=str(tmp_path))
 
     def run(top="", prepare="super().prepare(site)", answer="table", limit_s=20.0, **more):
-        path = tmp_path / "use_cases.py"
-        path.write_text(SOURCE.format(top=top, prepare=prepare, answer=answer))
+        path, order = tmp_path / "use_cases.py", more.pop("order", '"stream"')
+        path.write_text(SOURCE.format(top=top, prepare=prepare, answer=answer, order=order))
         place = find_module("use_cases.py", tmp_path)
         given = {"connections": connections, **more}
         return checked(Check(read_code(place), place.path, limit_s, **given))
@@ -57,6 +57,12 @@ def test_what_is_fit_is_told_with_what_a_deployment_needs(check, capfd):
     assert (count.terms.order, count.terms.guarantee) == (Order.STREAM, Guarantee.EXACTLY_ONCE)
     assert "seen" in count.terms.sink
     assert "hello" in capfd.readouterr().err
+
+
+def test_it_is_told_into_how_many_buckets_partitions_are_divided(check):
+    found = check(order='"key", buckets=5')
+    assert (found["count"].terms.order, found["count"].divides_by) == (Order.KEY, 5)
+    assert check(order='"lane"')["count"].divides_by == 1
 
 
 @pytest.mark.parametrize(
@@ -159,8 +165,18 @@ for fd in range(3, 20):
         check(top=f"{writes}os._exit(3)")
 
 
+TERMS = '{"guarantee": "exactly-once", "order": "lane", "form": "slice", "sink": "", "intends": 0}'
+
+
 @pytest.mark.parametrize(
-    "answer", ['{"evil": 1}', "[1]", '{"evil": {"topic": "t", "bad_record": "no", "terms": {}}}']
+    "answer",
+    [
+        '{"evil": 1}',
+        "[1]",
+        '{"evil": {"topic": "t", "bad_record": "no", "terms": {}}}',
+        f'{{"evil": {{"topic": "t", "bad_record": "fail", "terms": {TERMS}, "buckets": 9}}}}',
+        f'{{"evil": {{"topic": "t", "bad_record": "fail", "terms": {TERMS}, "buckets": "1"}}}}',
+    ],
 )
 def test_an_answer_of_another_shape_is_refused_by_name(check, answer):
     forged = f'{{"use_cases": {answer}}}'

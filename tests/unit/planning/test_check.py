@@ -100,6 +100,16 @@ def unbounded(tenant: str = "a", partition: int = 0, **more: object) -> Slice:
     return replace(piece(tenant, partition), **told)  # type: ignore[arg-type]
 
 
+def divided_lanes() -> Snapshot:
+    """Stream `a` has two buckets of a partition, and the partition whole."""
+    names = ("a.visits[0]", "a.visits[0]#0/2", "a.visits[0]#1/2")
+    return asked(lanes=tuple(replace(LANES[0], name=name) for name in names))
+
+
+def part(name: str) -> Slice:
+    return replace(piece(), lane=LaneId("score", "a", name))
+
+
 PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.UNKNOWN_STREAM: lambda: (ASKED, of(piece("nobody"))),
     FaultKind.UNKNOWN_LANE: lambda: (ASKED, of(piece(partition=7))),
@@ -118,6 +128,10 @@ PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.EMPTY_SLICE: lambda: (ASKED, of(piece(until=100))),
     FaultKind.WRONG_DEPTH: lambda: (ASKED, of(piece(depth=1))),
     FaultKind.WRONG_ORDINAL: lambda: (ASKED, of(piece(ordinal=1))),
+    FaultKind.SECOND_DIVISION: lambda: (
+        divided_lanes(),
+        of(part("a.visits[0]"), part("a.visits[0]#1/2")),
+    ),
     FaultKind.WRONG_MORE: lambda: (ASKED, of(piece(more=False))),
     FaultKind.TOO_MANY_RECORDS: lambda: (
         asked(lanes=(LaneView("a.visits[0]", 100, 900, 800),)),
@@ -227,3 +241,18 @@ def test_a_fault_says_what_and_where() -> None:
 
 def test_a_slice_of_as_much_as_is_guessed_to_wait_is_fine():
     assert check(untold(), of(unbounded()), OFFSETS) == []
+
+
+def test_a_slice_of_a_bucket_goes_over_the_places_that_its_records_are_expected_in():
+    lane = LaneView("a.visits[0]#1/4", 100, 300, 50, every=4)
+    snapshot_ = asked(lanes=(lane,), cost=cost())
+    good = replace(part(lane.name), until_offset=120, more=True)
+    assert check(snapshot_, of(good), OFFSETS) == []
+    (fault,) = check(snapshot_, of(replace(good, until_offset=105)), OFFSETS)
+    assert fault.kind is FaultKind.WRONG_BOUND
+
+
+def test_two_buckets_of_one_division_may_run_beside_each_other():
+    names = ("a.visits[0]#0/2", "a.visits[0]#1/2")
+    both = asked(lanes=tuple(replace(LANES[0], name=name) for name in names))
+    assert check(both, of(*map(part, names)), OFFSETS) == []

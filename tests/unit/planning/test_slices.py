@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
-from planning_cases import QUICK, cost, finished, refilled, snapshot, snapshots, stream, valid_plan
+from hypothesis import strategies as st
+from planning_cases import (
+    QUICK,
+    cost,
+    finished,
+    refilled,
+    snapshot,
+    snapshots,
+    stream,
+    valid_plan,
+    with_lanes,
+)
 
+from headrace.connectors.kafka import OFFSETS
 from headrace.model.lane_names import number_of
-from headrace.model.plans import Plan, Snapshot
+from headrace.model.plans import LaneView, Plan, Snapshot, StreamView
 from headrace.model.streams import Order
 from headrace.planning.demand import find_demands
 from headrace.planning.shares import Claim
@@ -80,3 +94,24 @@ def test_a_part_of_a_merged_stream_is_taken_from_all_its_lanes(slots: int) -> No
     made = valid_plan(snapshot(merged, stream("other", *[10**6] * 4, weight=3.0), slots=slots))
     found = sizes(made, "merged")
     assert set(found) == {0, 1, 2}
+
+
+@given(asked=snapshots(), every=st.sampled_from([2, 7, 64]))
+@QUICK
+def test_a_bucket_is_planned_over_the_places_of_its_records_and_never_too_far(
+    asked: Snapshot, every: int
+) -> None:
+    def sparse(_: StreamView, lane: LaneView) -> LaneView:
+        waits = -(-lane.waits // every)
+        return replace(lane, name=f"{lane.name}#0/64", every=every, waits=waits)
+
+    sparse_ones = with_lanes(asked, sparse)
+    made = valid_plan(sparse_ones)
+    views = {view.id: view for view in sparse_ones.streams}
+    for piece in (piece for wave in made.waves for piece in wave.slices):
+        view = views[piece.lane.stream]
+        (lane,) = [lane for lane in view.lanes if lane.name == piece.lane.name]
+        length = OFFSETS.between(piece.until_offset, piece.from_offset) or 0
+        assert length <= piece.records * every
+        assert length <= max(piece.records, asked.limits.slice_records)
+        assert piece.until_offset <= lane.end

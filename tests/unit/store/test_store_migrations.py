@@ -5,9 +5,9 @@ from contextlib import closing
 import pytest
 from sqlalchemy import inspect, text
 
-from headrace.errors import StoreTooNew
-from headrace.model.records import Deployment
-from headrace.model.streams import State, Stopper, StreamId, Tenant
+from headrace.errors import ConfigError, StoreTooNew
+from headrace.model.records import Deployment, LaneStart
+from headrace.model.streams import Order, State, Stopper, StreamId, Tenant
 from headrace.store import open_store
 from headrace.store.database import open_database
 from headrace.store.migrations import (
@@ -90,3 +90,22 @@ def test_what_stood_still_before_anybody_noted_who_stopped_it_is_left_to_operato
             set(),
             {Stopper.OPERATOR},
         ]
+
+
+@pytest.mark.parametrize("divided", [True, False])
+def test_lanes_that_are_divided_keep_an_earlier_headrace_away(tmp_path, divided):
+    url = f"sqlite:///{tmp_path}/store.db"
+    stream = StreamId("score", "acme")
+    order, buckets = (Order.KEY, 4) if not divided else (Order.LANE, 1)
+    with closing(open_store(url)) as store:
+        deployment = Deployment("score", "s.py", "ab", "{tenant}.visits", order, buckets)
+        store.registry.deploy(deployment)
+        assert [known.buckets for known in store.registry.deployments()] == [buckets]
+        store.registry.add_tenant(Tenant("acme"))
+        name = "acme.visits[0]#1/4" if divided else "acme.visits[0]"
+        store.progress.start_lanes([LaneStart(stream, "topic-1", {name: 3})])
+    with closing(open_database(url)) as database:
+        with pytest.raises(ConfigError, match=r"knows no buckets.*nothing was changed"):
+            downgrade(database, "0018")
+        with database.read() as connection:
+            assert version_of(connection) == newest_version()

@@ -97,7 +97,7 @@ LANE = ("streams", 0, "lanes", 0)
         ((*LANE, "offset"), 1, "streams[0].lanes[0].offset: unknown key"),
         ((*STREAM, "id"), {"tenant": "a"}, "streams[0].id.use_case: missing"),
         ((*STREAM, "lanes"), [{"name": "t[0]"}], "streams[0].lanes[0].end: missing"),
-        ((*STREAM, "order"), "any", "streams[0].order: input should be 'lane', 'stream' or"),
+        ((*STREAM, "order"), "any", "streams[0].order: input should be 'lane', 'key', 'stream' or"),
         ((*LANE, "waits"), "9", "streams[0].lanes[0].waits: input should be a valid integer"),
         ((*LANE, "end"), 9, "streams[0].lanes[0].end: is no place: its digits, as a string"),
         ((*LANE, "end"), "9.0", "streams[0].lanes[0].end: is no place: its digits, as a string"),

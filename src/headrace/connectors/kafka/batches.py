@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headrace.connectors.kafka.faults import slice_error
 from headrace.connectors.kafka.lane_read import LaneRead
-from headrace.connectors.kafka.offsets import span_of
+from headrace.connectors.kafka.offsets import behind, span_of
 from headrace.connectors.kafka.tables import for_use_case, has_redriven, table_of
 from headrace.model.places import place_at
 from headrace.model.streams import Slice, original
@@ -81,8 +81,9 @@ def _cut(lane: LaneRead, records: pa.Table, batch_records: int) -> Iterator[Slic
     if lane.error is None:
         yield SliceBatch(lane.slice, rest, lane.slice.until_offset, last=True)
     else:
-        error = slice_error(lane.error)
-        yield SliceBatch(lane.slice, rest, place_at(lane.next_offset), last=True, error=error)
+        error, reached = slice_error(lane.error), place_at(lane.next_offset)
+        past = None if error.offset is None else behind(error.offset)
+        yield SliceBatch(lane.slice, rest, reached, last=True, error=error, past=past)
 
 
 def _packed(slices: Sequence[Slice]) -> list[list[Slice]]:

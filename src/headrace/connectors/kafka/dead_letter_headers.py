@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import taken_apart
 from headrace.model.streams import original
 from headrace.ports import DeadLetter
@@ -91,7 +92,7 @@ def headers_of(letter: DeadLetter, limit_bytes: int) -> list[Header]:
 
 def _lane(name: str) -> Header:
     """The number of a lane, as Connect tells it; of one that has none its name."""
-    found = taken_apart(name)
+    found = taken_apart(whole_lane(name))
     if found is None:
         return "headrace.lane", name.encode()
     return "__connect.errors.partition", b"%d" % found.number

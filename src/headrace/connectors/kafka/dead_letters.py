@@ -41,6 +41,7 @@ from headrace.connectors.kafka.faults import (
     of_client,
 )
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
+from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import taken_apart
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
@@ -228,7 +229,7 @@ class KafkaDeadLetters:
 
 def _partition_of(letter: DeadLetter, partitions: int) -> int:
     """That of its record; where lanes have no numbers the letters of one are in one of so many."""
-    found = taken_apart(letter.slice.lane.name)
+    found = taken_apart(whole_lane(letter.slice.lane.name))
     if found is not None:
         return found.number
     return crc32(letter.slice.lane.name.encode()) % partitions

@@ -108,6 +108,11 @@ class KafkaTopic:
         return "intent" if self.transactional else None
 
     @property
+    def marks_partitions(self) -> bool:
+        """Transactions carry offsets of partitions."""
+        return self.transactional
+
+    @property
     def shape(self) -> TopicShape:
         """How its topics are made, if they are."""
         return TopicShape(self.partitions, self.replication, self.retention)

@@ -61,7 +61,8 @@ from headrace.connectors.kafka.sink_transaction_line import (
 )
 from headrace.connectors.outcomes import failed, told
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
-from headrace.errors import HeadraceError, Permanent, SinkUnavailable
+from headrace.errors import ConfigError, HeadraceError, Permanent, SinkUnavailable
+from headrace.model.buckets import bucket_of
 from headrace.model.places import number_at
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
@@ -69,6 +70,13 @@ from headrace.process.crash_points import reached
 #: producers that are tried, each new one after the last was shut out or its commit not answered;
 #: parts of one divided wave share a fence, so that they may shut each other out
 _TRIES = 3
+
+#: of a use case that had order ``key`` before it had this sink
+_DIVIDED = ConfigError(
+    "its partitions are still divided into buckets of keys, and a Kafka transaction cannot tell "
+    "what of these is done: deploy it with order lane and the sink or guarantee it had, until "
+    "'headrace streams list' shows no buckets, or seek the whole stream"
+)
 
 Effects = Mapping[int, Effect]
 Outcomes = dict[int, Written]
@@ -93,11 +101,13 @@ class KafkaTransactionWriter:
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
-        given = dict(enumerate(effects))
+        every = dict(enumerate(effects))
+        divided = {index: _DIVIDED for index, effect in every.items() if _is_divided(effect)}
+        given = {index: effect for index, effect in every.items() if index not in divided}
         asked = {index: effect for index, effect in given.items() if leaves_a_mark(effect)}
         _, errors = self._sendable({i: given[i] for i in given.keys() - asked.keys()})
-        outcomes = _failed(errors) | self._all(asked)
-        return [outcomes.get(index, Written()) for index in given]
+        outcomes = _failed({**divided, **errors}) | self._all(asked)
+        return [outcomes.get(index, Written()) for index in every]
 
     def check_effect(self, effect: Effect) -> None:
         """See that an effect can be sent, by the rules and the limit of ``write``.
@@ -270,6 +280,11 @@ class KafkaTransactionWriter:
     def _settings(self, effects: Effects) -> dict[str, str]:
         name = f"headrace.{_use_case(effects)}.{self._fence}"
         return transaction_config(self._properties, name)
+
+
+def _is_divided(effect: Effect) -> bool:
+    """Whether it is of buckets, which have no offsets of their own in Kafka."""
+    return any(bucket_of(piece.lane.name) is not None for piece in effect.slices)
 
 
 def _failed(errors: Mapping[int, HeadraceError]) -> Outcomes:

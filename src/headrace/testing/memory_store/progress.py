@@ -45,7 +45,7 @@ class MemoryProgress:
                 start.known_id,
                 start.topic_id,
                 None,
-            ):
+            ) or start.epoch not in (self.data.stream(start.stream).epoch, None):
                 continue
             self._be_of(start.stream, start.topic_id)
             lanes = self.data.positions[start.stream]

@@ -56,6 +56,19 @@ def parents_of(store: Store) -> dict[str, tuple[Parent, ...]]:
 class TestParents:
     """The promises about lanes that follow others."""
 
+    def test_lanes_begin_at_a_place_that_was_chosen_under_its_epoch_alone(
+        self, store: Store
+    ) -> None:
+        """Who has not the stream any more does not know how far it came since."""
+        epoch = started(store, 7)
+        part = f"{OLD}#0/2"
+        parents = {part: (Parent(OLD, place_at(9)),)}
+        chosen = LaneStart(ACME, "id-1", {part: place_at(9)}, "id-1", parents, epoch=epoch - 1)
+        store.progress.start_lanes([chosen])
+        assert part not in parents_of(store)
+        store.progress.start_lanes([replace(chosen, epoch=epoch)])
+        assert parents_of(store)[part] == parents[part]
+
     def test_a_lane_is_there_with_its_parents(self, store: Store) -> None:
         _split(store, FAR)
         assert parents_of(store) == {

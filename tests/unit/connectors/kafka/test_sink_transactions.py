@@ -1,5 +1,7 @@
 """What is done about each way a transaction can end."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -399,6 +401,17 @@ def test_a_value_that_is_no_utf8_is_a_refusal_of_its_own_effect(broker, write):
 
 def test_a_missing_topic_is_a_refusal_of_its_own_effect(broker, write):
     assert write(effect("nobody", "x"), effect("acme", "a")) == ["TargetMissing", None]
+
+
+def test_buckets_of_a_partition_are_refused_alone(broker, written):
+    of_bucket = effect("acme", "a")
+    (piece,) = of_bucket.slices
+    lane = piece.lane._replace(name=f"{piece.lane.name}#1/4")
+    of_bucket = replace(of_bucket, slices=(replace(piece, lane=lane),))
+    refused, done = written(of_bucket, effect("bolt", "b"))
+    assert "still divided into buckets" in refused.error.message
+    assert not refused.error.temporary
+    assert (done, broker.committed) == (Written(), ["b"])
 
 
 def test_an_effect_without_rows_needs_no_transaction(broker, write):

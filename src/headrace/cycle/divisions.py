@@ -1,0 +1,131 @@
+"""Which lanes a stream has of those of its log, and how it comes by others.
+
+With order ``key`` each lane of a log is divided into buckets (`model/buckets.py`), into as many as
+the use case says. A lane that is new to a stream is divided so from its beginning. One that has
+places in the store is what these say. Should the use case be deployed with another number, it has
+to be *drained* first: the place of a bucket says nothing of a record of another division. So a
+place is chosen behind all that may run. There the lanes of the new division begin; they follow the
+old ones, which end there, and everything that holds for lanes that follow others does the rest
+(`model/lineage.py`).
+
+What may run is known: what this driver planned since it holds the stream, whose epoch refuses all
+others, and what is recorded. A rerun reads what it was begun with, and is never divided otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headrace.board import HeldStream
+from headrace.model.buckets import Division, by_whole_lane, divided, division, of_parts, whole_lane
+from headrace.model.lane_names import in_order
+from headrace.model.lineage import Parent
+from headrace.model.places import Place
+from headrace.model.records import LaneStart
+from headrace.model.waves import Wave
+from headrace.ports import TopicInfo
+
+
+def as_divided(held: HeldStream, info: TopicInfo) -> TopicInfo:
+    """What a log says of a topic, as a stream has its lanes."""
+    buckets = held.deployment.buckets
+    if buckets == 1 and not held.is_divided:
+        return info
+    is_rerun, known = held.deployment.until is not None, by_whole_lane(held.lanes)
+    of = {
+        lane: known[lane] if lane in known else [] if is_rerun else divided(lane, buckets)
+        for lane in info.lanes
+    }
+    names = tuple(name for lane in info.lanes for name in of[lane] if _stands(held, name, info))
+    last = {
+        lane: [name for name in parts if name not in held.replaced]
+        for lane, parts in (known | of).items()
+    }
+    return replace(info, lanes=names, parents=of_parts(info.parents, last))
+
+
+def is_misdivided(held: HeldStream) -> bool:
+    """Whether the use case wants its lanes divided otherwise than they are, and than they will."""
+    wanted = held.deployment.buckets
+    if held.deployment.until is not None or (wanted == 1 and not held.is_divided):
+        return False
+    return any(
+        lane.buckets != wanted and name not in held.replaced for name, lane in held.lanes.items()
+    )
+
+
+def divisions(held: HeldStream, info: TopicInfo, recorded: Iterable[Wave]) -> LaneStart | None:
+    """Lanes of another division, which follow those that are there; None: none can begin now.
+
+    Args:
+        held: the stream, as the store has it.
+        info: what its log says of its topic.
+        recorded: waves that are written down, whoever did.
+    """
+    ends, parents = _sure_ends(held, recorded), dict[str, tuple[Parent, ...]]()
+    places = dict[str, Place]()
+    for lane, names in by_whole_lane(held.lanes).items():
+        made = _divided_anew(held, lane, names, max(ends[name] for name in names))
+        if made is not None:
+            places |= made.places
+            parents |= made.parents
+    if not places:
+        return None
+    stream = held.stream
+    return LaneStart(stream.id, info.topic_id, places, stream.topic_id, parents, epoch=held.epoch)
+
+
+def forgettable(held: HeldStream, over: Iterable[str]) -> list[str]:
+    """Of lanes that nobody needs any more those that follow none that stays.
+
+    Only who follows a lane of another division knows where it ends: without that it would read on.
+    """
+    found = set(over)
+    while early := {name for name in found if not found.issuperset(_divided_before(held, name))}:
+        found -= early
+    return in_order(found)
+
+
+def _divided_before(held: HeldStream, name: str) -> set[str]:
+    """What a lane follows that is of the same lane of the log, and is there still."""
+    return {
+        lane
+        for lane, until in held.lanes[name].parents
+        if until is not None and lane in held.lanes and whole_lane(lane) == whole_lane(name)
+    }
+
+
+def _divided_anew(held: HeldStream, lane: str, names: list[str], at: Place) -> Division | None:
+    """None where it is as it is to be, and where something is followed and so comes to an end.
+
+    What was divided otherwise a moment ago is forgotten first.
+    """
+    is_as_wanted = held.lanes[names[0]].buckets == held.deployment.buckets
+    if is_as_wanted or any(name in held.ends for name in names):
+        return None
+    return division(lane, names, held.deployment.buckets, at)
+
+
+def _stands(held: HeldStream, name: str, info: TopicInfo) -> bool:
+    """Whether a lane has something to be read still, or follows one that has, or goes on.
+
+    None is to be forgotten before what it follows: nobody would know any more where that ends. In
+    another topic nothing is as it was, and what was to be replaced is not there any more.
+    """
+    if name not in held.replaced:
+        return True
+    if held.stream.topic_id not in (None, info.topic_id):
+        return False
+    parents = held.lanes[name].parents
+    follows = [lane for lane, until in parents if until is not None and lane in held.lanes]
+    return not held.is_done(name) or any(_stands(held, lane, info) for lane in follows)
+
+
+def _sure_ends(held: HeldStream, recorded: Iterable[Wave]) -> dict[str, Place]:
+    """A place of each lane that nothing goes beyond which may run."""
+    ends = {name: max(lane.position, lane.planned_to) for name, lane in held.lanes.items()}
+    for piece in (piece for wave in recorded for piece in wave.slices):
+        if piece.lane.stream == held.stream.id and piece.lane.name in ends:
+            ends[piece.lane.name] = max(ends[piece.lane.name], piece.until_offset)
+    return ends

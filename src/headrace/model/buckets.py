@@ -1,0 +1,188 @@
+"""Buckets: a lane divided by the keys of its records, each part a lane of its own.
+
+With order ``key`` what has to keep its order are the records of one key, and a lane of the log is
+divided into some fixed *buckets* by a hash of the key. To nearly everybody a bucket is a lane like
+any other, with a name, a place and one slice at a time; its places are those of the lane it is of.
+The name says which lane that is, which bucket, and of how many: ``acme.visits[3]#5/16``. So lanes
+of two divisions never have one name, and a reader needs nothing but the name.
+
+How records come into buckets is `spark/bucket_reading.py`'s matter, and when a lane gets another
+division `cycle/divisions.py`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from sys import intern
+from typing import NamedTuple
+
+from headrace.model.lineage import Lineage, Parent
+from headrace.model.places import Place
+
+#: a lane has no more buckets than this, and so many if nobody says
+MOST_BUCKETS, BUCKETS = 64, 16
+_FORM = re.compile(r"(.+)#(0|[1-9][0-9]?)/([1-9][0-9]?)", re.DOTALL)
+#: names that are remembered as they were taken apart
+_REMEMBERED = 1 << 16
+
+
+class Bucket(NamedTuple):
+    """A bucket of a lane."""
+
+    #: the name that the log gave the lane
+    lane: str
+    number: int
+    #: how many buckets the lane has
+    of: int
+
+
+@lru_cache(_REMEMBERED)
+def bucket_of(name: str) -> Bucket | None:
+    """What a name says of a bucket; None: it is that of a whole lane."""
+    found = _FORM.fullmatch(name) if "#" in name else None
+    if found is None:
+        return None
+    bucket = Bucket(intern(found[1]), int(found[2]), int(found[3]))
+    return bucket if bucket.number < bucket.of and 2 <= bucket.of <= MOST_BUCKETS else None
+
+
+def whole_lane(name: str) -> str:
+    """The lane of its log that a lane is, or is a bucket of."""
+    bucket = bucket_of(name)
+    return name if bucket is None else bucket.lane
+
+
+def parts_of(name: str) -> int:
+    """Into how many buckets the lane is divided that a lane is of; 1: into none."""
+    bucket = bucket_of(name)
+    return 1 if bucket is None else bucket.of
+
+
+def divided(lane: str, buckets: int) -> list[str]:
+    """The lanes that a lane of a log is in so many buckets; itself where that is one."""
+    if buckets == 1:
+        return [lane]
+    return [intern(f"{lane}#{number}/{buckets}") for number in range(buckets)]
+
+
+def share_of(counts: Mapping[str, int]) -> int:
+    """About how many records lanes have of so many places each; at least one, if there are any.
+
+    A bucket is taken to have its share of what its lane has; only in all is that near to the truth.
+
+    >>> share_of({"t[0]#0/2": 1, "t[0]#1/2": 1}), share_of({"t[0]#0/2": 1}), share_of({"t[0]": 3})
+    (1, 1, 3)
+    """
+    return ceil(sum(Fraction(count, parts_of(name)) for name, count in counts.items()))
+
+
+def by_whole_lane(names: Iterable[str]) -> dict[str, list[str]]:
+    """Lanes by the lane of their log, each in the order given."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(whole_lane(name), []).append(name)
+    return found
+
+
+def least_places(places: Mapping[str, Place]) -> dict[str, Place]:
+    """How far the lanes of a log are done: as far as the least of what each is divided into."""
+    found: dict[str, Place] = {}
+    for name, place in places.items():
+        lane = whole_lane(name)
+        found[lane] = min(place, found.get(lane, place))
+    return found
+
+
+def replaced(lineage: Lineage) -> dict[str, Place]:
+    """Lanes that lanes of another division follow, each with the place where it ends."""
+    return {
+        name: until
+        for follower, parents in lineage.items()
+        for name, until in parents
+        if until is not None and whole_lane(name) == whole_lane(follower)
+    }
+
+
+def follows_others(lineage: Lineage) -> bool:
+    """Whether a lane follows another one of its log, and not only what its own is divided into."""
+    return any(
+        whole_lane(lane) != whole_lane(name)
+        for name, parents in lineage.items()
+        for lane, _ in parents
+    )
+
+
+def ended_sooner(lineage: Lineage, cut: Mapping[str, Place]) -> dict[str, tuple[Parent, ...]]:
+    """The lineage when lanes that begin where those of another division end go on before that.
+
+    Their log was cut, and what comes from there on is theirs alone. Empty: none of them does.
+
+    Args:
+        lineage: of all lanes of a stream.
+        cut: where lanes of it go on.
+    """
+    ends = {whole_lane(name): at for name, at in cut.items() if name in lineage}
+    sooner = {name: ends.get(whole_lane(name)) for name in replaced(lineage)}
+    if all(end is None for end in sooner.values()):
+        return {}
+    return {
+        name: tuple(
+            parent if (end := sooner.get(parent.lane)) is None else _sooner(parent, end)
+            for parent in parents
+        )
+        for name, parents in lineage.items()
+    }
+
+
+def _sooner(parent: Parent, end: Place) -> Parent:
+    return parent if parent.until is None else Parent(parent.lane, min(parent.until, end))
+
+
+def of_parts(lineage: Lineage, parts: Mapping[str, Sequence[str]]) -> dict[str, tuple[Parent, ...]]:
+    """What the parts of lanes follow: all parts of each lane that theirs does.
+
+    Args:
+        lineage: of lanes of a log, as it says.
+        parts: what these are divided into; one that is not named is whole.
+    """
+    return {
+        name: tuple(
+            Parent(part, until) for lane, until in parents for part in parts.get(lane, (lane,))
+        )
+        for whole, parents in lineage.items()
+        for name in parts.get(whole, (whole,))
+    }
+
+
+class Division(NamedTuple):
+    """Lanes that begin where others end."""
+
+    #: first places
+    places: dict[str, Place]
+    #: what they follow
+    parents: dict[str, tuple[Parent, ...]]
+
+
+def division(lane: str, now: Iterable[str], buckets: int, at: Place) -> Division:
+    """What it takes to divide a lane of a log otherwise from a place on.
+
+    Between two numbers of buckets stands the whole lane, in which nothing is: what is new follows
+    it alone, and not each of all that there was.
+
+    Args:
+        lane: of the log.
+        now: what it is divided into.
+        buckets: how many it is to have; 1: none.
+        at: where they begin, and the others end.
+    """
+    ends = tuple(Parent(name, at) for name in now)
+    places, parents = dict[str, Place](), dict[str, tuple[Parent, ...]]()
+    if len(ends) > 1 and buckets > 1:
+        places[lane], parents[lane], ends = at, ends, (Parent(lane, at),)
+    for name in divided(lane, buckets):
+        places[name], parents[name] = at, ends
+    return Division(places, parents)

@@ -1,0 +1,39 @@
+"""How many places of its lane a bucket's next records are expected in, and how far it may go.
+
+A lane tells how many records there are between two places, and a bucket has some of them: one in
+sixteen, all where every record has the same key, or none. Only reading tells. So it is learned of
+what was read last: at once where records came closer together, since a slice that has more in it
+than was planned holds up others; little by little where they came further apart. Nobody knows
+anything of a bucket at first, and then each place counts as a record.
+
+A bucket that stands still does not hold the others up until they are far ahead of it. Not for ever:
+what has to be read again when it goes on, and what its topic has to keep for it, would grow without
+bound.
+"""
+
+from __future__ import annotations
+
+#: no bucket goes further beyond the least of its lane than so many places
+SPREAD = 1_000_000
+#: a guess grows by no more than so many times with each slice, and in all to so many lanes' worth
+_GROWTH, _LANES = 4.0, 4.0
+
+
+def seen(every: float, places: int, records: int, buckets: int) -> float:
+    """In how many places one record is expected, after a slice that was read.
+
+    Args:
+        every: what was expected before.
+        places: how many it went over.
+        records: of the bucket that were in it.
+        buckets: that the lane has.
+
+    >>> seen(1.0, 160, 10, 16), seen(4.0, 160, 10, 16), seen(16.0, 100, 100, 16)
+    (4.0, 16.0, 1.0)
+    """
+    if places <= 0:
+        return every
+    found = places / max(1, records)
+    if not records:
+        found = max(every, found)
+    return max(1.0, min(found, every * _GROWTH, buckets * _LANES))
