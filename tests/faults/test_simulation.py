@@ -80,7 +80,7 @@ def test_nothing_is_wrong_on_the_real_store():
 
 
 def test_a_run_has_what_it_is_to_be_survived():
-    counts = sum((simulate(seed).counts for seed in range(200)), start=simulate(200).counts)
+    counts = sum((simulate(seed).counts for seed in range(240)), start=simulate(240).counts)
     for what in (
         "drivers killed",
         "drivers paused",
@@ -637,7 +637,7 @@ def test_a_lane_that_is_sought_back_without_what_was_made_of_it_is_found(monkeyp
     often = {**play._CHOICES, seek_somewhere: 12.0}
     monkeypatch.setattr(play, "_WEIGHTS", list(often.values()))
     monkeypatch.setattr(seeking, "_check_followers", lambda *of: None)
-    assert first_wrong(seeds=300, how="stays read up to")
+    assert first_wrong(seeds=900, how="stays read up to")
 
 
 # what is played since there is one simulator

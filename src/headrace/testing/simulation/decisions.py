@@ -20,10 +20,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from headrace.errors import LaneExpired
 from headrace.model import places
+from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import number_of
 from headrace.model.places import FIRST, number_at
 from headrace.model.records import Failure, LaneStart, Move
@@ -34,6 +36,7 @@ from headrace.testing.ledger import Place
 from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.generations import Generation, Generations
 from headrace.testing.simulation.given_up import GivenUp
+from headrace.testing.simulation.keys import is_in
 from headrace.testing.simulation.lineage import Gate
 from headrace.testing.simulation.topics import WorldTopics, lane_of, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
@@ -95,7 +98,8 @@ class Decisions:
             log = self.topics.log_of_id(topic_id)
         to = {name: (number_at(at), log) for name, at in offsets.items()}
         there = {lane_of(stream, number).name for number in self.topics.listed(topic)}
-        if (topic_id is None and offsets.keys() >= there) or not self.gate.knows(stream, log):
+        wholes = set(map(whole_lane, offsets))
+        if (topic_id is None and wholes >= there) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
         if topic_id is None:
@@ -106,18 +110,20 @@ class Decisions:
         )
         ways = {lane: self.generations.now(lane) for lane in self._lanes(stream)}
         self._forget_what_has_no_place(stream)
+        left = {whole_lane(lane.name) for lane in ways if self.generations.now(lane) is not None}
+        # Of a lane that is there some division stays, whichever it is.
         self.found += [
             f"{lane} is there, and a seek forgot that it was at {way.at}"
             for lane, way in ways.items()
-            if way is not None and way.log == log and lane.name in there
-            if self.generations.now(lane) is None
+            if way is not None and way.log == log
+            if whole_lane(lane.name) in there - left - wholes
         ]
         self._sent(stream, turned=turned)
         for lane in self._lanes(stream):
             now = self.generations.now(lane)
             if now is None or lane.name in to or now.log == log:
                 continue
-            if lane.name in there:
+            if whole_lane(lane.name) in there:
                 self.found.append(f"{lane} is left at {now.at} of topic {now.log}, now {log}")
             else:
                 to[lane.name] = (0, log)
@@ -131,10 +137,11 @@ class Decisions:
             end = self.topics.log.edges(topic, number_of(name)).stop
             if now is None or now.log != log or offset >= min(now.at, end):
                 continue
-            for follower in self.topics.lineage.descendants(topic, log, name):
-                lane = LaneId(*stream, follower)
-                known = self.generations.now(lane)
-                if known is None or not self._has(lane):
+            followers = set(self.topics.lineage.descendants(topic, log, whole_lane(name)))
+            for lane in self._lanes(stream):
+                known, follower = self.generations.now(lane), lane.name
+                is_after = whole_lane(follower) in followers
+                if not is_after or known is None or not self._has(lane):
                     continue
                 at = to[follower][0] if follower in to else known.at
                 if at > self.topics.log.edges(topic, number_of(follower)).start:
@@ -197,7 +204,10 @@ class Decisions:
             for known in self.store.registry.deployments()
             if known.use_case == lane.use_case and known.until is not None
         ]
-        return min(end, number_at(untils[0].get(parent, FIRST))) if untils else end
+        if not untils:
+            return end
+        parts = [at for name, at in (untils[0] or {}).items() if whole_lane(name) == parent]
+        return min(end, number_at(untils[0].get(parent, max(parts, default=FIRST))))
 
     def dropped(self, topic: str) -> None:
         """A lane is not listed any more; that it was done may not be known to anybody."""
@@ -214,11 +224,24 @@ class Decisions:
             now, dropped = self.generations.now(lane), self.topics.lineage.dropped
             if now is None or not self.topics.is_there(topic, now.log):
                 continue
-            if name not in dropped or now.at < self._end_for(lane, name):
+            if self._is_replaced(lane, now):
+                self.counts["divisions forgotten"] += 1
+                continue
+            whole = whole_lane(name)
+            if whole not in dropped or now.at < self._end_for(lane, whole):
                 self.found.append(f"{lane} is forgotten at {now.at}")
             self.counts["parents forgotten"] += 1
-            self.gate.give_up(stream, now.log, [name])
+            self.gate.give_up(stream, now.log, [whole])
         self._forget_what_has_no_place(stream)
+
+    def _is_replaced(self, lane: LaneId, now: Generation) -> bool:
+        """Whether another division of the same lane began where it ended."""
+        return any(
+            other.name != lane.name
+            and whole_lane(other.name) == whole_lane(lane.name)
+            and any(way.start == now.at for way in self.generations.of(other))
+            for other in self._lanes(lane.stream)
+        )
 
     def _forget_what_has_no_place(self, stream: StreamId) -> None:
         there = {at.lane for at in self.store.progress.load_positions([stream])}
@@ -251,8 +274,12 @@ class Decisions:
 
     def passed_over(self, piece: Slice) -> None:
         """A person skipped a whole slice."""
-        for offset in range(number_at(piece.from_offset), number_at(piece.until_offset)):
-            place = Place(piece.topic, number_of(piece.lane.name), offset)
+        name, bounds = (
+            piece.lane.name,
+            (number_at(piece.from_offset), number_at(piece.until_offset)),
+        )
+        for offset in filter(partial(is_in, name), range(*bounds)):
+            place = Place(piece.topic, number_of(name), offset)
             self.skipped.add((piece.lane.use_case, place))
 
     def lanes_of(self, topic: str) -> list[LaneId]:
@@ -283,7 +310,13 @@ class Decisions:
                 continue
             if self.topics.is_there(topic, log) and self.topics.has(topic, number_of(name)):
                 start = self.topics.log.edges(topic, number_of(name)).start
-                if offset > start:
+                ends = {
+                    number_at(until)
+                    for parent, until in first.parents.get(name, ())
+                    if until is not None and whole_lane(parent) == whole_lane(name)
+                }
+                self.counts["lanes divided otherwise"] += bool(ends)
+                if offset > start and ends != {offset}:
                     self.found.append(f"{lane} begins at {offset}, its log at {start}")
             self._begin(lane, offset, log)
 
@@ -319,7 +352,7 @@ class Decisions:
             lane.name for lane, note in notes.items() if note.error.code == LaneExpired.__name__
         ]
         self.counts["lanes given up"] += len(expired)
-        self.gate.give_up(stream, log, expired)
+        self.gate.give_up(stream, log, set(map(whole_lane, expired)))
         self._forget_what_has_no_place(stream)
         self._sent(stream, turned=any(move.to_offset < move.from_offset for move in moves))
         self._begin_all(
@@ -350,7 +383,7 @@ class Decisions:
         piece, topic = note.slice, topic_of(note.slice.lane.stream)
         if not self.topics.is_there(topic, now.log):
             return
-        end = self.topics.lineage.dropped.get(piece.lane.name)
+        end = self.topics.lineage.dropped.get(whole_lane(piece.lane.name))
         start, until = number_at(piece.from_offset), number_at(piece.until_offset)
         if end is None or start != now.at or until not in (start, end):
             self.found.append(f"{piece.lane} is at {now.at} of {end}, and the note is of {piece}")

@@ -42,8 +42,9 @@ from headrace.spark.timeouts import CallOverdue
 from headrace.testing.clock import FakeClock
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.frames import FrameHandler
+from headrace.testing.simulation.keys import lane_with
 from headrace.testing.simulation.sinks import Notebook, Picky, Wrote, table_of
-from headrace.testing.simulation.topics import TOPIC, lane_of, named
+from headrace.testing.simulation.topics import TOPIC, named
 from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.troubles import GOOD, Stuck, WorkerDies, trouble_of
 from headrace.use_cases import SliceContext, UseCase, use_case
@@ -60,6 +61,8 @@ TIMEOUT_S = 1.0
 _WAVES = 0.2
 #: of ten others, those whose records are decoded before
 _DECODE_OF_TEN = 4
+#: and those whose order is by key
+_KEYED_OF_TEN = 4
 
 
 class Surroundings(Protocol):
@@ -146,15 +149,23 @@ class Deployed:
         return use_case(
             topic=TOPIC,
             sink=sink,
-            order=self._order(["lane", "lane", "stream"]),
+            **self._order(["lane", "lane", "stream"]),
             bad_record=self.rng.choice(["suspend", "suspend", "dead-letter", "fail"]),
             decode=self._format(options["guarantee"]),
             **options,
         )(self._handle)
 
-    def _order(self, orders: Sequence[str]) -> str:
+    def _order(self, orders: Sequence[str]) -> dict[str, Any]:
+        """An order, and how many buckets.
+
+        Whether it is by key is a chance of its own, as `_format`'s is.
+        """
         chosen = self.rng.choice(orders)
-        return Order.LANE if self.world.hides_ends else chosen
+        if self.world.hides_ends:
+            return {"order": Order.LANE}
+        own = self.rng.getstate()[1][2]
+        keyed = chosen != Order.STREAM and own % 10 < _KEYED_OF_TEN
+        return {"order": Order.KEY, "buckets": 2 + own // 10 % 3} if keyed else {"order": chosen}
 
     def _format(self, guarantee: str) -> Format | None:
         """Of some use cases bad records are none that decode.
@@ -214,8 +225,9 @@ class Deployed:
         both = made.sink is not None and made.sink.exactly_once == "intent"
         guarantees = [Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE] if both else []
         guarantee = self.rng.choice(guarantees or [made.guarantee])
-        order = Order(self._order([Order.LANE, Order.STREAM]))
-        self.use_cases[name] = replace(made, order=order, guarantee=guarantee)
+        chosen = self._order([Order.LANE, Order.STREAM])
+        order = Order(chosen["order"])
+        self.use_cases[name] = replace(made, **{**chosen, "order": order}, guarantee=guarantee)
         self.mixed.add(name)
         self.counts["terms changed"] += 1
         self.world.say(f"{name} is {guarantee}, order {order} from now on")
@@ -230,6 +242,7 @@ class Deployed:
             f"{self.counts['deployments']:064}",
             TOPIC,
             order=made.order,
+            buckets=made.divides_by,
             bad_record=made.bad_record,
             data_loss=loss,
             handler_timeout_s=TIMEOUT_S,
@@ -252,12 +265,10 @@ class Deployed:
             self._stumble(table, row, trouble.now(now_s, calm=self.world.calm), context)
         lanes = cast("list[int]", table["partition"].to_pylist())
         reader = context.slices[0].lane.use_case
-        own = {
-            lane: self.world.generation(lane_of(StreamId(reader, context.tenant), lane))
-            for lane in dict.fromkeys(lanes)
-        }
-        read = zip(cast("list[str]", table["topic"].to_pylist()), troubles, strict=True)
-        topics = [named(topic, trouble.log) for topic, trouble in read]
+        read = cast("list[str]", table["topic"].to_pylist())
+        offsets = cast("list[int]", table["offset"].to_pylist())
+        own = [lane_with(context.slices, place) for place in map(Place, read, lanes, offsets)]
+        topics = [named(topic, trouble.log) for topic, trouble in zip(read, troubles, strict=True)]
         return pa.table(
             {
                 "reader": pa.array([reader] * table.num_rows, pa.string()),
@@ -265,7 +276,8 @@ class Deployed:
                 "topic": pa.array(topics, pa.string()),
                 "lane": pa.array(lanes, pa.int64()),
                 "place": table["offset"].combine_chunks(),
-                "generation": pa.array([own[lane] for lane in lanes], pa.int64()),
+                "generation": pa.array([self.world.generation(lane) for lane in own], pa.int64()),
+                "name": pa.array([lane.name for lane in own], pa.string()),
             }
         )
 

@@ -163,7 +163,8 @@ class FrameHandler:
                 self.stumble(value, piece)
                 place = self.place(piece.topic, number_of(piece.lane.name), offset, value)
                 found = Found(piece.lane.tenant, place)
-                of_slice.append(Done(piece.lane.use_case, found, self.generation(piece)))
+                own = self.generation(piece)
+                of_slice.append(Done(piece.lane.use_case, found, own, name=piece.lane.name))
             done.append((piece.lane.tenant, of_slice))
         for tenant, of_slice in done:
             frame.door.step("before frame.write")

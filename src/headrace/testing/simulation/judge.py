@@ -21,22 +21,25 @@ for, and by intent what was recorded behind the cut is cut anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 
 from headrace.cycle.claims import CLAIMED
+from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import number_of
 from headrace.model.places import number_at, place_at
-from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, State, StreamId, original
+from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, State, original
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.generations import Generation
+from headrace.testing.simulation.keys import is_in, key_of
 from headrace.testing.simulation.reruns import unfinished
 from headrace.testing.simulation.settling import standing_still
-from headrace.testing.simulation.sinks import Done, done_in, table_of
+from headrace.testing.simulation.sinks import Done, done_in, effect_lane, table_of
 from headrace.testing.simulation.stream_order import StreamOrder
 from headrace.testing.simulation.topics import (
     bare,
-    lane_of,
     log_of,
     named,
     tenant_of,
@@ -105,6 +108,9 @@ class _Books:
     aside: set[Place] = field(default_factory=set)
     #: effects without a move, or moves without an effect
     unmatched: list[Place] = field(default_factory=list)
+    #: the last effect of each key, and the lane that each record was read in, by ways of streams
+    _keys: dict[tuple[Hashable, ...], int] = field(default_factory=dict)
+    _lanes: dict[tuple[Hashable, ...], LaneId] = field(default_factory=dict)
 
     def wrong(self) -> list[str]:
         """Everything that is wrong with it."""
@@ -149,10 +155,11 @@ class _Books:
                 continue
             if self.world.topics.poison(place):
                 self.misjudged.append(place)
-            of = lane_of(StreamId(self.use_case.name, tenant), place.partition), effect.generation
+            of = effect_lane(effect), effect.generation
             counts, way = self.counts.setdefault(of, Counter()), (*of, place.topic)
             counts[place] += 1
             latest = newest[way] = max(place.offset, newest.get(way, place.offset))
+            latest = max(latest, self._latest_of_key(of, place))
             if counts[place] == 1 and self._in_order(place):
                 late = self._is_after_what_follows(of, place, begun)
                 if late or place.offset < latest:
@@ -164,6 +171,22 @@ class _Books:
                 effect for effect in done if self._in_order(effect.found.place)
             )
 
+    def _latest_of_key(self, of: tuple[LaneId, int], place: Place) -> int:
+        """The last of its key whose effect was made, in whichever division; none is of two."""
+        lane, generation = of
+        ways = self.world.generations.of(lane)
+        if generation >= len(ways):
+            return place.offset
+        way = (lane.stream, ways[generation].way, place.topic, place.partition)
+        if self._lanes.setdefault((*way, place.offset), lane) != lane:
+            # A task that slept beyond its driver's life may have been first.
+            allowed = self._may_be_twice()
+            self._may("twice as allowed", place, allowed=allowed, wrong=self.twice)
+            return place.offset
+        key = (*way, key_of(place.offset))
+        latest = self._keys[key] = max(place.offset, self._keys.get(key, place.offset))
+        return latest
+
     def _is_after_what_follows(
         self, of: tuple[LaneId, int], place: Place, begun: set[tuple[int, int, LaneId]]
     ) -> bool:
@@ -173,11 +196,12 @@ class _Books:
         if generation >= len(ways):
             return False
         way, log = ways[generation].way, log_of(place)
-        begun.add((way, log, lane))
+        whole = lane._replace(name=whole_lane(lane.name))
+        begun.add((way, log, whole))
         lineage, topic = self.world.topics.lineage, topic_of(lane.stream)
         return any(
             (way, log, lane._replace(name=name)) in begun
-            for name in lineage.descendants(topic, log, lane.name)
+            for name in lineage.descendants(topic, log, whole.name)
         )
 
     def _in_order(self, place: Place) -> bool:
@@ -194,7 +218,7 @@ class _Books:
         """None lost of what it passed, and none twice."""
         counts = self.counts.get((lane, generation.number), Counter())
         topics, topic = self.world.topics, topic_of(lane.stream)
-        for offset in generation.done:
+        for offset in filter(partial(is_in, lane.name), generation.done):
             versions = topics.at(topic, generation.log, number_of(lane.name), offset)
             places = [place for place in versions if place is not None]
             if len(places) < len(versions):
@@ -205,14 +229,18 @@ class _Books:
                 allowed = self.use_case.claims
                 self._may("lost as allowed", places[0], allowed=allowed, wrong=self.lost)
                 self._see_that_it_is_told(lane, offset)
-        mixed = original(lane.use_case) in self.world.deployed.mixed
-        may = self.use_case.guarantee is Guarantee.AT_LEAST_ONCE or (
-            mixed and not self.use_case.claims and not self.use_case.transacts
-        )
+        may = self._may_be_twice()
         cut_anew = self.use_case.intends and topics.was_cut(topic)
         for place, count in counts.items():
             if count > 1 and not cut_anew:
                 self._may("twice as allowed", place, allowed=may, wrong=self.twice)
+
+    def _may_be_twice(self) -> bool:
+        """Whether an effect may be made again where a fault was."""
+        mixed = original(self.use_case.name) in self.world.deployed.mixed
+        return self.use_case.guarantee is Guarantee.AT_LEAST_ONCE or (
+            mixed and not self.use_case.claims and not self.use_case.transacts
+        )
 
     def _see_that_it_is_told(self, lane: LaneId, offset: int) -> None:
         """What is lost as allowed; where drivers die or people move lanes, nobody may know."""
@@ -231,7 +259,8 @@ class _Books:
         topic = topic_of(lane.stream)
         if self.world.topics.made[topic] > 1:
             return
-        moved = Counter(offset for move in self.world.generations.moves(lane) for offset in move)
+        moves = chain.from_iterable(self.world.generations.moves(lane))
+        moved = Counter(filter(partial(is_in, lane.name), moves))
         done = Counter[Place]()
         for generation in self.world.generations.of(lane):
             done += self.counts.get((lane, generation.number), Counter())

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from headrace.model.buckets import parts_of, whole_lane
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.testing.simulation.generations import Generations
 
@@ -89,9 +90,10 @@ class Gate:
             return f"depth {piece.depth}, below {self._least[stream]}"
         depths = self._depths.setdefault(stream, {})
         depths[name] = piece.depth
-        for parent in lineage.parents.get(name, ()):
-            if depths.get(parent, -1) >= piece.depth:
-                return f"depth {piece.depth}, and {parent} has {depths[parent]}"
+        parents = lineage.parents.get(whole_lane(name), ())
+        for parent, depth in depths.items():
+            if whole_lane(parent) in parents and depth >= piece.depth:
+                return f"depth {piece.depth}, and {parent} has {depth}"
         return ""
 
     def forget(self, stream: StreamId) -> None:
@@ -100,17 +102,27 @@ class Gate:
         for of in [of for of in self._given_up if of[0] == stream]:
             del self._given_up[of]
 
+    def _stands(self, stream: StreamId, whole: str) -> int | None:
+        """Where a lane of the log is done; if it is divided, as far as the last division is."""
+        places: dict[int, int] = {}
+        for lane in self.generations.lanes(lambda lane: lane.stream == stream):
+            now = self.generations.now(lane)
+            if whole_lane(lane.name) == whole and now is not None:
+                of = parts_of(lane.name)
+                places[of] = min(now.at, places.get(of, now.at))
+        return max(places.values(), default=None)
+
     def waits_for(self, lane: LaneId, log: int, lineage: TrueLineage, ends: Ends) -> str:
         """What a lane would have had to wait for; empty: it may run."""
         given_up = self._given_up.get((lane.stream, log), set())
-        for parent in lineage.parents.get(lane.name, ()):
+        for parent in lineage.parents.get(whole_lane(lane.name), ()):
             if parent in given_up:
                 continue
-            now = self.generations.now(lane._replace(name=parent))
-            if now is None and ends(parent):
+            at = self._stands(lane.stream, parent)
+            if at is None and ends(parent):
                 return f"{parent}, which has no place"
-            if now is not None and now.at < ends(parent):
-                return f"{parent}, which is at {now.at} of {ends(parent)}"
+            if at is not None and at < ends(parent):
+                return f"{parent}, which is at {at} of {ends(parent)}"
             if before := self.waits_for(lane._replace(name=parent), log, lineage, ends):
                 return before
         return ""

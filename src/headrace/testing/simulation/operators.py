@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import named, number_of
 from headrace.model.places import number_at
 from headrace.model.records import Failure
 from headrace.model.streams import RERUN_MARK, Slice, State, StreamId, Tenant, Throttle
 from headrace.operating import quarantine
 from headrace.operating.seeking import seek
+from headrace.testing.simulation.keys import is_in
 from headrace.testing.simulation.topics import topic_of
 from headrace.testing.simulation.troubles import is_poison
 from headrace.testing.simulation.world import World
@@ -178,8 +181,10 @@ def _hopeless(world: World, failure: Failure) -> bool:
         return True  # nothing tells which of several merged or recorded ones it was
     piece = failure.slice
     with suppress(HeadraceError):
-        rows = world.log.rows(piece)
-        poison = [is_poison(row.value) for _, row in rows]
+        name = piece.lane.name
+        whole = replace(piece, lane=piece.lane._replace(name=whole_lane(name)))
+        rows = [row for at, row in world.log.rows(whole) if is_in(name, at)]
+        poison = [is_poison(row.value) for row in rows]
         # A recorded slice runs as it was, whatever its use case is by now, and cannot tell more.
         return any(poison) if _is_recorded(world, piece) else _only(poison)
     return False

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headrace.model.buckets import parts_of
 from headrace.model.places import FIRST, number_at
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, Throttle
@@ -113,7 +114,13 @@ class Rates:
             if inside and piece.epoch == move.epoch:
                 spanned = number_at(move.to_offset) - number_at(move.from_offset)
                 # Of an open slice what lies between records costs nothing.
-                account.taken += records if piece.is_open else spanned
+                if piece.is_open:
+                    account.taken += records
+                elif parts_of(piece.lane.name) > 1:
+                    # How many there were nobody knew; what was more is owed from then on.
+                    account.taken += min(records, piece.records)
+                else:
+                    account.taken += spanned
                 return
 
     def set_aside(self, letter: DeadLetter) -> None:

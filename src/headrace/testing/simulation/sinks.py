@@ -34,6 +34,7 @@ COLUMNS = {
     "lane": "bigint",
     "place": "bigint",
     "generation": "bigint",
+    "name": "text",
 }
 
 
@@ -54,9 +55,18 @@ class Done(NamedTuple):
     generation: int
     #: of the effect it is part of, where a sink knows effects by their identities
     identity: Identity = ()
+    #: the name of the lane that it was read in
+    name: str = ""
 
 
 Wrote = Sequence[Done]
+
+
+def effect_lane(effect: Done) -> LaneId:
+    """The lane that an effect was read in."""
+    tenant, place = effect.found
+    whole = f"{place.topic.partition('#')[0]}[{place.partition}]"
+    return LaneId(effect.reader, tenant, effect.name or whole)
 
 
 def done_in(rows: Sequence[Any], identity: Identity = ()) -> list[Done]:
@@ -67,6 +77,7 @@ def done_in(rows: Sequence[Any], identity: Identity = ()) -> list[Done]:
             Found(row["tenant"], Place(row["topic"], row["lane"], row["place"])),
             row["generation"],
             identity,
+            row["name"],
         )
         for row in rows
     ]

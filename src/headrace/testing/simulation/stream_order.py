@@ -24,8 +24,8 @@ from headrace.model.lane_names import named as lane_named
 from headrace.model.streams import StreamId
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.generations import Generations
-from headrace.testing.simulation.sinks import Done
-from headrace.testing.simulation.topics import WorldTopics, lane_of, log_of
+from headrace.testing.simulation.sinks import Done, effect_lane
+from headrace.testing.simulation.topics import WorldTopics, log_of
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class StreamOrder:
         seen: dict[tuple[StreamId, int, int], dict[Place, tuple[int, int]]] = {}
         for effect in done:
             place = effect.found.place
-            lane = lane_of(StreamId(effect.reader, effect.found.tenant), place.partition)
+            lane = effect_lane(effect)
             ways = self.generations.of(lane)
             if place not in self._turns_ms or effect.generation >= len(ways):
                 continue  # foreign, and found so elsewhere

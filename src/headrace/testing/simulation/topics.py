@@ -25,6 +25,7 @@ from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
 from headrace.testing.log_fake import MemoryLog, Row
+from headrace.testing.simulation.keys import is_in, key_of
 from headrace.testing.simulation.lineage import TrueLineage
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import Trouble, drawn, trouble_of
@@ -299,7 +300,8 @@ class WorldTopics:
             does, label = drawn(self.rng, self.odds, self.clock.monotonic_s()), self.label(topic)
             value, stamp_ms = f"{does}#{label}".encode(), int(self.clock.now_s() * 1000)
             trouble = trouble_of(value)
-            row = Row(value, timestamp_ms=stamp_ms, readable=trouble.readable)
+            key = key_of(self.log.edges(topic, partition).stop)
+            row = Row(value, key, timestamp_ms=stamp_ms, readable=trouble.readable)
             offset = self.log.append(topic, partition, [row])
             place = Place(named(topic, label), partition, offset)
             self.ledger.acknowledged(place)
@@ -314,7 +316,8 @@ class WorldTopics:
     def records_in(self, move: Move) -> int:
         """How many records a move passes, of the topic that is there."""
         topic, number = topic_of(move.lane.stream), number_of(move.lane.name)
-        passed = range(number_at(move.from_offset), number_at(move.to_offset))
+        between = range(number_at(move.from_offset), number_at(move.to_offset))
+        passed = [offset for offset in between if is_in(move.lane.name, offset)]
         latest = (self.at(topic, self.made[topic], number, offset)[-1] for offset in passed)
         return sum(place is not None for place in latest)
 

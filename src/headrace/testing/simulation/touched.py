@@ -7,12 +7,14 @@ record. Where no fault was, neither may be seen.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from headrace.model.lane_names import number_of
 from headrace.model.places import number_at
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.testing.ledger import Place
+from headrace.testing.simulation.keys import is_in
 
 #: offsets without records in a slice that does not say where it ends, at most
 _GAPS = 20
@@ -29,8 +31,9 @@ class Touched:
         start, until = number_at(piece.from_offset), number_at(piece.until_offset)
         if piece.is_open:
             until = start + piece.records + _GAPS
-        for offset in range(start, until):
-            self.places.add((use_case, Place(piece.topic, number_of(piece.lane.name), offset)))
+        name = piece.lane.name
+        for offset in filter(partial(is_in, name), range(start, until)):
+            self.places.add((use_case, Place(piece.topic, number_of(name), offset)))
 
     def wave(self, wave: Wave) -> None:
         """A fault may have touched any slice of a wave."""
