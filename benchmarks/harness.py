@@ -61,8 +61,8 @@ def broker() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def session(*more_jars: str) -> Iterator[SparkSession]:
-    """Spark on two slots, with Spark's own Kafka source, and more, on its class path."""
+def session(*more_jars: str, slots: int = 2) -> Iterator[SparkSession]:
+    """Spark on so many slots, with its own Kafka source, and more, on its class path."""
     # Over a hundred topics with `maxOffsetsPerTrigger`, a query's thread died of a stack overflow
     # in a regular expression, twice; which one is not known. With this it has not been seen.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-Xss16m")
@@ -75,7 +75,7 @@ def session(*more_jars: str) -> Iterator[SparkSession]:
         "spark.ui.port": "0",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-    made = build_session("headrace benchmark", "local[2]", options, {})
+    made = build_session("headrace benchmark", f"local[{slots}]", options, {})
     try:
         yield made
     finally:

@@ -30,7 +30,7 @@ from headrace.embedded.addresses import free_ports
 from headrace.errors import SinkRefused
 from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
-from headrace.model.streams import LaneId, Slice
+from headrace.model.streams import LaneId, Order, Slice
 from headrace.model.waves import Wave
 from headrace.ports import SchemaKind, WrittenSchema
 from headrace.settings import Settings, read_settings
@@ -103,6 +103,17 @@ def test_the_guides_use_case_does_what_it_says():
         assert handle(pages, records([other]), context).error.code == "BadRecord"
 
 
+def test_the_guides_use_case_by_key_has_buckets_and_does_what_it_says():
+    names = {}
+    exec(guides("def scored"), names)
+    scored = names["scored"]
+    assert (scored.order, scored.divides_by) == (Order.KEY, 16)
+    bucket = LaneId("scored", "acme", "acme.visits[0]#5/16")
+    context = SliceContext("scored", "acme", (Slice(bucket, "acme.visits", 0, 2, 1),))
+    done = handle(scored, records([b"a", b"b"]), context)
+    assert done.output.to_pydict() == {"tenant": ["acme", "acme"], "place": [0, 1]}
+
+
 def test_the_guides_tests_pass_beside_its_use_case(tmp_path):
     for name, words in (("use_cases.py", "def pages"), ("test_use_cases.py", "import pytest")):
         (tmp_path / name).write_text(guides(words))
@@ -147,6 +158,7 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "def report",
         "async def checked",
         "def archive",
+        "def scored",
         "# send.py",
         "# send_avro.py",
         "# read_avro.py",

@@ -1,0 +1,110 @@
+"""One partition and a handler of 20 ms a record: order by key against order by lane.
+
+One tenant with one partition, a thousand keys, and more waiting than the run can do. By lane it is
+one slice after the other, however many slots are free; by key it has 16 buckets. Both drivers have
+four slots and start knowing nothing, and their rate counts from the second half on. Every record
+up to where its bucket is must be there once, and those of a key in their order.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import defaultdict
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Producer
+
+from benchmarks.delays import COLUMNS, TABLE, rows_of
+from benchmarks.harness import Bench, broker, driver_of, session, topics, write
+from headrace import SliceContext
+from headrace.connectors.kafka.config import producer_config
+from headrace.model.places import number_at
+from headrace.model.streams import Order
+from headrace.sinks import SqlTable
+from headrace.spark.key_hash import bucket_of_key
+from headrace.use_cases import UseCase, use_case
+
+WAIT_S = 0.020
+SLOTS, BUCKETS, KEYS = 4, 16, 1_000
+TARGET = 0.8 * SLOTS
+
+
+def main(args: list[str]) -> None:
+    """Run and write `results/order_key.json`."""
+    quick = "--quick" in args
+    seconds = 16.0 if quick else 40.0
+    with broker() as config, session(slots=SLOTS) as spark:
+        rates = {order: _rate(spark, config, order, seconds) for order in ("lane", "key")}
+    ratio = round(rates["key"] / rates["lane"], 2)
+    result = {"wait_s": WAIT_S, "slots": SLOTS, "rate_per_s": rates, "ratio": ratio}
+    write("order_key.quick" if quick else "order_key", result)
+    print(f"{rates}: {ratio} times the rate (target {TARGET:g})")
+
+
+def _handled(records: pa.Table, context: SliceContext) -> pa.Table:
+    for _ in range(records.num_rows):
+        time.sleep(WAIT_S)
+    return rows_of(records, [1] * records.num_rows)
+
+
+def _use_case(order: str) -> UseCase:
+    sink = SqlTable(TABLE, columns=COLUMNS)
+    more: dict[str, Any] = {"buckets": BUCKETS} if order == "key" else {}
+    return use_case(topic="{tenant}.visits", sink=sink, name="keep", order=order, **more)(_handled)
+
+
+def _rate(spark: Any, config: dict[str, str], tenant: str, seconds: float) -> float:
+    """Records a second in the second half of so many seconds."""
+    topics(config, (f"{tenant}.visits",))
+    _fill(config, f"{tenant}.visits", int(seconds / WAIT_S * SLOTS * 1.5))
+    made = _use_case(tenant)
+    chosen: dict[str, Any] = {"order": Order(made.order), "buckets": made.divides_by}
+    with driver_of(spark, config, made, [tenant], **chosen) as bench:
+        while not bench.done:
+            bench.driver.turn()
+        began_s = time.monotonic()
+        halves = [(_until(bench, began_s + part * seconds / 2), bench.done) for part in (1, 2)]
+        _check(bench, made.divides_by)
+    (first_s, first), (last_s, last) = halves
+    return round((last - first) / (last_s - first_s), 1)
+
+
+def _fill(config: dict[str, str], topic: str, records: int) -> None:
+    producer = Producer({**producer_config(config), "linger.ms": 20})
+    for number in range(records):
+        producer.produce(topic, value=b"x" * 200, key=_key(number), partition=0)
+        producer.poll(0)
+    assert producer.flush(120) == 0
+
+
+def _key(number: int) -> bytes:
+    return b"user-%d" % (number * 7919 % KEYS)
+
+
+def _until(bench: Bench, until_s: float) -> float:
+    """Turn until then, and to the end of a wave; returns when that was."""
+    ended = len(bench.counter.ended)
+    while time.monotonic() < until_s or len(bench.counter.ended) == ended:
+        bench.driver.turn()
+    return time.monotonic()
+
+
+def _check(bench: Bench, buckets: int) -> None:
+    """None lost, none twice, and none of a key before an older one."""
+    positions = bench.store.progress.load_positions()
+    done = [number_at(position.next_offset) for position in positions]
+    with closing(sqlite3.connect(bench.path)) as rows:
+        seen = [at for (at,) in rows.execute(f"SELECT at FROM {TABLE} ORDER BY rowid")]
+    of_keys = defaultdict(list)
+    for at in seen:
+        of_keys[_key(at)].append(at)
+    assert len(set(seen)) == len(seen), "some are there twice"
+    assert all(found == sorted(found) for found in of_keys.values()), "a key is out of order"
+    least = min(done)
+    assert set(range(least)) <= set(seen), "some are lost"
+    assert len(done) == buckets
+    print(f"  {len(seen)} records; buckets stand between {least} and {max(done)}", flush=True)
+    assert {bucket_of_key(key, buckets) for key in of_keys} == set(range(buckets))
