@@ -2,9 +2,10 @@
 
 A lane tells how many records there are between two places, and a bucket has some of them: one in
 sixteen, all where every record has the same key, or none. Only reading tells. So it is learned of
-what was read last: at once where records came closer together, since a slice that has more in it
-than was planned holds up others; little by little where they came further apart. Nobody knows
-anything of a bucket at first, and then each place counts as a record.
+what was read last, as if a few records more had come as was expected: one slice of three tells
+little, as it has two or five by chance, and one of a hundred nearly all. A guess grows little by
+little, since a slice that has more in it than was planned holds up others. Nobody knows anything of
+a bucket at first, and then each place counts as a record.
 
 A bucket that stands still does not hold the others up until they are far ahead of it. Not for ever:
 what has to be read again when it goes on, and what its topic has to keep for it, would grow without
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 #: no bucket goes further beyond the least of its lane than so many places
 SPREAD = 1_000_000
+#: so many records more count as having come as was expected
+_BEFORE = 4
 #: a guess grows by no more than so many times with each slice, and in all to so many lanes' worth
 _GROWTH, _LANES = 4.0, 4.0
 
@@ -28,12 +31,10 @@ def seen(every: float, places: int, records: int, buckets: int) -> float:
         records: of the bucket that were in it.
         buckets: that the lane has.
 
-    >>> seen(1.0, 160, 10, 16), seen(4.0, 160, 10, 16), seen(16.0, 100, 100, 16)
-    (4.0, 16.0, 1.0)
+    >>> [round(seen(*of, 16), 1) for of in ((1.0, 160, 10), (4.0, 160, 10), (16.0, 100, 100))]
+    [4.0, 12.6, 1.6]
     """
     if places <= 0:
         return every
-    found = places / max(1, records)
-    if not records:
-        found = max(every, found)
+    found = (places + _BEFORE * every) / (records + _BEFORE)
     return max(1.0, min(found, every * _GROWTH, buckets * _LANES))
