@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from headrace.board import HeldStream
+from headrace.cycle.lineage import lanes_go
 from headrace.model.buckets import Division, by_whole_lane, divided, division, of_parts, whole_lane
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Parent
@@ -64,8 +65,11 @@ def divisions(held: HeldStream, info: TopicInfo, recorded: Iterable[Wave]) -> La
         recorded: waves that are written down, whoever did.
     """
     ends, parents = _sure_ends(held, recorded), dict[str, tuple[Parent, ...]]()
-    places = dict[str, Place]()
+    places, listed = dict[str, Place](), by_whole_lane(info.lanes)
+    goes = lanes_go(held, info)
     for lane, names in by_whole_lane(held.lanes).items():
+        if goes and lane not in listed:
+            continue  # it ended, and what it is divided into is read to there
         made = _divided_anew(held, lane, names, max(ends[name] for name in names))
         if made is not None:
             places |= made.places
