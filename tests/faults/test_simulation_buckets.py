@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from planted import first_wrong
 
+from headrace.board import streams
 from headrace.cycle import divisions
 from headrace.spark import bucket_reading
 from headrace.testing.simulation import deployed, simulate, world
@@ -71,3 +72,48 @@ def test_a_bucket_that_is_given_what_is_anothers_is_found(monkeypatch, divided):
     bucket_reading_buckets = bucket_reading.buckets_of
     monkeypatch.setattr(bucket_reading, "buckets_of", shifted)
     assert first_wrong(seeds=60)
+
+
+def test_a_bucket_that_does_not_wait_for_those_before_it_is_found(monkeypatch, divided):
+    def soon(lineage, places):
+        return {lane: of for lane, of in true(lineage, places).items() if "#" not in lane}
+
+    true = streams.closed
+    monkeypatch.setattr(streams, "closed", soon)
+    assert first_wrong(seeds=200)
+
+
+def test_buckets_that_wait_for_one_of_those_before_them_are_found(monkeypatch, divided):
+    def hasty(lane, now, buckets, at):
+        made = true(lane, now, buckets, at)
+        return made._replace(parents={name: of[:1] for name, of in made.parents.items()})
+
+    true = divisions.division
+    monkeypatch.setattr(divisions, "division", hasty)
+    assert first_wrong(seeds=200)
+
+
+def test_a_bucket_that_is_missing_in_another_division_is_found(monkeypatch, divided):
+    def lossy(lane, now, buckets, at):
+        made = true(lane, now, buckets, at)
+        return made._replace(places=dict([*made.places.items()][: max(1, len(made.places) - 1)]))
+
+    true = divisions.division
+    monkeypatch.setattr(divisions, "division", lossy)
+    assert first_wrong(seeds=100, how="without some of its buckets")
+
+
+def test_what_follows_a_partition_and_waits_for_its_first_bucket_is_found(monkeypatch, divided):
+    def first(lineage, parts):
+        return true(lineage, {lane: names[:1] for lane, names in parts.items()})
+
+    true = divisions.of_parts
+    monkeypatch.setattr(divisions, "of_parts", first)
+    assert first_wrong(seeds=400)
+
+
+def test_a_lane_that_is_not_listed_any_more_is_not_divided_again():
+    """What it was divided into was given up, and came again, without an end."""
+    odds = DIVIDED | {"splits": 0.3, "drops": 0.15, "lists_late": 0.4}
+    outcome = simulate(1119, odds=odds)
+    assert not outcome.wrong, str(outcome)

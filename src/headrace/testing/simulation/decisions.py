@@ -34,6 +34,7 @@ from headrace.model.waves import Wave
 from headrace.ports import Store
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.deployed import Deployed
+from headrace.testing.simulation.divided import Divided, lacking
 from headrace.testing.simulation.generations import Generation, Generations
 from headrace.testing.simulation.given_up import GivenUp
 from headrace.testing.simulation.keys import is_in
@@ -65,11 +66,13 @@ class Decisions:
     found: list[str] = field(default_factory=list)
     #: recorded slices that lanes were sent away from
     given_up: GivenUp = field(default_factory=GivenUp)
+    divided: Divided = field(init=False)
     gate: Gate = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing is given up yet."""
-        self.gate = Gate(self.generations)
+        self.divided = Divided(self.generations)
+        self.gate = Gate(self.divided)
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
         """A driver made a decision; the store has it."""
@@ -110,13 +113,14 @@ class Decisions:
         )
         ways = {lane: self.generations.now(lane) for lane in self._lanes(stream)}
         self._forget_what_has_no_place(stream)
-        left = {whole_lane(lane.name) for lane in ways if self.generations.now(lane) is not None}
-        # Of a lane that is there some division stays, whichever it is.
+        left = [lane.name for lane in ways if self.generations.now(lane) is not None]
+        # Of a lane that is there some division stays whole, whichever it is.
+        whole = set(map(whole_lane, left)).difference(lacking(left))
         self.found += [
             f"{lane} is there, and a seek forgot that it was at {way.at}"
             for lane, way in ways.items()
-            if way is not None and way.log == log
-            if whole_lane(lane.name) in there - left - wholes
+            if way is not None and way.log == log and RERUN_MARK not in stream.use_case
+            if whole_lane(lane.name) in there - whole - wholes
         ]
         self._sent(stream, turned=turned)
         for lane in self._lanes(stream):
@@ -224,7 +228,7 @@ class Decisions:
             now, dropped = self.generations.now(lane), self.topics.lineage.dropped
             if now is None or not self.topics.is_there(topic, now.log):
                 continue
-            if self._is_replaced(lane, now):
+            if self.divided.is_over(lane):
                 self.counts["divisions forgotten"] += 1
                 continue
             whole = whole_lane(name)
@@ -233,15 +237,6 @@ class Decisions:
             self.counts["parents forgotten"] += 1
             self.gate.give_up(stream, now.log, [whole])
         self._forget_what_has_no_place(stream)
-
-    def _is_replaced(self, lane: LaneId, now: Generation) -> bool:
-        """Whether another division of the same lane began where it ended."""
-        return any(
-            other.name != lane.name
-            and whole_lane(other.name) == whole_lane(lane.name)
-            and any(way.start == now.at for way in self.generations.of(other))
-            for other in self._lanes(lane.stream)
-        )
 
     def _forget_what_has_no_place(self, stream: StreamId) -> None:
         there = {at.lane for at in self.store.progress.load_positions([stream])}
@@ -308,13 +303,9 @@ class Decisions:
                 continue  # what it follows was lost, and somebody has to decide first
             if self.generations.now(lane) is not None:
                 continue
+            ends = self.divided.begins(lane, first.parents.get(name, ()))
             if self.topics.is_there(topic, log) and self.topics.has(topic, number_of(name)):
                 start = self.topics.log.edges(topic, number_of(name)).start
-                ends = {
-                    number_at(until)
-                    for parent, until in first.parents.get(name, ())
-                    if until is not None and whole_lane(parent) == whole_lane(name)
-                }
                 self.counts["lanes divided otherwise"] += bool(ends)
                 if offset > start and ends != {offset}:
                     self.found.append(f"{lane} begins at {offset}, its log at {start}")

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from headrace.model.buckets import parts_of, whole_lane
+from headrace.model.buckets import whole_lane
 from headrace.model.streams import LaneId, Slice, StreamId
-from headrace.testing.simulation.generations import Generations
+from headrace.testing.simulation.divided import Divided
 
 #: where a lane ends, for who asks
 Ends = Callable[[str], int]
@@ -58,7 +58,7 @@ class TrueLineage:
 class Gate:
     """What was decided about lanes that are not waited for."""
 
-    generations: Generations
+    divided: Divided
     #: by stream and the how-manieth topic: lanes that were gone when it began, or were given up
     _given_up: dict[tuple[StreamId, int], set[str]] = field(default_factory=dict)
     #: how deep slices of lanes were since their streams were last sent back
@@ -91,8 +91,10 @@ class Gate:
         depths = self._depths.setdefault(stream, {})
         depths[name] = piece.depth
         parents = lineage.parents.get(whole_lane(name), ())
+        before = {lane.name for lane in self.divided.before(piece.lane)}
         for parent, depth in depths.items():
-            if whole_lane(parent) in parents and depth >= piece.depth:
+            is_before = parent in before or whole_lane(parent) in parents
+            if is_before and depth >= piece.depth:
                 return f"depth {piece.depth}, and {parent} has {depth}"
         return ""
 
@@ -102,23 +104,13 @@ class Gate:
         for of in [of for of in self._given_up if of[0] == stream]:
             del self._given_up[of]
 
-    def _stands(self, stream: StreamId, whole: str) -> int | None:
-        """Where a lane of the log is done; if it is divided, as far as the last division is."""
-        places: dict[int, int] = {}
-        for lane in self.generations.lanes(lambda lane: lane.stream == stream):
-            now = self.generations.now(lane)
-            if whole_lane(lane.name) == whole and now is not None:
-                of = parts_of(lane.name)
-                places[of] = min(now.at, places.get(of, now.at))
-        return max(places.values(), default=None)
-
     def waits_for(self, lane: LaneId, log: int, lineage: TrueLineage, ends: Ends) -> str:
         """What a lane would have had to wait for; empty: it may run."""
         given_up = self._given_up.get((lane.stream, log), set())
         for parent in lineage.parents.get(whole_lane(lane.name), ()):
             if parent in given_up:
                 continue
-            at = self._stands(lane.stream, parent)
+            at = self.divided.stands(lane.stream, parent)
             if at is None and ends(parent):
                 return f"{parent}, which has no place"
             if at is not None and at < ends(parent):

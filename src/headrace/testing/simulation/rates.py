@@ -11,7 +11,8 @@ was in flight when the limit was set is not counted, nor what a driver found rec
 by somebody else, or before. Records set aside cost nothing. A bucket is a driver's own: several of
 them may each take a burst. What a claim takes that its server carries out late, when its wave was
 given up and paid back, is not counted: that loss is told elsewhere. Where lanes are merged, each
-can be given its one record.
+can be given its one record. How many records a slice of a bucket has nobody knows before: what was
+more than was planned is owed, and has to be paid before that bucket goes on.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Account:
     unasked: int = 0
     #: records that went to the dead letters
     aside: int = 0
+    #: by bucket, how many records more than planned it took, and has not gone on since
+    owed: dict[LaneId, int] = field(default_factory=dict)
 
     def most(self, now_s: float) -> float:
         """The most that may have been taken."""
@@ -91,6 +94,7 @@ class Rates:
             if account is None:
                 continue
             for piece in pieces:
+                account.taken += account.owed.pop(piece.lane, 0)
                 mine = [begun for begun in self._started.get(piece.lane, ()) if begun[1] is account]
                 if again and not any(begun[0].begin == piece.begin for begun in mine):
                     account.unasked += piece.records
@@ -117,8 +121,9 @@ class Rates:
                 if piece.is_open:
                     account.taken += records
                 elif parts_of(piece.lane.name) > 1:
-                    # How many there were nobody knew; what was more is owed from then on.
-                    account.taken += min(records, piece.records)
+                    known = min(records, piece.records)
+                    account.taken += known
+                    account.owed[move.lane] = account.owed.get(move.lane, 0) + records - known
                 else:
                     account.taken += spanned
                 return

@@ -6,17 +6,16 @@ it, since it may hold up nobody else, and then with a person who seeks and resum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from headrace.board import HeldStream
 from headrace.cycle.late_claims import LOOK_S
 from headrace.cycle.lineage import doubtful
-from headrace.model.buckets import parts_of, replaced
+from headrace.model.buckets import replaced
 from headrace.model.lane_names import number_of
-from headrace.model.places import Place, number_at
+from headrace.model.places import number_at
 from headrace.model.streams import LaneId, State, StreamId, Throttle
 from headrace.testing.simulation.brokers import make_again
 from headrace.testing.simulation.operators import decide, resume
+from headrace.testing.simulation.topics import lane_of
 from headrace.testing.simulation.world import LOOKED_S, World
 
 #: rounds in which it has to come to rest: some leases and all waits after trouble
@@ -43,32 +42,25 @@ def standing_still(world: World, name: str) -> list[str]:
     """Lanes that are not at the end of their topics although nothing holds them."""
     positions = [one for one in world.store.progress.load_positions() if one.lane.use_case == name]
     places = {position.lane: position.next_offset for position in positions}
-    at, found = _stands(places), list[str]()
+    divided, found = world.decisions.divided, list[str]()
     for stream in world.store.registry.streams():
         waits = stream.state is State.REMOVED or stream.id in world.decisions.stopped
         lanes = [] if waits or stream.id.use_case != name else world.topics.there(stream.topic)
         for partition in lanes:
             end = world.log.edges(stream.topic, partition).stop
-            stands = at.get((stream.id.tenant, partition))
+            stands = divided.stands(stream.id, lane_of(stream.id, partition).name)
             if stands != end:
                 found.append(f"{stream.topic}[{partition}] stands at {stands}, not {end}")
         lineage = {one.lane.name: one.parents for one in positions if one.lane.stream == stream.id}
         for lane, until in replaced({} if waits else lineage).items():
             if places[LaneId(*stream.id, lane)] < until:
                 found.append(f"{lane} of {stream.id} is not done up to {until}")
+        found += [
+            f"{lane} of {stream.id} is without some of its buckets"
+            for lane in divided.incomplete(stream.id)
+            if not waits and stream.id.use_case == name
+        ]
     return found
-
-
-def _stands(places: Mapping[LaneId, Place]) -> dict[tuple[str, int], Place]:
-    """Where partitions stand: those that are divided, where the least of their buckets does.
-
-    What was divided otherwise before is done, and forgotten when something is read behind it.
-    """
-    by_division: dict[tuple[str, int], dict[int, Place]] = {}
-    for lane, at in places.items():
-        of = by_division.setdefault((lane.tenant, number_of(lane.name)), {})
-        of[parts_of(lane.name)] = min(at, of.get(parts_of(lane.name), at))
-    return {partition: max(of.values()) for partition, of in by_division.items()}
 
 
 def _stop_faults(world: World) -> None:

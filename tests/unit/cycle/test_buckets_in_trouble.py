@@ -1,0 +1,127 @@
+"""What one bucket suffers from is its own: neighbours go on, and nobody is delayed for it."""
+
+import pytest
+
+from headrace.model.buckets import bucket_of, divided
+from headrace.model.streams import StreamId, Throttle
+from headrace.spark import bucket_reading
+from headrace.spark.key_hash import bucket_of_key
+from headrace.spark.timeouts import CallOverdue
+from headrace.testing.log_fake import Row
+
+ACME, LANE, BUCKETS = StreamId("keep", "acme"), "acme.visits[0]", 4
+OTHERS = b"k%d"
+
+
+def places(world):
+    found = world.store.progress.load_positions([ACME])
+    return {position.lane.name: position.next_offset for position in found}
+
+
+def by_key(world, handler=None, **options):
+    """Acme by key in four buckets, and Bolt by the same use case."""
+    world.use_cases = [world.make(handler, order="key", buckets=BUCKETS, **options)]
+    world.deploy()
+    world.tenant("acme")
+    world.tenant("bolt")
+    world.start()
+
+
+def fill(world, keys, tenant="acme"):
+    for key in keys:
+        world.log.append(f"{tenant}.visits", 0, [Row(b"x", key=key)])
+
+
+def in_bucket(number):
+    """A key that is in a bucket."""
+    return next(
+        key for key in (b"own%d" % n for n in range(99)) if bucket_of_key(key, BUCKETS) == number
+    )
+
+
+def test_a_bucket_that_hangs_stands_alone(world):
+    """By its name, and the buckets beside it and other tenants are at their ends long before."""
+    hangs = in_bucket(2)
+
+    def hanging(table, context):
+        if hangs in table["key"].to_pylist():
+            raise CallOverdue
+        return table.select(["offset"])
+
+    by_key(world, hanging)
+    fill(world, [in_bucket(number % BUCKETS) for number in range(40)])
+    fill(world, [OTHERS % number for number in range(40)], "bolt")
+    world.turns(6, seconds=0.5)
+    stands = f"{LANE}#2/{BUCKETS}"
+    neighbours = set(divided(LANE, BUCKETS)) - {stands}
+    assert {places(world)[name] for name in neighbours} == {40}
+    assert min(at for (tenant, _), at in world.positions().items() if tenant == "bolt") == 40
+    world.turns(60, seconds=5.0)
+    (failure,) = world.store.failures.every(only_open=True)
+    assert failure.slice.lane.name == stands
+    assert places(world) == dict.fromkeys(divided(LANE, BUCKETS), 40) | {stands: 2}
+    fill(world, [OTHERS % number for number in range(20)])
+    world.turns(6, seconds=0.5)
+    assert {places(world)[name] for name in neighbours} == {60}
+
+
+@pytest.mark.parametrize("key", [b"one", None, b""])
+def test_one_key_alone_is_handled_in_order(world, key):
+    """And so is what has none: that is one bucket. The others go over it at no cost of a call."""
+    calls = []
+
+    def counted(table, context):
+        calls.append(table["offset"].to_pylist())
+        return table.select(["offset"])
+
+    by_key(world, counted)
+    fill(world, [key] * 300)
+    world.turns(30, seconds=0.5)
+    assert places(world) == dict.fromkeys(divided(LANE, BUCKETS), 300)
+    assert [at for call in calls for at in call] == list(range(300))
+    assert all(calls)
+
+
+def test_keys_of_ten_megabytes(world, monkeypatch):
+    """More of them than may be kept of a range that is read for all buckets."""
+    monkeypatch.setattr(bucket_reading, "HELD_BYTES", 25_000_000)
+    keys = [b"%d" % number + b"k" * 10_000_000 for number in range(4)]
+    seen = []
+
+    def noted(table, context):
+        (piece,) = context.slices
+        rows = zip(table["key"].to_pylist(), table["offset"].to_pylist(), strict=True)
+        seen.extend((bucket_of(piece.lane.name).number, key[:1], at) for key, at in rows)
+        return table.select(["offset"])
+
+    by_key(world, noted)
+    fill(world, [keys[number % 4] for number in range(8)])
+    world.turns(20, seconds=0.5)
+    assert places(world) == dict.fromkeys(divided(LANE, BUCKETS), 8)
+    assert sorted(at for *_, at in seen) == list(range(8))
+    own = {key[:1]: bucket_of_key(key, BUCKETS) for key in keys}
+    assert all(own[key] == number for number, key, _ in seen)
+    for key in own:
+        of_key = [at for _, one, at in seen if one == key]
+        assert of_key == sorted(of_key)
+
+
+def test_more_than_was_planned_is_paid_for_before_anything_goes_on(world):
+    """A throttle lets through what a bucket had more in it than usual, and less after that."""
+    rate_per_s = 10.0
+    by_key(world)
+    world.driver.turn()
+    world.store.registry.set_throttle("acme", Throttle(rate_per_s, burst_s=1.0))
+    world.driver.turn()
+    for lane in world.driver.board.streams[ACME].lanes.values():
+        lane.every = 16.0
+    fill(world, [in_bucket(number % BUCKETS) for number in range(400)])
+    while not world.seen:
+        world.turns(1)
+    more = len(world.seen) - rate_per_s
+    assert more > rate_per_s, "it was to have more than was planned"
+    before = len(world.seen)
+    world.turns(int(10 * more / rate_per_s) - 3, seconds=0.1)
+    assert len(world.seen) == before
+    world.turns(100, seconds=0.1)
+    assert len(world.seen) - before <= 10 * rate_per_s
