@@ -266,3 +266,40 @@ def test_a_call_of_a_handler_that_waits_is_named_at_once_and_hurts_nobody(engine
     assert (told.reached, told.error.offset) == (6, 6)
     hung = how in {"waits for ever", "blocks"}
     assert told.error.code == ("HandlerHung" if hung else "HandlerError")
+
+
+def test_who_kills_its_group_of_processes_kills_nobody_else(engine):
+    """As a library does that cleans up what it began; the workers of all slots had one group."""
+
+    def handler(table, context):
+        import os
+        import signal
+
+        if context.tenant == "acme":
+            os.killpg(0, signal.SIGKILL)
+        return table.select(["offset"])
+
+    receipts = run(engine, handler)
+    assert receipts["acme"].error.code == "WorkerKilled"
+    assert neighbours_are_served(receipts)
+
+
+def test_a_child_that_outlives_its_worker_does_not_hide_that_it_died(engine):
+    """It would have the worker's connection, so that Spark sees no end of it."""
+
+    def handler(table, context):
+        import os
+        import time
+
+        if context.tenant == "acme":
+            if os.fork() == 0:
+                time.sleep(40)
+                os._exit(0)
+            os._exit(3)
+        return table.select(["offset"])
+
+    began_s = time.monotonic()
+    receipts = run(engine, handler)
+    assert time.monotonic() - began_s < 25
+    assert receipts["acme"].error.code == "WorkerKilled"
+    assert neighbours_are_served(receipts)

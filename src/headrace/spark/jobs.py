@@ -16,6 +16,7 @@ from headrace.model.waves import Wave
 from headrace.spark.crash_markers import crash_markers_of
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.heap import Heap
+from headrace.spark.own_process import keep_to_itself
 from headrace.spark.task import CACHE, Work, kept, run_bin
 from headrace.spark.vitals import vitals_now
 
@@ -27,11 +28,13 @@ HEAP = Heap()
 def kept_small(needed: Collection[str]) -> Iterator[None]:
     """Around all that a task does in a Python worker: nothing stays that nobody needs.
 
-    What handlers write is told with whose records it is about (`handler_output.py`).
+    What handlers write is told with whose records it is about (`handler_output.py`), and what they
+    do to their group of processes, or fork, is their own affair (`own_process.py`).
 
     Args:
         needed: digests of the code that tasks may still ask for.
     """
+    keep_to_itself()
     # Before anything is loaded: modules may ask for the logger, or keep sys.stdout.
     OUTPUT.install()
     CACHE.drop_all_but(needed)
