@@ -10,6 +10,9 @@ was said before a crash is there.
 A handler that prints each record would fill a disk and take the time of others. So a call has a
 bound, and a worker one for all of its calls; what is left out is counted, and the count is told.
 
+The two streams are the process's. A handler that puts something else in their place, or closes
+them, does so for its own call: ours are there again after it, and to close one does nothing.
+
 What is written between two calls (by a sink, or while a module is imported) passes as it is, and so
 does what a thread says that was there before the call: it may speak of another one. Forms that run
 on the driver are not looked at: there many calls run at once.
@@ -40,6 +43,7 @@ MOST_LINES_OF_A_CALL = 100
 #: of all calls of a worker together, in the long run; so many may come at once
 LINES_PER_S, MOST_LINES_AT_ONCE = 100.0, 1_000.0
 MOST_CHARACTERS_OF_A_LINE = 2_000
+_NUMBERS = {"stdout": 1, "stderr": 2}
 _LEVELS = logging.getLevelNamesMapping()
 #: they say each request that they send, at level INFO
 _TALKATIVE = ("httpx", "httpx2")
@@ -73,9 +77,11 @@ class HandlerOutput:
 
     def install(self) -> None:
         """Take over what this process writes; may be called before every task."""
-        self._streams = tuple(
-            _installed(self, name, level) for name, level in (("stdout", 20), ("stderr", 30))
-        )
+        if not self._streams:
+            self._streams = tuple(
+                _installed(self, name, level) for name, level in (("stdout", 20), ("stderr", 30))
+            )
+        self._put_back()
         root = logging.getLogger()
         if not any(isinstance(handler, _Handler) for handler in root.handlers):
             # There before a module is imported: its own basicConfig() then changes nothing.
@@ -88,6 +94,7 @@ class HandlerOutput:
         """Run a call; what it writes meanwhile is about these slices."""
         if not self._streams:
             return call()
+        self._put_back()
         self._lines = self._left_out = 0
         self._earlier = _other_threads()
         self._slices = slices
@@ -98,6 +105,11 @@ class HandlerOutput:
                 self._end_of_call()
             finally:
                 self._slices = ()
+                self._put_back()
+
+    def _put_back(self) -> None:
+        for stream in self._streams:
+            stream.put_back()
 
     def _end_of_call(self) -> None:
         for stream in self._streams:
@@ -192,11 +204,28 @@ class _Stream(io.TextIOBase):
         return True
 
     def flush(self) -> None:
-        self._real.flush()
+        with suppress(OSError, ValueError):
+            self._real.flush()
+
+    def close(self) -> None:
+        """Whoever closes it is not the last who speaks."""
+        self.flush()
+
+    def put_back(self) -> None:
+        """Be what the process speaks with, and its file be open."""
+        if self._real.closed:
+            with suppress(OSError):  # until the number is set right (`standard_files.py`)
+                self._real = os.fdopen(
+                    _NUMBERS[self._name], "w", 1, "utf-8", "backslashreplace", closefd=False
+                )
+        setattr(sys, self._name, self)
 
     def write(self, text: str) -> int:
         if not self._output.is_of_a_call:
-            return self._real.write(text)
+            # As a line of a call: where it cannot be written, it is lost.
+            with suppress(OSError, ValueError):
+                self._real.write(text)
+            return len(text)
         *lines, rest = (self._begun + text).split("\n")
         # Who never ends a line is not to fill the memory.
         self._begun = rest[: MOST_CHARACTERS_OF_A_LINE * 2]

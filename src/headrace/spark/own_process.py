@@ -64,7 +64,7 @@ def keep_connection(behind: Behind) -> None:
 
 def _connection_of_task() -> Behind | None:
     """What is behind the file that Spark's worker reads its task from; None: this is no worker."""
-    frame = sys._getframe()  # noqa: SLF001 - the file is handed to nobody else
+    frame = sys._getframe()  # the file is handed to nobody else
     while frame.f_back is not None:
         frame = frame.f_back
         if frame.f_code.co_name == "main" and "infile" in frame.f_code.co_varnames:

@@ -1,12 +1,14 @@
 # ruff: noqa: T201 - what handlers print and log is what is looked at
 """A handler's lines say whose records they are about, and none of it is without a bound."""
 
+import asyncio
 import io
 import json
 import logging
+import subprocess
 import sys
 import threading
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 
 import pytest
 
@@ -268,3 +270,94 @@ def test_what_is_said_later_is_nobodys_where_the_end_of_a_call_fails(spoken):
     with spoken.installed(), pytest.raises(RuntimeError):
         spoken.output.during((piece(),), lambda: sys.stdout.write("half a line") and None)
     assert not spoken.output.is_of_a_call
+
+
+def put_a_closed_file_there():
+    sys.stdout = io.StringIO()
+    print("mine")
+    sys.stdout.close()
+
+
+def put_nothing_there():
+    sys.stdout = sys.stderr = None
+
+
+def leave_their_own_there():
+    sys.stdout = sys.stderr = io.StringIO()
+
+
+def close_them():
+    sys.stdout.close()
+    sys.stderr.close()
+
+
+def close_what_is_behind():
+    sys.stdout.buffer.close()
+    with suppress(ValueError):
+        sys.stderr.buffer.close()
+        sys.stderr.flush()
+
+
+def end_a_block_with_them():
+    with sys.stdout, sys.stderr:
+        print("mine")
+
+
+def all_that_is_done_with_them():
+    print("seen", flush=True)
+    sys.stdout.writelines(["a\n", "b\n"])
+    with sys.stderr:
+        assert not sys.stderr.isatty()
+        print("to stderr", file=sys.stderr)
+    assert not sys.stdout.closed
+
+
+@pytest.mark.parametrize("form", ["slice", "async"])
+@pytest.mark.parametrize(
+    "act",
+    [
+        put_a_closed_file_there,
+        put_nothing_there,
+        leave_their_own_there,
+        close_them,
+        close_what_is_behind,
+        end_a_block_with_them,
+    ],
+)
+def test_who_replaces_or_closes_the_two_does_so_for_its_own_call_alone(spoken, act, form):
+    async def waits():
+        act()
+
+    spoken.out, spoken.err = (io.TextIOWrapper(io.BytesIO()) for _ in range(2))
+    with spoken.installed():
+        spoken.output.during((piece(),), act if form == "slice" else lambda: asyncio.run(waits()))
+        before = len(spoken.sent)
+        spoken.output.during((piece("bolt"),), all_that_is_done_with_them)
+        spoken.output.install()
+        print("by a sink", flush=True)
+        spoken.output.during((piece("bolt"),), all_that_is_done_with_them)
+    said = [(row["tenant"], row["event"]) for row in spoken.rows()[before:]]
+    assert said == [("bolt", text) for text in ("seen", "a", "b", "to stderr")] * 2
+
+
+def test_what_is_written_between_calls_is_heard_after_a_file_was_closed():
+    """The process's own, whose number is set right after the call (`standard_files.py`)."""
+    script = """
+import sys
+from headrace.model.streams import LaneId, Slice
+from headrace.spark.handler_output import HandlerOutput
+output = HandlerOutput()
+output.install()
+piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1)
+def act():
+    import os
+    kept = os.dup(1)
+    sys.stdout.buffer.close()
+    os.dup2(kept, 1)
+output.during((piece,), act)
+print("by a sink", flush=True)
+sys.stdout.buffer.write(b"bytes")
+"""
+    command = [sys.executable, "-c", script]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (said.stdout, said.stderr) == ("by a sink\nbytes", "")

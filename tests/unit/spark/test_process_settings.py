@@ -2,6 +2,7 @@
 
 import contextvars
 import decimal
+import logging
 import os
 import signal
 import socket
@@ -71,6 +72,30 @@ def shorten_numbers(_folder):
     sys.set_int_max_str_digits(640)
 
 
+def block_signals(_folder):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM})
+
+
+def keep_to_one_processor(_folder):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def give_threads_little(_folder):
+    threading.stack_size(65536)
+
+
+def silence_all(_folder):
+    logging.disable(logging.CRITICAL)
+
+
+def find_modules_elsewhere(folder):
+    sys.path.insert(0, str(folder))
+
+
+def find_no_modules(_folder):
+    sys.path = []
+
+
 def looks():
     return sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()
 
@@ -82,7 +107,14 @@ def state():
     exact = str(decimal.Decimal(1) / 3)
     given = sys.getswitchinterval(), sys.get_int_max_str_digits(), socket.getdefaulttimeout()
     depth, said = sys.getrecursionlimit(), WHO.get()
-    return os.getcwd(), mode, depth, handlers, exact, given, looks(), said
+    return os.getcwd(), mode, depth, handlers, exact, given, looks(), said, may()
+
+
+def may():
+    """What this thread, and those that it begins, may do; and where modules are found."""
+    kept = threading.stack_size(), logging.root.manager.disable, list(sys.path), id(sys.path)
+    processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    return signal.pthread_sigmask(signal.SIG_BLOCK, ()), processors, kept
 
 
 ACTS = [
@@ -98,7 +130,14 @@ ACTS = [
     keep_threads_waiting,
     give_sockets_no_time,
     shorten_numbers,
+    block_signals,
+    give_threads_little,
+    silence_all,
+    find_modules_elsewhere,
+    find_no_modules,
 ]
+if hasattr(os, "sched_setaffinity"):
+    ACTS.append(keep_to_one_processor)
 
 
 @pytest.fixture

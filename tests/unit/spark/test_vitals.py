@@ -98,6 +98,19 @@ def speak_with_somebody_as_standard_error():
     os.pipe()
 
 
+def be_kind():
+    os.nice(5)
+
+
+def be_kind_for_good():
+    os.nice(5)
+    os.setpriority = refuse_priority  # as the kernel does to all but root
+
+
+def refuse_priority(*_):
+    raise PermissionError(13, "Permission denied")
+
+
 def leave_a_watchdog():
     faulthandler.dump_traceback_later(0.1, exit=True)
 
@@ -112,6 +125,20 @@ def writes_and_works(path):
 
 def three():
     return [(found.st_dev, found.st_ino) for found in map(os.fstat, range(3))]
+
+
+def after_its_module_was_kind(path, act):
+    vitals, kind = vitals_now(), os.nice(3)
+    markers = CrashMarkers(path, PIECES, vitals)
+    os.setpriority = refuse_priority
+    markers.during(PIECES[0], act)
+    os._exit(0 if os.nice(0) == kind else 1)
+
+
+def after_kindness(path, act):
+    before = os.nice(0)
+    CrashMarkers(path, PIECES, vitals_now()).during(PIECES[0], act)
+    os._exit(0 if os.nice(0) == before else 1)
 
 
 def after_with_three(path, act):
@@ -164,6 +191,7 @@ def status_of(path, act, then=after):
         leave_threads,
         leave_files,
         speak_with_somebody_as_standard_error,
+        be_kind_for_good,
     ],
 )
 def test_a_worker_that_is_of_no_use_any_more_ends_and_its_marker_names_the_call(tmp_path, act):
@@ -224,3 +252,13 @@ def test_a_child_does_not_take_its_parents_file_for_its_own():
         assert pool.apply(vitals_now).behind != mine.behind
     assert mine.are_there()
     assert vitals_now().file == mine.file
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may go back")
+def test_a_worker_that_a_call_made_slow_for_all_to_come_is_as_fast_as_before(tmp_path):
+    assert status_of(tmp_path / "marker", be_kind, after_kindness) == 0
+
+
+def test_nobody_is_to_blame_for_a_module_that_makes_its_worker_slow(tmp_path):
+    """It does so once, when it is imported; then any call would be named."""
+    assert status_of(tmp_path / "marker", os.getpid, after_its_module_was_kind) == 0
