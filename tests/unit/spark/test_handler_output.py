@@ -341,7 +341,7 @@ def test_who_replaces_or_closes_the_two_does_so_for_its_own_call_alone(spoken, a
 
 
 def test_what_is_written_between_calls_is_heard_after_a_file_was_closed():
-    """The process's own, whose number is set right after the call (`standard_files.py`)."""
+    """The process's own, whose number is set right after the call (`spark/standard_files.py`)."""
     script = """
 import sys
 from headrace.model.streams import LaneId, Slice
