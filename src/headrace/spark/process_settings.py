@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 #: whose handlers decide how the worker ends, and what becomes of processes that it begins
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE)
 #: what is asked by one function and set by the other
-_PLAIN: tuple[tuple[Callable[[], Any], Callable[[Any], None]], ...] = (
+_PLAIN: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
     (sys.getrecursionlimit, sys.setrecursionlimit),
     (sys.getswitchinterval, sys.setswitchinterval),
     (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
@@ -87,7 +87,7 @@ def _settings_kept() -> Iterator[None]:
             _let_through(blocked)
 
 
-def _let_through(blocked: set[signal.Signals]) -> None:
+def _let_through(blocked: set[int | signal.Signals]) -> None:
     """Block these signals and no others; what came for a call that is over is dropped."""
     for number in signal.sigpending() - blocked:
         handler = signal.getsignal(number)
