@@ -15,7 +15,7 @@ every foreign exception is translated into one of them at the door of the room t
     │   │   └── TenantsSinkSlow    one tenant's own database let others wait, and was given up
     │   ├── FolderNotShared        an executor does not see the folder that all are to write to
     │   ├── RegistryUnavailable    the schema registry does not answer, or not yet with a schema
-    │   ├── CodeNotLoaded          an executor cannot load a use case: a package is not installed
+    │   ├── CodeNotLoaded          an executor cannot load a use case: a package is missing, say
     │   ├── HandlerSlow            a call was ended early so that neighbours need not wait
     │   └── TaskLost               Spark lost the task, its executor or its Python worker
     │       └── ReadOtherwise      records lost with an executor are others when they are read again
@@ -109,7 +109,7 @@ class SchemaUnanswered(RegistryUnavailable):
 
 
 class CodeNotLoaded(Temporary):
-    """An executor cannot load a use case, because a package is not installed there, say."""
+    """An executor cannot load a use case, because a package is missing there, or it is slow."""
 
 
 class HandlerSlow(Temporary):

@@ -11,6 +11,7 @@ import threading
 import time
 import types
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -233,3 +234,32 @@ def test_closing_does_not_wait_for_ever_for_a_handler_of_dataframes(spark, tools
     forever.set()
     (result,) = engine.finished(60.0)
     assert result.wave.id == "stuck"
+
+
+def slow_to_load(notes):
+    """A handler whose code takes a minute to unpickle in a Python worker, as an import may."""
+
+    class Slow:
+        def __reduce__(self):
+            return exec, (f"import os, time; os.mkdir({notes!r} + '/began'); time.sleep(60)",)
+
+    slow = Slow()
+
+    def handler(table, _context):
+        assert slow is None
+        return table.select(["offset"])
+
+    return handler
+
+
+def test_a_wave_that_is_ended_while_its_code_loads_is_told_as_such(engine, notes):
+    take(engine, slow_to_load(notes.folder))
+    piece = Slice(LaneId("quick", "acme", "acme.visits[0]"), "acme.visits", 0, 10, 1)
+    engine.start(Wave("loads", "quick", (Bin((piece,), 1.0),), 60.0))
+    deadline = time.monotonic() + 60
+    while not Path(notes.folder, "began").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    engine.cancel("loads")
+    (result,) = engine.finished(30.0)
+    assert (result.error.code, result.error.temporary) == ("CodeNotLoaded", True)
+    assert "the code of quick was still being loaded" in result.error.message

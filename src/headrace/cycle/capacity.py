@@ -17,6 +17,7 @@ from headrace.cycle.gates import GateId, GateRate
 from headrace.cycle.pacing import Pacing
 from headrace.cycle.scaling import Scaling
 from headrace.cycle.versions import Versions
+from headrace.errors import CodeNotLoaded
 from headrace.model.plans import Limits
 from headrace.model.waves import Wave
 from headrace.planning.demand import PROBES
@@ -43,6 +44,8 @@ class Capacity:
     _overhead_s: float = 0.0
     #: by use case: the version that came back last, and how many waves of it did
     _came: dict[str, tuple[str, int]] = field(default_factory=dict)
+    #: by use case: the version that a worker did not load in time; any later worker may be as slow
+    _slow: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin with the fewest slots."""
@@ -88,14 +91,17 @@ class Capacity:
     def is_cold(self, wave: Wave) -> bool:
         """Whether a worker may have no wave of its version behind it."""
         digest, came = self._came.get(wave.use_case, ("", 0))
-        return digest != self.versions.of(wave).deployment.digest or came < self.slots
+        now = self.versions.of(wave).deployment.digest
+        return digest != now or came < self.slots or self._slow.get(wave.use_case) == now
 
     def returned(self, result: WaveResult) -> None:
         """Count a wave that came back."""
+        now = self.versions.of(result.wave).deployment.digest
         if result.error is not None:
+            if result.error.code == CodeNotLoaded.__name__:
+                self._slow[result.wave.use_case] = now
             return
         digest, came = self._came.get(result.wave.use_case, ("", 0))
-        now = self.versions.of(result.wave).deployment.digest
         self._came[result.wave.use_case] = (now, came + 1 if now == digest else 1)
         streams = {piece.lane.stream for piece in result.wave.slices}
         held_here = [

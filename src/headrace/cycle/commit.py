@@ -18,7 +18,7 @@ from headrace.board import Board
 from headrace.cycle.claims import as_claimed, claims, is_unclear, lost_claims
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.unfinished import over, tells_no_end, unfinished
-from headrace.errors import EngineStopped, HandlerHung, StoreUnavailable
+from headrace.errors import CodeNotLoaded, EngineStopped, HandlerHung, StoreUnavailable
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Failure, Move
 from headrace.model.streams import LaneId, Position, StreamId
@@ -123,10 +123,10 @@ class Committer:
         return replace(done, to_replay=tuple(again.waves), times_lost=again.times)
 
     def _blamed(self, result: WaveResult) -> SliceError:
-        """Why a job failed; one that was ended here says no more than that it was."""
+        """Why a job failed; one that was ended here hung, unless its code was still loading."""
         assert result.error is not None, "only a failed job is blamed"
         flight = self.board.flights.get(result.wave.id)
-        if flight is None or not flight.cancelled:
+        if flight is None or not flight.cancelled or result.error.code == CodeNotLoaded.__name__:
             return result.error
         return replace(result.error, temporary=False, code=HandlerHung.__name__, message=_HUNG)
 

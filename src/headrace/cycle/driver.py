@@ -108,6 +108,8 @@ class Driver:
     name: str = "driver"
     #: silence after which another driver takes over what this one holds
     lease_s: float = 15.0
+    #: what a worker has to load a version
+    load_s: float = 60.0
     #: how many records a second servers are given that sinks know by these names
     bounds: Mapping[str, PaceBounds] = field(default_factory=dict)
     #: where calls are made that no turn may wait for
@@ -247,7 +249,7 @@ class Driver:
                 self.late_claims.finish()
             else:
                 self.late_claims.poll(steady_s)
-            end_overdue(self.board, self.parts.engine, self.versions.of, steady_s)
+            end_overdue(self.board, self.parts.engine, self.versions.of, steady_s, self.load_s)
             if self._draining:
                 self.leases.stay(self.parts.clock.monotonic_s())
             else:

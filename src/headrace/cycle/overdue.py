@@ -31,14 +31,18 @@ def end_overdue(
     engine: Engine[UseCase],
     version_of: Callable[[Wave], tuple[UseCase, Deployment]],
     now_s: float,
+    load_s: float,
 ) -> None:
-    """Have the engine end what runs for too long, each wave once."""
+    """Have the engine end what runs for too long, each wave once.
+
+    ``load_s`` is what a worker has to load a version.
+    """
     for name, flight in board.flights.items():
         wave = flight.wave
         use_case, deployment = version_of(wave)
         shared = flight.shared and use_case.form == "slice"
-        timeout_s, cold = deployment.handler_timeout_s, flight.cold
-        most_s = limit_s(flight.predicted_s, timeout_s, shared=shared, cold=cold)
+        timeout_s, loads_s = deployment.handler_timeout_s, load_s if flight.cold else None
+        most_s = limit_s(flight.predicted_s, timeout_s, shared=shared, load_s=loads_s)
         if flight.cancelled or now_s - flight.since_s <= most_s:
             continue
         began = engine.began(name)

@@ -13,8 +13,12 @@ held for long (`express.py`) has company, too, though it is alone in its bin.
 
 With a bin predicted at 0.5 s and a timeout of 30 s: 1 s in company, 30 s alone. The driver ends a
 wave of such bins after 20.5 s if they are shared, and after 136.5 s if they are of a single stream.
-The first waves of a version, as many as there are slots, have 45 s more: workers start, and import
-its module. On a busy machine that took 17 s, and tenants that were quick were suspected.
+
+The first waves of a version, as many as there are slots, have more: workers start, and import its
+module. On a busy machine that took 17 s, and tenants that were quick were suspected. How long an
+import takes, who deployed it has seen: it was done within ``deploy_timeout``. A worker has twice
+that, for a machine that is busier or a disk that is shared, and 60 s at least. A wave that is ended
+while its worker still imports is no handler's fault (`spark/crash_markers.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +31,10 @@ _LEAST_S = 0.5
 _CALLS = 4.0
 #: reading, writing, and the way back, on a busy machine
 _GRACE_S = 15.0
-#: the same where workers are still to be started, and to import the module
+#: the least of the same where workers are still to be started, and to import the module
 _COLD_GRACE_S = 60.0
+#: a worker may take so many times what importing a module may take where it is deployed
+_LOADING_TIMES = 2.0
 
 
 def patience_s(predicted_s: float, timeout_s: float, *, shared: bool) -> float:
@@ -44,17 +50,24 @@ def patience_s(predicted_s: float, timeout_s: float, *, shared: bool) -> float:
     return min(timeout_s, max(_LEAST_S, _SHARED_TIMES * predicted_s))
 
 
-def limit_s(predicted_s: float, timeout_s: float, *, shared: bool, cold: bool = False) -> float:
+def loading_s(deploy_timeout_s: float) -> float:
+    """Seconds that a worker has to load what was deployed within so many."""
+    return max(_COLD_GRACE_S, _LOADING_TIMES * deploy_timeout_s)
+
+
+def limit_s(
+    predicted_s: float, timeout_s: float, *, shared: bool, load_s: float | None = None
+) -> float:
     """Seconds a wave may run before the driver ends it; time spent queueing does not count.
 
     Args:
         predicted_s: what its longest bin was predicted to take.
         timeout_s: ``handler_timeout_s`` of the use case.
         shared: whether others wait for its calls.
-        cold: whether it may be the first that its worker has of this version.
+        load_s: what its worker has to load this version, if it may be the first wave of it there.
     """
     return (
         (1.0 + _SHARED_TIMES) * predicted_s
-        + (_COLD_GRACE_S if cold else _GRACE_S)
+        + (_GRACE_S if load_s is None else load_s)
         + _CALLS * patience_s(predicted_s, timeout_s, shared=shared)
     )

@@ -42,6 +42,7 @@ from headrace.deploying.taking import Taking
 from headrace.errors import ConfigError, HeadraceError
 from headrace.model.plans import Limits
 from headrace.policies.elasticity import SlotLimits
+from headrace.policies.watchdog import loading_s
 from headrace.ports import Connections, Server, Store
 from headrace.process.memory import calm_garbage_collection
 from headrace.running.draining import Draining
@@ -191,6 +192,7 @@ def assembled(
             slots,
             name=name,
             lease_s=lease_s,
+            load_s=loading_s(settings.deploy_timeout),
             bounds=settings.paces(),
         )
         stack.enter_context(closing(driver))

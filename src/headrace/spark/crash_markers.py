@@ -14,6 +14,10 @@ so tells the driver, if it is on the same machine, whose end it has to wait for
 A handler may also leave a process that is of no use, and return; such a worker is ended here while
 its marker stands (`vitals.py`).
 
+What loads code is marked as well, since there nobody is at a slice: the import of a large library
+from a slow disk may take longer than the driver waits. The driver then knows that no handler is to
+blame, if it is on the same machine.
+
 An attempt on another machine finds no marker; the driver then finds the culprit by dividing the
 wave (`policies/quarantine.py`).
 
@@ -49,6 +53,8 @@ _NUMBER = struct.Struct("<i")
 #: of an attempt: the slice that it is at, and its process
 _LINE = struct.Struct("<ii")
 _NOWHERE = -1
+#: it loads the code of the use case
+_LOADING = -2
 #: status of a worker that a handler has left useless
 _TAKEN_ALONG = 71
 #: asked for before any code of a use case runs, which may set another one for its process
@@ -75,6 +81,9 @@ class Markers(Protocol):
     def during(self, planned: Slice | None, call: Callable[[], _T]) -> _T:
         """Run ``call``; should the process die in it, ``planned`` is to blame; None: nobody is."""
 
+    def loading(self, call: Callable[[], _T]) -> _T:
+        """Run ``call``, which loads code."""
+
 
 class CrashMarkers:
     """The markers of one bin, over all attempts of its task."""
@@ -93,7 +102,7 @@ class CrashMarkers:
         before = _read(path)
         #: whether no earlier attempt began
         self.is_first = not before
-        died = {at for at, _ in before} - {_NOWHERE}
+        died = {at for at, _ in before} - {_NOWHERE, _LOADING}
         with path.open("ab") as file:
             file.write(_LINE.pack(_NOWHERE, os.getpid()))
             size = file.tell()
@@ -113,6 +122,14 @@ class CrashMarkers:
         finally:
             if self._vitals is not None and not (self._vitals.are_there() and is_as_fast(nice)):
                 os._exit(_TAKEN_ALONG)
+            _NUMBER.pack_into(self._map, self._at, _NOWHERE)
+
+    def loading(self, call: Callable[[], _T]) -> _T:
+        """Run ``call``, which loads code."""
+        _NUMBER.pack_into(self._map, self._at, _LOADING)
+        try:
+            return call()
+        finally:
             _NUMBER.pack_into(self._map, self._at, _NOWHERE)
 
     def close(self) -> None:
@@ -154,6 +171,18 @@ def processes_of(job: str) -> set[int]:
     folder, name = _folder(), _hashed(job)
     (folder / f"{name}{_OVER}").touch()
     return {pid for path in folder.glob(f"{name}.*") for _, pid in _read(path)}
+
+
+def ended_at_loading(job: str) -> list[bool]:
+    """Of tasks of a job that is over and did not come to their end: whether they loaded code then.
+
+    Only those of this machine are known.
+    """
+    try:
+        paths = list(_folder().glob(f"{_hashed(job)}.*"))
+    except OSError:
+        return []
+    return [lines[-1][0] == _LOADING for lines in map(_read, paths) if lines]
 
 
 def _folder() -> Path:

@@ -44,6 +44,7 @@ from headrace.ports import (
     WaveResult,
 )
 from headrace.process.daemon_threads import DaemonThreads
+from headrace.spark.crash_markers import ended_at_loading
 from headrace.spark.executors import known_slots
 from headrace.spark.frames import FrameJob
 from headrace.spark.jobs import BinTasks, WarmUp
@@ -303,6 +304,8 @@ class SparkEngine:
         except BaseException as exc:  # a DataFrame handler may raise anything in this thread
             error = error_of(_translated(exc, wave))
             self._await_gone(wave, group)
+            if self._was_loading(group, error):
+                error = error_of(_still_loading(wave, time.monotonic() - started))
         finally:
             # Even if that wait fails: a wave that never came back would hold its lanes.
             del self._groups[wave.id]
@@ -365,6 +368,13 @@ class SparkEngine:
         if alive := still_alive(group):
             log.warning("workers are not dead", **of_wave(wave), pids=sorted(alive))
 
+    def _was_loading(self, group: str, error: SliceError) -> bool:
+        """Whether a job came to nothing because a worker of it had not loaded its code yet."""
+        tasks = ended_at_loading(group)
+        if group in self._cancelled:
+            return any(tasks)
+        return error.code == WorkerKilled.__name__ and bool(tasks) and all(tasks)
+
     def _seed(self, bins: int) -> RDD[int]:
         """An RDD of so many partitions; made once, because making one costs as much as a job."""
         if bins not in self._seeds:
@@ -375,6 +385,14 @@ class SparkEngine:
 def _keep_sentinel(work: Work) -> None:
     if work.sentinel is not None:
         work.sentinel.keep()
+
+
+def _still_loading(wave: Wave, seconds: float) -> CodeNotLoaded:
+    return CodeNotLoaded(
+        f"the code of {wave.use_case} was still being loaded by an executor when its worker ended, "
+        f"after {seconds:.0f} s; no handler was called. Give executors a faster disk or more "
+        "memory, let it import less, or raise deploy_timeout: an executor has twice that"
+    )
 
 
 #: what Spark says when a Python worker lacks a module that its task itself is made of

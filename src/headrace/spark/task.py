@@ -180,7 +180,7 @@ def run_bin(
     """
     started = time.monotonic()
     try:
-        use_case = work.load()
+        use_case = work.load() if markers is None else markers.loading(work.load)
         clients = clients or kept(work)
     except HeadraceError as error:
         return _nothing_done(planned, started, error)

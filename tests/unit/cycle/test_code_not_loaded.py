@@ -1,5 +1,8 @@
 """A use case that executors cannot load waits, says so, and is tried again; nobody else notices."""
 
+from dataclasses import replace
+
+import driver_world
 import pytest
 
 from headrace.cycle.failing import BACKOFF
@@ -7,6 +10,7 @@ from headrace.errors import CodeNotLoaded
 from headrace.ports import WaveResult
 from headrace.sinks import ParquetFiles
 from headrace.spark.slice_errors import error_of
+from headrace.testing.engine_fake import InProcessEngine
 
 WHY = "package shapely is not installed on executor e1"
 MINUTES = 10
@@ -84,3 +88,73 @@ def test_a_job_that_could_not_begin_for_it_is_shown_as_well(world, monkeypatch):
     row = world.row("a")
     assert row.state == "retrying"
     assert WHY in row.note
+
+
+class SlowToLoad(InProcessEngine):
+    """Its workers are at an import when a wave is ended."""
+
+    def _run(self, wave):
+        result = super()._run(wave)
+        return result if result.receipts else replace(result, error=error_of(CodeNotLoaded(WHY)))
+
+
+@pytest.fixture
+def slow(world, monkeypatch, request):
+    """Two tenants whose workers import; a wave has ended for it."""
+    world.use_cases = [world.make(guarantee=request.param)]
+    world.deploy(retries=0)
+    for name in "ab":
+        world.tenant(name, 5)
+    monkeypatch.setattr(driver_world, "InProcessEngine", SlowToLoad)
+    world.start(load_s=100.0)
+    return world
+
+
+def ends_after(world, seconds):
+    """Whether what runs is ended after so long."""
+    world.engine.paused = True
+    world.turns(2, 0.01)
+    assert world.driver.board.flights
+    world.turns(2, seconds)
+    ended = [flight.cancelled for flight in world.driver.board.flights.values()]
+    world.engine.paused = False
+    return all(ended)
+
+
+ALL = pytest.mark.parametrize(
+    "slow", ["at-most-once", "at-least-once", "exactly-once"], indirect=True
+)
+
+
+@ALL
+def test_a_wave_that_is_ended_while_its_worker_imports_is_nobodys_fault(slow):
+    for _ in range(5):
+        assert ends_after(slow, 300.0)
+        slow.turns(1, 0.01)
+        assert WHY in slow.row("a").note
+        assert not any(held.apart for held in slow.driver.board.streams.values())
+        slow.turns(1, BACKOFF.most_s)
+    slow.turns(60, 1.0)
+    assert set(slow.positions().values()) == {5}
+    assert slow.store.failures.every() == []
+
+
+@pytest.mark.parametrize("slow", ["at-least-once"], indirect=True)
+def test_a_worker_has_as_long_to_load_a_version_as_the_driver_was_told(slow):
+    assert not ends_after(slow, 80.0)
+
+
+@pytest.mark.parametrize("slow", ["at-least-once"], indirect=True)
+def test_each_worker_of_a_version_that_loads_slowly_has_that_time_however_late_it_comes(slow):
+    slow.turns(4)
+    for _ in range(2 * slow.engine.slots):
+        slow.send("a", 1)
+        slow.turns(4)
+    slow.send("a", 1)
+    assert ends_after(slow, 150.0), "it has the time of a warm one"
+    slow.turns(10, 1.0)
+    for _ in range(2 * slow.engine.slots):
+        slow.send("a", 1)
+        slow.turns(4)
+    slow.send("a", 1)
+    assert not ends_after(slow, 150.0)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policies.watchdog import limit_s, patience_s
+from headrace.policies.watchdog import limit_s, loading_s, patience_s
 
 SECONDS = st.floats(0.01, 600)
 
@@ -15,7 +15,11 @@ def test_in_company_a_call_has_twice_the_bins_time_and_alone_its_whole_timeout()
 
 
 def test_a_worker_has_time_to_start():
-    assert limit_s(0.5, 30.0, shared=True, cold=True) == 65.5
+    assert limit_s(0.5, 30.0, shared=True, load_s=60.0) == 65.5
+
+
+def test_a_worker_may_load_for_twice_as_long_as_whoever_deployed_and_a_minute_at_least():
+    assert [loading_s(deploy_s) for deploy_s in (5.0, 60.0, 300.0)] == [60.0, 120.0, 600.0]
 
 
 def test_no_bin_is_so_short_that_a_hiccup_is_a_hang():

@@ -10,7 +10,12 @@ import pytest
 from headrace.errors import TaskLost
 from headrace.model.streams import LaneId, Slice
 from headrace.spark import crash_markers
-from headrace.spark.crash_markers import CrashMarkers, crash_markers_of, processes_of
+from headrace.spark.crash_markers import (
+    CrashMarkers,
+    crash_markers_of,
+    ended_at_loading,
+    processes_of,
+)
 
 SLICES = tuple(
     Slice(LaneId("keep", name, f"{name}.visits[0]"), f"{name}.visits", 0, 9, 1) for name in "abc"
@@ -50,6 +55,23 @@ def test_a_call_that_comes_back_leaves_nothing_even_if_it_raises(tmp_path):
     with pytest.raises(KeyError):
         made.during(SLICES[1], lambda: {}["x"])
     assert CrashMarkers(path, SLICES).killers == frozenset()
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+@pytest.mark.usefixtures("folder")
+def test_who_ended_while_it_loaded_code_was_at_no_slice():
+    assert ended_at_loading("w1") == []
+    child = os.fork()
+    if child == 0:
+        crash_markers_of("w1", "0", SLICES).loading(lambda: os._exit(9))
+    os.waitpid(child, 0)
+    loaded, done = crash_markers_of("w1", "1", SLICES), crash_markers_of("w1", "2", SLICES)
+    assert loaded.loading(lambda: 7) == 7
+    done.close()
+    assert sorted(ended_at_loading("w1")) == [False, True]
+    assert crash_markers_of("w1", "0", SLICES).killers == frozenset()
+    assert ended_at_loading("w1") == [False, False]
+    assert ended_at_loading("w2") == []
 
 
 def test_a_torn_file_is_read_as_far_as_it_goes(tmp_path):

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import pytest
 from pyspark.errors import PythonException
 
-from headrace.errors import EngineStopped
+from headrace.errors import EngineStopped, TaskLost, WorkerKilled
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.ports import Connections
 from headrace.process.daemon_threads import DaemonThreads
 from headrace.sinks import ParquetFiles
 from headrace.spark.engine import SparkEngine, TaskTools, _translated
+from headrace.spark.slice_errors import error_of
 from headrace.spark.slots import Slots
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
@@ -44,6 +45,26 @@ def test_a_failed_job_is_told_by_what_it_died_of(text, code, told):
     error = _translated(RuntimeError(ABORTED + text), Wave("w1", "keep", (), 1.0))
     assert type(error).__name__ == code
     assert told in str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "cancelled", "tasks", "told"),
+    [
+        (TaskLost("ended"), True, [False, True], True),
+        (TaskLost("ended"), True, [False], False),
+        (TaskLost("an executor is gone"), False, [True], False),
+        (WorkerKilled("in an import"), False, [True, True], True),
+        (WorkerKilled("in a handler, while others load"), False, [False, True], False),
+        (WorkerKilled("on another machine"), False, [], False),
+    ],
+)
+def test_code_counts_as_not_loaded_where_no_handler_can_be_to_blame(
+    monkeypatch, error, cancelled, tasks, told
+):
+    engine = Started(monkeypatch).engine
+    monkeypatch.setattr("headrace.spark.engine.ended_at_loading", lambda _group: tasks)
+    engine._cancelled = {"w1"} if cancelled else set()
+    assert engine._was_loading("w1", error_of(error)) is told
 
 
 class Refused:
