@@ -25,6 +25,7 @@ BENCHMARKS = {
     "object_store": "files into an S3 server through the sink against its client library alone",
     "cassandra": "rows into Cassandra through the sink against the client library alone",
     "valkey": "entries into Valkey through the sink against the client library alone",
+    "search": "documents into OpenSearch through the sink against the client library alone",
     "cassandra_history": "60 days of ten million rows in Cassandra, read back by tenant (slow)",
     "control": "a list of a thousand tenants from the control API",
     "registry": "schemas registered and looked up at 100/s, and 10,000 subjects listed",

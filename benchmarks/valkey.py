@@ -43,7 +43,7 @@ def main(args: list[str]) -> None:
     """Run and write `results/valkey.json`."""
     quick = "--quick" in args
     bins, rounds = (1, 1) if quick else (BINS, ROUNDS)
-    waves = [_effects(number) for number in range(bins)]
+    waves = [effects_of(number) for number in range(bins)]
     with (
         tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder,
         EmbeddedValkey(Path(folder) / "valkey", durable=False) as server,
@@ -54,7 +54,7 @@ def main(args: list[str]) -> None:
         harness.write("valkey", {"bins": bins, "rows_a_bin": LANES * EACH, **found})
 
 
-def _effects(number: int) -> list[Effect]:
+def effects_of(number: int) -> list[Effect]:
     chance = random.Random(number)
     made = []
     for lane in range(LANES):

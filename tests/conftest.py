@@ -19,6 +19,7 @@ import s3_server
 from headrace.embedded import (
     EmbeddedCassandra,
     EmbeddedKafka,
+    EmbeddedOpenSearch,
     EmbeddedPostgres,
     EmbeddedSmtp,
     EmbeddedValkey,
@@ -88,6 +89,22 @@ def cassandra_jars():
 def cassandra(tmp_path_factory, cassandra_jars):
     """A real Cassandra; ``cassandra.url`` is its keyspace, in which tests have own tables."""
     with EmbeddedCassandra(tmp_path_factory.mktemp("cassandra"), durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def opensearch_jars():
+    """What each OpenSearch is made of; its tests are passed over where it cannot be had."""
+    try:
+        return jars("opensearch")
+    except ServerError as error:
+        pytest.skip(f"OpenSearch could not be fetched: {error}")
+
+
+@pytest.fixture(scope="session")
+def opensearch(open_folder, opensearch_jars):
+    """A real OpenSearch; tests have indexes of own names in it."""
+    with EmbeddedOpenSearch(open_folder / "opensearch") as server:
         yield server
 
 

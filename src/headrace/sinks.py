@@ -13,6 +13,7 @@ from headrace.connectors.files.parquet import ParquetFiles
 from headrace.connectors.kafka.sink import KafkaTopic
 from headrace.connectors.outcomes import failed, identity
 from headrace.connectors.redis.hashes import RedisHashes
+from headrace.connectors.search.index import SearchIndex
 from headrace.connectors.sql.table import SqlTable
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "KafkaTopic",
     "ParquetFiles",
     "RedisHashes",
+    "SearchIndex",
     "SqlTable",
     "failed",
     "identity",

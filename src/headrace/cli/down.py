@@ -169,6 +169,7 @@ def _parts(folder: Path) -> list[str]:
         "mail": "mails",
         "cassandra": "the tables in Cassandra",
         "valkey": "the entries in Valkey",
+        "opensearch": "the indexes in OpenSearch",
         "registry-key": "the drivers' key at the schema registry",
         "ports.json": "ports",
     }

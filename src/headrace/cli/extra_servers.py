@@ -10,16 +10,25 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 from headrace.cli.console import err, say
 from headrace.cli.ending import told_at_its_end
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.servers import Extra, remember, remembered, with_addresses
-from headrace.embedded import EmbeddedCassandra, EmbeddedValkey
+from headrace.embedded import EmbeddedCassandra, EmbeddedOpenSearch, EmbeddedValkey
 from headrace.settings import Settings
 
 #: in the folder of one that has started; one that never did has nothing that anybody wrote
 _STARTED = "started"
+
+
+_Server = EmbeddedCassandra | EmbeddedValkey | EmbeddedOpenSearch
+_TITLES: Final = {
+    Extra.CASSANDRA: "Cassandra",
+    Extra.VALKEY: "Valkey",
+    Extra.OPENSEARCH: "OpenSearch",
+}
 
 
 class DemoExtra(Enum):
@@ -56,7 +65,7 @@ def with_extras(
 def _with_extra(
     settings: Settings, folder: Path, extra: Extra, stack: ExitStack, ports: KeptPorts
 ) -> Settings:
-    name, title, data = extra.value, extra.value.capitalize(), folder / extra.value
+    name, title, data = extra.value, _TITLES[extra], folder / extra.value
     if name in settings.connections:
         say(f"{title} is not started: the YAML file says where {name!r} is", err)
         return settings
@@ -70,9 +79,11 @@ def _with_extra(
     return with_addresses(settings, found)
 
 
-def _made(extra: Extra, data: Path, port: int) -> EmbeddedCassandra | EmbeddedValkey:
+def _made(extra: Extra, data: Path, port: int) -> _Server:
     match extra:
         case Extra.CASSANDRA:
             return EmbeddedCassandra(data, port)
         case Extra.VALKEY:
             return EmbeddedValkey(data, port)
+        case Extra.OPENSEARCH:
+            return EmbeddedOpenSearch(data, port)

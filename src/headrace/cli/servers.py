@@ -36,6 +36,7 @@ class Extra(Enum):
 
     CASSANDRA = "cassandra"
     VALKEY = "valkey"
+    OPENSEARCH = "opensearch"
 
 
 def folder_of(base: Path) -> Path:

@@ -12,7 +12,7 @@ How a change is sent, and what an answer means, is the target's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -65,6 +65,23 @@ def write(
         outcomes.get(number) or _outcome(effect, call, number)
         for number, effect in enumerate(effects)
     ]
+
+
+def parts(keys: Sequence[Key], most: int, most_bytes: int) -> Iterator[Sequence[Key]]:
+    """One, then as many at a time as may be on their way.
+
+    Whoever is away, lets nobody in or takes nothing is known by the one.
+    """
+    part: list[Key] = []
+    size, room = 0, 1
+    for key in keys:
+        part.append(key)
+        size += sum(len(value) for value in key.newest.values if isinstance(value, str | bytes))
+        if len(part) == room or size >= most_bytes:
+            yield part
+            part, size, room = [], 0, most
+    if part:
+        yield part
 
 
 class GivenUp:

@@ -1,16 +1,17 @@
-"""Real servers for one machine: Kafka, PostgreSQL, Cassandra, Valkey, mail and a Spark cluster.
+"""Real servers for one machine: Kafka, databases, a search engine, mail and a Spark cluster.
 
 Trying Headrace must need nothing but Python and Java. Each server here is the real thing, started
 as a child that ends with its parent, with its data in one folder that it can come back to.
 
-Start at ``EmbeddedKafka``, ``EmbeddedPostgres``, ``EmbeddedCassandra``, ``EmbeddedValkey``,
-``EmbeddedSmtp`` and ``EmbeddedSparkCluster``.
+Start at ``EmbeddedKafka``, ``EmbeddedPostgres``, ``EmbeddedCassandra``, ``EmbeddedOpenSearch``,
+``EmbeddedValkey``, ``EmbeddedSmtp`` and ``EmbeddedSparkCluster``.
 Other jars, such as those of Spark's own Kafka source, come from ``jars.jars``. Nothing here is for
 production.
 """
 
 from headrace.embedded.cassandra import EmbeddedCassandra
 from headrace.embedded.kafka_broker import EmbeddedKafka
+from headrace.embedded.opensearch import EmbeddedOpenSearch
 from headrace.embedded.postgres import EmbeddedPostgres
 from headrace.embedded.smtp import EmbeddedSmtp
 from headrace.embedded.spark_cluster import EmbeddedSparkCluster
@@ -19,6 +20,7 @@ from headrace.embedded.valkey import EmbeddedValkey
 __all__ = [
     "EmbeddedCassandra",
     "EmbeddedKafka",
+    "EmbeddedOpenSearch",
     "EmbeddedPostgres",
     "EmbeddedSmtp",
     "EmbeddedSparkCluster",

@@ -50,6 +50,16 @@ ROOTS = {
     "cassandra": Roots(
         (Coordinates("org.apache.cassandra", "cassandra-all", "5.0.6"),), transitive=True
     ),
+    "opensearch": Roots(
+        (
+            Coordinates("org.opensearch", "opensearch", "2.19.1"),
+            Coordinates("org.opensearch", "opensearch-plugin-classloader", "2.19.1"),
+            Coordinates("org.apache.logging.log4j", "log4j-core", "2.21.0"),
+            # what speaks HTTP is a module of its own; 3.x is compiled for Java 21
+            Coordinates("org.opensearch.plugin", "transport-netty4-client", "2.19.1"),
+        ),
+        transitive=True,
+    ),
     # Kafka's commands, to see with them what others will see; they need the jars of "kafka" as well
     "kafka-tools": Roots(
         (Coordinates("org.apache.kafka", "kafka-tools", "4.3.0"),), transitive=False

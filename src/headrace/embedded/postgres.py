@@ -106,9 +106,9 @@ class EmbeddedPostgres(OneProcess):
         if self._asked_port is not None:
             refuse_taken_port(self._asked_port, "PostgreSQL")
         with FolderLock(self.folder) as lock:
-            user = stand_in()
+            user = stand_in("PostgreSQL")
             if user is not None:
-                user.refuse_closed(self.folder)
+                user.refuse_closed(self.folder, "PostgreSQL")
             self._programs = programs_for(user, self.folder)
             self._make_ready(user)
 

@@ -1,6 +1,6 @@
 """The user that runs a server which refuses to run as root.
 
-In a container everything is root, and PostgreSQL, rightly, will not be. So its processes are
+In a container everything is root, and some servers, rightly, will not be. So their processes are
 started as a user without rights, and what that user has to reach is looked at before: a folder that
 is closed to it would end in a page of somebody else's errors.
 
@@ -31,8 +31,8 @@ class StandIn:
     uid: int
     gid: int
 
-    def refuse_closed(self, folder: Path) -> None:
-        """Make sure that it can get to a folder.
+    def refuse_closed(self, folder: Path, server: str) -> None:
+        """Make sure that it can get to a folder, as who runs ``server``.
 
         Raises:
             ServerError: the folder, or one above it, is closed to it.
@@ -40,7 +40,7 @@ class StandIn:
         closed = self.closed_above(folder)
         if closed is not None:
             raise ServerError(
-                f"{closed} is closed to the user {self.name}, who runs PostgreSQL where Headrace "
+                f"{closed} is closed to the user {self.name}, who runs {server} where Headrace "
                 f"runs as root and refuses to be it: choose a folder outside {closed}, or run "
                 "Headrace as another user"
             )
@@ -58,7 +58,7 @@ class StandIn:
         return bool(found.st_mode & stat.S_IXOTH)
 
 
-def stand_in() -> StandIn | None:
+def stand_in(server: str) -> StandIn | None:
     """Who is to run a server that refuses root; None where we are not root.
 
     Raises:
@@ -73,7 +73,7 @@ def stand_in() -> StandIn | None:
             continue
         return StandIn(name, found.pw_uid, found.pw_gid)
     raise ServerError(
-        f"PostgreSQL refuses to run as root, and there is no user {' or '.join(_NAMES)} to run it: "
+        f"{server} refuses to run as root, and there is no user {' or '.join(_NAMES)} to run it: "
         "add one, or run Headrace as another user"
     )
 

@@ -14,6 +14,7 @@ from headrace.sinks import (
     KafkaTopic,
     ParquetFiles,
     RedisHashes,
+    SearchIndex,
     SqlTable,
 )
 
@@ -32,6 +33,8 @@ def repeated(sink: Sink | None) -> str:
             told = (
                 f"hashes {sink.name}: rows that are as new as those there, or newer, replace them"
             )
+        case SearchIndex():
+            told = f"index {sink.name}: rows that are as new as those there, or newer, replace them"
         case DeltaTable():
             told = f"Delta table {sink.folder}: rows come a second time"
         case ParquetFiles():

@@ -38,6 +38,7 @@ def started(monkeypatch):
 
     monkeypatch.setattr(extra_servers, "EmbeddedCassandra", Fake)
     monkeypatch.setattr(extra_servers, "EmbeddedValkey", Fake)
+    monkeypatch.setattr(extra_servers, "EmbeddedOpenSearch", Fake)
     return found
 
 
@@ -90,7 +91,10 @@ def test_what_the_file_names_wins_and_nothing_is_started(tmp_path, started, caps
 
 def test_each_that_was_asked_for_is_there_beside_the_others(tmp_path, started):
     up(tmp_path, Extra.VALKEY)
-    assert set(up(tmp_path, Extra.CASSANDRA).servers()) == {"cassandra", "valkey"}
-    assert set(completed(Settings(module="m.py"), tmp_path).servers()) == {"cassandra", "valkey"}
-    assert [name for name, _ in started] == ["valkey", "cassandra", "valkey"]
-    assert started[0] == started[2]
+    up(tmp_path, Extra.OPENSEARCH)
+    names = {"cassandra", "opensearch", "valkey"}
+    assert set(up(tmp_path, Extra.CASSANDRA).servers()) == names
+    assert set(completed(Settings(module="m.py"), tmp_path).servers()) == names
+    told = ["valkey", "valkey", "opensearch", "cassandra", "valkey", "opensearch"]
+    assert [name for name, _ in started] == told
+    assert started[0] == started[1] == started[4]

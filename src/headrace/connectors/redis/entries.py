@@ -13,7 +13,6 @@ from itertools import repeat
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as at
 
 from headrace.connectors.changes import (
@@ -21,14 +20,14 @@ from headrace.connectors.changes import (
     by_key,
     demand_keys,
     demand_sizes,
-    moments,
     newness_of,
 )
 from headrace.connectors.columns import check_columns
+from headrace.connectors.exact_texts import exact_texts, joined_keys
 from headrace.connectors.newest import VERSION, returned, settled, stamped
 from headrace.errors import SinkRefused
 from headrace.model.patterns import TENANT
-from headrace.payload.exact import dates, decimals, digits_of, named
+from headrace.payload.exact import named
 
 #: of a row; a server takes 512 MB, and all others of it wait meanwhile
 MOST_BYTES: Final = 15 * 2**20
@@ -108,11 +107,7 @@ class Entries:
 
     def _keys(self, texts: Mapping[str, list[Any]], tenant: str) -> list[str]:
         name = self.name.replace(TENANT, tenant)
-        parts = [
-            map(_part, texts[column]) if self.columns[column] == "text" else texts[column]
-            for column in self.key
-        ]
-        return [":".join((name, *of_row)) for of_row in zip(*parts, strict=True)]
+        return [f"{name}:{key}" for key in joined_keys([texts[column] for column in self.key])]
 
     def _fields(self, texts: Mapping[str, list[Any]], count: int) -> Iterator[list[Any]]:
         names, columns = list(texts), list(texts.values())
@@ -137,27 +132,14 @@ def _sortable(number: int) -> str:
     return f"{number + _LEAST:020d}"
 
 
-def _part(text: str) -> str:
-    """A text as a part of a key, so that no two keys are alike."""
-    return text.replace("%", "%25").replace(":", "%3A") if ":" in text or "%" in text else text
-
-
 def _texts(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
     if at.is_null(column.type):
         return [None] * len(column)
-    digits = digits_of(kind)
-    if digits is not None:
-        found = decimals(column, digits).to_pylist()
-        return [None if amount is None else format(amount, "f") for amount in found]
     if kind in ("bigint", VERSION):
         return column.cast(pa.int64()).cast(pa.string()).to_pylist()
-    if kind == "date":
-        return dates(column).cast(pa.string()).to_pylist()
-    if kind == "timestamp":
-        moments(column, "us")
-        utc: Any = column.cast(pa.timestamp("us", "UTC"))
-        texts: Any = pc.strftime(utc, format="%Y-%m-%dT%H:%M:%SZ")
-        return list(texts.to_pylist())
+    texts = exact_texts(column, kind)
+    if texts is not None:
+        return texts
     return [None if value is None else _plain(value) for value in column.to_pylist()]
 
 

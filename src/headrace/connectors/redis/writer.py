@@ -8,14 +8,14 @@ each time, since servers forget theirs when they start.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from headrace.connectors import row_by_row
 from headrace.connectors.changes import Change
 from headrace.connectors.redis.entries import SCRIPT, Entries
 from headrace.connectors.redis.servers import Cache
-from headrace.connectors.row_by_row import GivenUp, Key
+from headrace.connectors.row_by_row import GivenUp, Key, parts
 from headrace.errors import HeadraceError, TargetMissing, Temporary
 from headrace.ports import Effect, Written
 from headrace.process.crash_points import reached
@@ -48,7 +48,7 @@ class RedisWriter:
     def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
         """What became of the newest change of each key."""
         given_up, told = GivenUp(self._entries.where), list[HeadraceError | None]()
-        for number, part in enumerate(_parts(keys)):
+        for number, part in enumerate(parts(keys, AT_ONCE, _BYTES_AT_ONCE)):
             if given_up:
                 break
             try:
@@ -75,17 +75,3 @@ class RedisWriter:
 def _command(change: Change) -> tuple[Any, ...]:
     key, *arguments = change.values
     return ("EVALSHA", _KNOWN_BY, 1, key, *arguments)
-
-
-def _parts(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
-    """One, then as many at a time as may be on their way."""
-    part: list[Key] = []
-    size, most = 0, 1
-    for key in keys:
-        part.append(key)
-        size += sum(len(value) for value in key.newest.values if isinstance(value, str | bytes))
-        if len(part) == most or size >= _BYTES_AT_ONCE:
-            yield part
-            part, size, most = [], 0, AT_ONCE
-    if part:
-        yield part

@@ -1,0 +1,1 @@
+"""Indexes of OpenSearch and Elasticsearch: the sink, its documents, and what errors mean."""

@@ -1,0 +1,150 @@
+"""Clusters that the YAML file names: what their addresses say, and one client of each a process.
+
+A client holds connections, which all writers of the process share. Nothing is asked a second time
+by the client on its own: whether something may be written again is for the sink to say.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from headrace.connectors.search.library import library, translated
+from headrace.errors import ConfigError, TargetMissing
+from headrace.ports import Connections, Server
+
+#: seconds for an answer
+_ANSWER_S: Final = 15.0
+_PORT: Final = 9200
+_FILES: Final = ("ca_file", "certificate_file", "key_file")
+_FORM: Final = "write it as https://host1,host2:9200?ca_file=/etc/ssl/ca.pem, with the user apart"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a URL such as ``https://a,b:9200`` says."""
+
+    hosts: tuple[tuple[str, int], ...]
+    tls: bool
+    files: tuple[tuple[str, str], ...] = ()
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+
+
+def address_of(server: Server, name: str) -> Address:
+    """Read the address of a connection.
+
+    Raises:
+        ConfigError: it is none of a cluster; nothing of it is quoted but names of options.
+    """
+    wrong = ConfigError(f"connection {name} is no OpenSearch or Elasticsearch: {_FORM}")
+    try:
+        split = urlsplit(server.url)
+    except ValueError:
+        raise wrong from None
+    # A user before the hosts would be a password that some tools show.
+    if split.scheme not in ("http", "https") or split.path.strip("/") or "@" in split.netloc:
+        raise wrong
+    given = dict(parse_qsl(split.query))
+    for option in given.keys() - set(_FILES):
+        raise ConfigError(f"connection {name}: option {option!r} is none of {', '.join(_FILES)}")
+    pairs = [host.partition(":") for host in split.netloc.split(",")]
+    last = pairs[-1][2] or str(_PORT)
+    hosts = [(host, port or last) for host, _, port in pairs]
+    if not all(host and port.isascii() and port.isdigit() for host, port in hosts):
+        raise wrong
+    return Address(
+        tuple((host, int(port)) for host, port in hosts),
+        split.scheme == "https",
+        tuple((key, given[key]) for key in _FILES if key in given),
+        server.user,
+        server.password,
+    )
+
+
+class Cluster:
+    """A cluster, as this process speaks to it; contacts nobody before it is asked for something."""
+
+    def __init__(self, name: str, address: Address) -> None:
+        self.where = f"connection {name}"
+        self.address = address
+        #: indexes that were found to be what their sinks describe
+        self.fitted: set[object] = set()
+        self._made: Any = None
+        self._making = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.where})"
+
+    def asked(self, method: str, path: str, body: object = None) -> Any:
+        """The answer to a request.
+
+        Raises:
+            HeadraceError: there is none, or it is an error.
+        """
+        try:
+            return self.raw(method, path, body)
+        except Exception as error:
+            raise translated(error, self.where) from error
+
+    def raw(self, method: str, path: str, body: object = None) -> Any:
+        """The same; raises whatever the client does."""
+        return self._client().transport.perform_request(method, path, params={}, body=body)
+
+    def close(self) -> None:
+        """Give the connections up."""
+        with self._making:
+            client, self._made = self._made, None
+        if client is not None:
+            client.close()
+
+    def _client(self) -> Any:
+        with self._making:
+            if self._made is None:
+                self._made = _client(self.address, self.where)
+            return self._made
+
+
+def _client(at: Address, where: str) -> Any:
+    lib, files = library(), dict(at.files)
+    tls = {
+        "use_ssl": True,
+        "verify_certs": True,
+        "ca_certs": files.get("ca_file"),
+        "client_cert": files.get("certificate_file"),
+        "client_key": files.get("key_file"),
+    }
+    try:
+        return lib.OpenSearch(
+            hosts=[{"host": host, "port": port} for host, port in at.hosts],
+            http_auth=None if at.user is None else (at.user, at.password or ""),
+            http_compress=False,
+            timeout=_ANSWER_S,
+            max_retries=0,
+            retry_on_timeout=False,
+            retry_on_status=(),
+            **({key: value for key, value in tls.items() if value is not None} if at.tls else {}),
+        )
+    except (OSError, lib.ImproperlyConfigured) as error:
+        raise TargetMissing(f"{where}: a file of TLS cannot be used: {error}") from error
+
+
+_clusters: dict[tuple[int, str, Server], Cluster] = {}
+_making = threading.Lock()
+
+
+def cluster_of(connections: Connections, at: str, *, telling: bool = False) -> Cluster:
+    """The cluster of this name; made at the first call in this process, which contacts nobody.
+
+    Raises:
+        ConfigError: there is no such connection, or its URL is none of a cluster.
+    """
+    server = connections.server(at, telling=telling)
+    with _making:
+        key = (os.getpid(), at, server)
+        if key not in _clusters:
+            _clusters[key] = Cluster(at, address_of(server, at))
+        return _clusters[key]

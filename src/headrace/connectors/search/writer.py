@@ -1,0 +1,100 @@
+"""Writing effects: each row a document of bulk requests, of which the cluster judges each.
+
+A document that is older than the one there is a conflict: it was done already, or is too late, and
+either way nothing is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from headrace.connectors import row_by_row
+from headrace.connectors.changes import Change
+from headrace.connectors.row_by_row import GivenUp, Key, parts
+from headrace.connectors.search.documents import Documents
+from headrace.connectors.search.library import TOO_LARGE, judged, translated
+from headrace.connectors.search.servers import Cluster
+from headrace.errors import HeadraceError, SinkRefused, TargetMissing, Temporary
+from headrace.ports import Effect, Written
+from headrace.process.crash_points import reached
+
+#: documents of a request, and their bytes; one can be more
+AT_ONCE: Final = 1000
+_BYTES_AT_ONCE: Final = 4 * 2**20
+#: through the alias alone, and without a long wait for shards that nobody has
+_BULK: Final = "/_bulk?require_alias=true&timeout=5s"
+
+
+class SearchWriter:
+    """Writes the effects of a bin."""
+
+    def __init__(
+        self, documents: Documents, cluster: Cluster, index_of: Callable[[str], str]
+    ) -> None:
+        """Take what makes the index of a tenant ready, and says its name."""
+        self._documents, self._cluster, self._index_of = documents, cluster, index_of
+        #: why the cluster is not asked again in this call
+        self._away: Temporary | None = None
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all rows that can be written; see ``SinkWriter.write``."""
+        self._away = None
+        where = self._documents.where
+        told = row_by_row.write(effects, self._changes, self._sent, where)
+        if any(one.error and one.error.code == TargetMissing.__name__ for one in told):
+            # When a person resumes the lanes, indexes are looked at again, or made.
+            self._cluster.fitted.clear()
+        return told
+
+    def close(self) -> None:
+        """Nothing to give up: the client is kept for the next bin."""
+
+    def _changes(self, effect: Effect) -> list[list[Change]]:
+        if self._away is not None:
+            raise self._away
+        try:
+            index = self._index_of(effect.slices[0].lane.tenant)
+        except Temporary as error:
+            self._away = error
+            raise
+        return self._documents.changes(effect.output, effect.version, index)
+
+    def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
+        """What became of the newest change of each key."""
+        given_up, told = GivenUp(self._documents.where), list[HeadraceError | None]()
+        for number, part in enumerate(parts(keys, AT_ONCE, _BYTES_AT_ONCE)):
+            if given_up:
+                break
+            try:
+                answers = self._asked(part)
+            except (Temporary, TargetMissing) as error:
+                given_up.stop_for(error)
+                break
+            told.extend(answers)
+            for refused in filter(None, answers):
+                given_up.look_at(refused)
+            if not number:
+                # One is there: some there and some not is the worst that may be left.
+                reached("mid-write", use_case)
+        return told + [given_up.why] * (len(keys) - len(told))
+
+    def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+        where = self._documents.where
+        body = b"".join(line for key in part for line in key.newest.values)
+        try:
+            answer: Any = self._cluster.raw("POST", _BULK, body)
+        except Exception as error:
+            if getattr(error, "status_code", None) != TOO_LARGE:
+                raise translated(error, where) from error
+            return self._halved(part)
+        items = [next(iter(item.values())) for item in answer["items"]]
+        assert len(items) == len(part), "an answer of other documents"
+        return [judged(item["status"], item.get("error"), where) for item in items]
+
+    def _halved(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+        """A request that is too large for who stands before the cluster, in two."""
+        if len(part) == 1:
+            return [SinkRefused(f"{self._documents.where}: a document is too large for the server")]
+        half = len(part) // 2
+        return [*self._asked(part[:half]), *self._asked(part[half:])]
