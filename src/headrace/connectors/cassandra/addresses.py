@@ -8,12 +8,13 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headrace.connectors.own_servers import filled
+from headrace.connectors.tls_files import FILES
 from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.ports import Server
 
 _PORT: Final = 9042
-_OPTIONS: Final = ("datacenter", "tls", "ca_file", "certificate_file", "key_file")
+_OPTIONS: Final = ("datacenter", "tls", *FILES)
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 
 
@@ -55,7 +56,7 @@ def address_of(server: Server, name: str, tenant: str = "") -> Address:
         )
     if given.get("tls", "on") not in ("on", "off"):
         raise ConfigError(f"connection {name}: tls is on or off")
-    files = tuple((key, given[key]) for key in _OPTIONS[2:] if key in given)
+    files = tuple((key, given[key]) for key in FILES if key in given)
     name_in_url, _, password_in_url = user.partition(":")
     return Address(
         _hosts(hosts, name, form),

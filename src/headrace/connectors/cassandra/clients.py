@@ -6,12 +6,12 @@ own: whether something may be written again is for the sink to say.
 
 from __future__ import annotations
 
-import ssl
 import threading
 from typing import Any, Final
 
 from headrace.connectors.cassandra.addresses import Address
 from headrace.connectors.cassandra.library import library, translated
+from headrace.connectors.tls_files import context_of
 from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
 
 #: seconds for a node to take a connection, and to answer
@@ -100,7 +100,7 @@ class Client:
                 auth_provider=lib.auth.PlainTextAuthProvider(at.user, at.password or "")
                 if login
                 else None,
-                ssl_context=_tls(dict(at.files)) if at.tls else None,
+                ssl_context=context_of(dict(at.files), self._where) if at.tls else None,
                 execution_profiles={lib.cluster.EXEC_PROFILE_DEFAULT: profile},
                 reconnection_policy=policies.ExponentialReconnectionPolicy(*_AGAIN_S, None),
                 connect_timeout=CONNECT_S,
@@ -112,13 +112,3 @@ class Client:
             raise
         except Exception as error:  # a name that no server of names knows
             raise translated(error, self._where) from error
-
-
-def _tls(files: dict[str, str]) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=files.get("ca_file"))
-        if "certificate_file" in files:
-            context.load_cert_chain(files["certificate_file"], files.get("key_file"))
-    except OSError as error:
-        raise TargetMissing(f"a file of TLS cannot be used: {error.strerror or error}") from error
-    return context

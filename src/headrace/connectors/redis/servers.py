@@ -7,7 +7,6 @@ time by the client on its own: whether something may be written again is for the
 from __future__ import annotations
 
 import os
-import ssl
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headrace.connectors.own_servers import MOST_OF_TENANTS, filled
 from headrace.connectors.redis.library import library, translated
-from headrace.errors import ConfigError, TargetMissing
+from headrace.connectors.tls_files import FILES, context_of
+from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
 
@@ -25,7 +25,6 @@ ALONE, IN_COMPANY = (5.0, 10.0), (1.0, 2.0)
 _PORT: Final = 6379
 #: scheme -> whether it is TLS
 _SCHEMES: Final = {"redis": False, "rediss": True, "valkey": False, "valkeys": True}
-_FILES: Final = ("ca_file", "certificate_file", "key_file")
 _FORM: Final = "write it as rediss://host:6379/0?ca_file=/etc/ssl/ca.pem"
 
 
@@ -59,8 +58,8 @@ def address_of(server: Server, name: str) -> Address:
     if split.scheme not in _SCHEMES or not host or not database.isascii() or not database.isdigit():
         raise wrong
     given = dict(parse_qsl(split.query))
-    for option in given.keys() - set(_FILES):
-        raise ConfigError(f"connection {name}: option {option!r} is none of {', '.join(_FILES)}")
+    for option in given.keys() - set(FILES):
+        raise ConfigError(f"connection {name}: option {option!r} is none of {', '.join(FILES)}")
     tls = _SCHEMES[split.scheme]
     if given and not tls:
         raise ConfigError(f"connection {name}: files of TLS need rediss:// in place of redis://")
@@ -69,7 +68,7 @@ def address_of(server: Server, name: str) -> Address:
         port or _PORT,
         int(database),
         tls,
-        tuple((key, given[key]) for key in _FILES if key in given),
+        tuple((key, given[key]) for key in FILES if key in given),
         server.user if server.user is not None else unquote(user or "") or None,
         server.password if server.password is not None else unquote(password or "") or None,
     )
@@ -139,7 +138,7 @@ def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
     lib = library()
     files = dict(at.files)
     if at.tls:
-        _demand_files(files, where)
+        context_of(files, where)  # its client says of a file that is missing that nobody answers
     tls = {
         "ssl": True,
         "ssl_cert_reqs": "required",
@@ -160,17 +159,6 @@ def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
         retry=lib.retry.Retry(lib.backoff.NoBackoff(), 0),
         **(tls if at.tls else {}),
     )
-
-
-def _demand_files(files: dict[str, str], where: str) -> None:
-    try:
-        context = ssl.create_default_context(cafile=files.get("ca_file"))
-        if "certificate_file" in files:
-            context.load_cert_chain(files["certificate_file"], files.get("key_file"))
-    except OSError as error:
-        raise TargetMissing(
-            f"{where}: a file of TLS cannot be used: {error.strerror or error}"
-        ) from error
 
 
 _caches: dict[tuple[int, str, str, Server, bool], Cache] = {}

@@ -16,7 +16,7 @@ import structlog
 from headrace.connectors.newest import VERSION
 from headrace.connectors.search.library import MISSING, translated
 from headrace.connectors.search.servers import Cluster
-from headrace.errors import ConfigError, HeadraceError, TargetMissing
+from headrace.errors import CodeNotLoaded, ConfigError, HeadraceError, TargetMissing
 from headrace.payload.exact import digits_of
 
 log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ def fit(cluster: Cluster, index: str, shape: Shape) -> None:
         if found is None:
             _make(cluster, index, shape)
             found = _mapping(cluster, index)
-    except TargetMissing as error:
+    except (TargetMissing, CodeNotLoaded) as error:
         raise ConfigError(str(error)) from error
     for name, kind in shape.columns:
         there = (found or {}).get(name, {}).get("type", "object")
@@ -82,6 +82,19 @@ def fit(cluster: Cluster, index: str, shape: Shape) -> None:
                 f"{cluster.where}: index {index} is there with field {name!r} {has}, which is no "
                 f"{_field(kind)['type']}: make another index, and let the alias {index} name it"
             )
+
+
+def demand(cluster: Cluster) -> None:
+    """See that there is a cluster, whose indexes are made later.
+
+    Raises:
+        ConfigError: it lets nobody in.
+        SinkUnavailable: no node answers.
+    """
+    try:
+        cluster.asked("GET", "/")
+    except (TargetMissing, CodeNotLoaded) as error:
+        raise ConfigError(str(error)) from error
 
 
 def _mapping(cluster: Cluster, index: str) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from headrace.connectors.columns import demand_kind
 from headrace.connectors.newest import VERSION, problem_of
 from headrace.connectors.own_servers import TENANT
 from headrace.connectors.search.documents import Documents
-from headrace.connectors.search.fitting import Shape, fit
+from headrace.connectors.search.fitting import Shape, demand, fit
 from headrace.connectors.search.servers import Cluster, cluster_of
 from headrace.connectors.search.writer import SearchWriter
 from headrace.errors import ConfigError, TargetMissing
@@ -95,7 +95,7 @@ class SearchIndex:
         """
         cluster = cluster_of(site.connections, self.at, telling=True)
         if TENANT in self.name:
-            cluster.asked("GET", "/")
+            demand(cluster)
         else:
             fit(cluster, self.name, self._shape)
 

@@ -6,6 +6,7 @@ by the client on its own: whether something may be written again is for the sink
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from dataclasses import dataclass, field
@@ -13,13 +14,13 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from headrace.connectors.search.library import library, translated
-from headrace.errors import ConfigError, TargetMissing
+from headrace.connectors.tls_files import FILES, context_of
+from headrace.errors import ConfigError
 from headrace.ports import Connections, Server
 
 #: seconds for an answer
 _ANSWER_S: Final = 15.0
 _PORT: Final = 9200
-_FILES: Final = ("ca_file", "certificate_file", "key_file")
 _FORM: Final = "write it as https://host1,host2:9200?ca_file=/etc/ssl/ca.pem, with the user apart"
 
 
@@ -49,8 +50,8 @@ def address_of(server: Server, name: str) -> Address:
     if split.scheme not in ("http", "https") or split.path.strip("/") or "@" in split.netloc:
         raise wrong
     given = dict(parse_qsl(split.query))
-    for option in given.keys() - set(_FILES):
-        raise ConfigError(f"connection {name}: option {option!r} is none of {', '.join(_FILES)}")
+    for option in given.keys() - set(FILES):
+        raise ConfigError(f"connection {name}: option {option!r} is none of {', '.join(FILES)}")
     pairs = [host.partition(":") for host in split.netloc.split(",")]
     last = pairs[-1][2] or str(_PORT)
     hosts = [(host, port or last) for host, _, port in pairs]
@@ -59,7 +60,7 @@ def address_of(server: Server, name: str) -> Address:
     return Address(
         tuple((host, int(port)) for host, port in hosts),
         split.scheme == "https",
-        tuple((key, given[key]) for key in _FILES if key in given),
+        tuple((key, given[key]) for key in FILES if key in given),
         server.user,
         server.password,
     )
@@ -109,27 +110,20 @@ class Cluster:
 
 
 def _client(at: Address, where: str) -> Any:
-    lib, files = library(), dict(at.files)
-    tls = {
-        "use_ssl": True,
-        "verify_certs": True,
-        "ca_certs": files.get("ca_file"),
-        "client_cert": files.get("certificate_file"),
-        "client_key": files.get("key_file"),
-    }
-    try:
-        return lib.OpenSearch(
-            hosts=[{"host": host, "port": port} for host, port in at.hosts],
-            http_auth=None if at.user is None else (at.user, at.password or ""),
-            http_compress=False,
-            timeout=_ANSWER_S,
-            max_retries=0,
-            retry_on_timeout=False,
-            retry_on_status=(),
-            **({key: value for key, value in tls.items() if value is not None} if at.tls else {}),
-        )
-    except (OSError, lib.ImproperlyConfigured) as error:
-        raise TargetMissing(f"{where}: a file of TLS cannot be used: {error}") from error
+    lib = library()
+    # What it meets is told by who asked, and tried again.
+    logging.getLogger("opensearch").setLevel(logging.CRITICAL)
+    tls = {"use_ssl": True, "ssl_context": context_of(dict(at.files), where)} if at.tls else {}
+    return lib.OpenSearch(
+        hosts=[{"host": host, "port": port} for host, port in at.hosts],
+        http_auth=None if at.user is None else (at.user, at.password or ""),
+        http_compress=False,
+        timeout=_ANSWER_S,
+        max_retries=0,
+        retry_on_timeout=False,
+        retry_on_status=(),
+        **tls,
+    )
 
 
 _clusters: dict[tuple[int, str, Server], Cluster] = {}
