@@ -121,8 +121,9 @@ class EmbeddedOpenSearch(OneProcess):
             make_home(self._home, class_path)
             config = self._home / "config"
             said = settings_text(self.folder, self.port, inner, self._settings)
-            (config / "opensearch.yml").write_text(said, "utf-8")
-            (config / "log4j2.properties").write_text(LOG4J, "utf-8")
+            for name, text in (("opensearch.yml", said), ("log4j2.properties", LOG4J)):
+                (config / name).write_text(text, "utf-8")
+                (config / name).chmod(0o644)
             for name in ("data", "tmp"):
                 (self.folder / name).mkdir(exist_ok=True)
             if user is not None:

@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,6 +74,10 @@ def make_home(home: Path, class_path: Sequence[Path]) -> None:
     (module / "plugin-descriptor.properties").write_text(_DESCRIPTOR.format(version=version))
     (module / "plugin-security.policy").write_text(_POLICY)
     sign.write_text(made_of, "utf-8")
+    for path in (home, *home.rglob("*")):
+        # Whoever runs root's node is somebody else. A jar may be the cache's own.
+        if path.suffix != ".jar":
+            path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def settings_text(folder: Path, port: int, inner: int, more: Mapping[str, Any]) -> str:
@@ -98,9 +104,10 @@ def _named(jar: Path) -> tuple[str, str]:
 
 
 def _link(jar: Path, name: Path) -> None:
-    try:
-        os.link(jar, name)
-    except OSError:
-        # Of another disk, or of somebody else.
-        shutil.copyfile(jar, name)
-        name.chmod(0o644)
+    if jar.stat().st_mode & stat.S_IROTH:
+        # It fails where it is of another disk, or of somebody else.
+        with suppress(OSError):
+            os.link(jar, name)
+            return
+    shutil.copyfile(jar, name)
+    name.chmod(0o644)
