@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from benchmarks import harness
 from benchmarks.valkey import COLUMNS, EACH, LANES, effects_of
-from headrace.connectors.search.writer import AT_ONCE
+from headrace.connectors.in_parts import AT_ONCE
 from headrace.embedded import EmbeddedOpenSearch
 from headrace.ports import Connections, Effect, Server, Site
 from headrace.sinks import SearchIndex

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import redis
 
 from benchmarks import harness
-from headrace.connectors.redis.writer import AT_ONCE
+from headrace.connectors.in_parts import AT_ONCE
 from headrace.embedded import EmbeddedValkey
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site

@@ -12,7 +12,7 @@ How a change is sent, and what an answer means, is the target's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,6 +31,8 @@ class Key:
 
     effect: int
     changes: list[Change]
+    #: whose part of the target it is in; empty where all have the same
+    whose: str = ""
 
     @property
     def newest(self) -> Change:
@@ -47,8 +49,18 @@ def write(
     changes: Callable[[Effect], list[list[Change]]],
     send: Send,
     where: str,
+    *,
+    by_tenant: bool = False,
 ) -> list[Written]:
-    """Write all rows that can be written; see ``SinkWriter.write``."""
+    """Write all rows that can be written; see ``SinkWriter.write``.
+
+    Args:
+        effects: what is to be written.
+        changes: makes the changes of an effect, key by key.
+        send: sends the newest change of each key.
+        where: what messages call the target.
+        by_tenant: each tenant has a part of the target, which may be closed alone.
+    """
     outcomes: dict[int, Written] = {}
     keys: list[Key] = []
     for number, effect in enumerate(effects):
@@ -59,29 +71,13 @@ def write(
         except Exception as error:  # whatever it is, it is this effect's alone
             outcomes[number] = failed(error, where)
         else:
-            keys.extend(Key(number, of_one) for of_one in made)
+            whose = effect.slices[0].lane.tenant if by_tenant else ""
+            keys.extend(Key(number, of_one, whose) for of_one in made)
     call = _sent(keys, effects, send)
     return [
         outcomes.get(number) or _outcome(effect, call, number)
         for number, effect in enumerate(effects)
     ]
-
-
-def parts(keys: Sequence[Key], most: int, most_bytes: int) -> Iterator[Sequence[Key]]:
-    """One, then as many at a time as may be on their way.
-
-    Whoever is away, lets nobody in or takes nothing is known by the one.
-    """
-    part: list[Key] = []
-    size, room = 0, 1
-    for key in keys:
-        part.append(key)
-        size += sum(len(value) for value in key.newest.values if isinstance(value, str | bytes))
-        if len(part) == room or size >= most_bytes:
-            yield part
-            part, size, room = [], 0, most
-    if part:
-        yield part
 
 
 class GivenUp:
@@ -104,11 +100,6 @@ class GivenUp:
     def stop(self) -> None:
         """Offer no more."""
         self._stopped = True
-
-    def stop_for(self, error: HeadraceError) -> None:
-        """Offer no more: all that was not told met this."""
-        self.why = error
-        self.stop()
 
     def __bool__(self) -> bool:
         return self._stopped

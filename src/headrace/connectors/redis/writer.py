@@ -13,16 +13,14 @@ from typing import Any, Final
 
 from headrace.connectors import row_by_row
 from headrace.connectors.changes import Change
+from headrace.connectors.in_parts import sent
+from headrace.connectors.own_servers import TENANT
 from headrace.connectors.redis.entries import SCRIPT, Entries
 from headrace.connectors.redis.servers import Cache
-from headrace.connectors.row_by_row import GivenUp, Key, parts
-from headrace.errors import HeadraceError, TargetMissing, Temporary
+from headrace.connectors.row_by_row import Key
+from headrace.errors import HeadraceError
 from headrace.ports import Effect, Written
-from headrace.process.crash_points import reached
 
-#: rows that are on their way at once, and their bytes, of one writer; a row can be more
-AT_ONCE: Final = 1000
-_BYTES_AT_ONCE: Final = 4 * 2**20
 #: what a server knows the script by
 _KNOWN_BY: Final = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 _LOAD: Final = ("SCRIPT LOAD", SCRIPT)
@@ -37,7 +35,10 @@ class RedisWriter:
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all rows that can be written; see ``SinkWriter.write``."""
-        return row_by_row.write(effects, self._changes, self._sent, self._entries.where)
+        entries = self._entries
+        return row_by_row.write(
+            effects, self._changes, self._sent, entries.where, by_tenant=TENANT in entries.name
+        )
 
     def close(self) -> None:
         """Nothing to give up: the client is kept for the next bin."""
@@ -46,23 +47,7 @@ class RedisWriter:
         return self._entries.changes(effect.output, effect.version, effect.slices[0].lane.tenant)
 
     def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
-        """What became of the newest change of each key."""
-        given_up, told = GivenUp(self._entries.where), list[HeadraceError | None]()
-        for number, part in enumerate(parts(keys, AT_ONCE, _BYTES_AT_ONCE)):
-            if given_up:
-                break
-            try:
-                answers = self._asked(part)
-            except (Temporary, TargetMissing) as error:
-                given_up.stop_for(error)
-                break
-            told.extend(answers)
-            for refused in filter(None, answers):
-                given_up.look_at(refused)
-            if not number:
-                # One is there: some there and some not is the worst that may be left.
-                reached("mid-write", use_case)
-        return told + [given_up.why] * (len(keys) - len(told))
+        return sent(keys, use_case, self._asked, self._entries.where)
 
     def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
         commands = [_LOAD, *(_command(key.newest) for key in part)]

@@ -117,7 +117,8 @@ def _mapping(cluster: Cluster, index: str) -> dict[str, Any] | None:
 def _make(cluster: Cluster, index: str, shape: Shape) -> None:
     body = {**shape.body, "aliases": {index: {"is_write_index": True}}}
     try:
-        cluster.raw("PUT", f"/{index}.v1", body)
+        # That shards are there is waited for by who writes.
+        cluster.raw("PUT", f"/{index}.v1?wait_for_active_shards=0", body)
     except Exception as error:
         if _THERE not in str(getattr(error, "error", "")):
             raise _told(translated(error, cluster.where), index) from error

@@ -115,7 +115,13 @@ class SearchIndex:
             ConfigError: the YAML file names no such connection.
         """
         cluster = cluster_of(site.connections, self.at)
-        return SearchWriter(self._documents, cluster, partial(self._index_of, cluster))
+        return SearchWriter(
+            self._documents,
+            cluster,
+            partial(self._index_of, cluster),
+            by_tenant=TENANT in self.name,
+            in_company=site.in_company,
+        )
 
     def _index_of(self, cluster: Cluster, tenant: str) -> str:
         """The index of a tenant, made or looked at once in a process."""

@@ -11,37 +11,49 @@ from typing import Any, Final
 
 from headrace.connectors import row_by_row
 from headrace.connectors.changes import Change
-from headrace.connectors.row_by_row import GivenUp, Key, parts
+from headrace.connectors.in_parts import sent
+from headrace.connectors.row_by_row import Key
 from headrace.connectors.search.documents import Documents
 from headrace.connectors.search.library import TOO_LARGE, judged, translated
 from headrace.connectors.search.servers import Cluster
 from headrace.errors import HeadraceError, SinkRefused, TargetMissing, Temporary
 from headrace.ports import Effect, Written
-from headrace.process.crash_points import reached
 
-#: documents of a request, and their bytes; one can be more
-AT_ONCE: Final = 1000
-_BYTES_AT_ONCE: Final = 4 * 2**20
-#: through the alias alone, and without a long wait for shards that nobody has
-_BULK: Final = "/_bulk?require_alias=true&timeout=5s"
+#: through the alias alone
+_BULK: Final = "/_bulk?require_alias=true&timeout={}"
+#: how long shards are waited for that nobody has, alone and where others wait
+_ALONE, _IN_COMPANY = "5s", "500ms"
 
 
 class SearchWriter:
     """Writes the effects of a bin."""
 
     def __init__(
-        self, documents: Documents, cluster: Cluster, index_of: Callable[[str], str]
+        self,
+        documents: Documents,
+        cluster: Cluster,
+        index_of: Callable[[str], str],
+        *,
+        by_tenant: bool,
+        in_company: bool,
     ) -> None:
         """Take what makes the index of a tenant ready, and says its name."""
         self._documents, self._cluster, self._index_of = documents, cluster, index_of
+        self._by_tenant = by_tenant
+        self._bulk = _BULK.format(_IN_COMPANY if by_tenant and in_company else _ALONE)
         #: why the cluster is not asked again in this call
         self._away: Temporary | None = None
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all rows that can be written; see ``SinkWriter.write``."""
         self._away = None
-        where = self._documents.where
-        told = row_by_row.write(effects, self._changes, self._sent, where)
+        told = row_by_row.write(
+            effects,
+            self._changes,
+            self._sent,
+            self._documents.where,
+            by_tenant=self._by_tenant,
+        )
         if any(one.error and one.error.code == TargetMissing.__name__ for one in told):
             # When a person resumes the lanes, indexes are looked at again, or made.
             self._cluster.fitted.clear()
@@ -61,29 +73,13 @@ class SearchWriter:
         return self._documents.changes(effect.output, effect.version, index)
 
     def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
-        """What became of the newest change of each key."""
-        given_up, told = GivenUp(self._documents.where), list[HeadraceError | None]()
-        for number, part in enumerate(parts(keys, AT_ONCE, _BYTES_AT_ONCE)):
-            if given_up:
-                break
-            try:
-                answers = self._asked(part)
-            except (Temporary, TargetMissing) as error:
-                given_up.stop_for(error)
-                break
-            told.extend(answers)
-            for refused in filter(None, answers):
-                given_up.look_at(refused)
-            if not number:
-                # One is there: some there and some not is the worst that may be left.
-                reached("mid-write", use_case)
-        return told + [given_up.why] * (len(keys) - len(told))
+        return sent(keys, use_case, self._asked, self._documents.where)
 
     def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
         where = self._documents.where
         body = b"".join(line for key in part for line in key.newest.values)
         try:
-            answer: Any = self._cluster.raw("POST", _BULK, body)
+            answer: Any = self._cluster.raw("POST", self._bulk, body)
         except Exception as error:
             if getattr(error, "status_code", None) != TOO_LARGE:
                 raise translated(error, where) from error

@@ -1,0 +1,56 @@
+"""Sending rows a part at a time: one, then as many as may be on their way at once.
+
+Whoever is away, lets nobody in or takes nothing is known by the one, and asked no more in that
+call. Where each tenant has a part of the target, such as an index, one that is closed or gone is
+given up alone: rows of others go on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from headrace.connectors.row_by_row import GivenUp, Key
+from headrace.errors import HeadraceError, TargetMissing, Temporary
+from headrace.process.crash_points import reached
+
+#: rows that are on their way at once, and their bytes, of one writer; a row can be more
+AT_ONCE: Final = 1000
+_BYTES_AT_ONCE: Final = 4 * 2**20
+
+#: what became of each row of a part, or raises what became of all of it
+Ask = Callable[[Sequence[Key]], Sequence[HeadraceError | None]]
+
+
+def sent(keys: Sequence[Key], use_case: str, ask: Ask, where: str) -> list[HeadraceError | None]:
+    """What became of the newest change of each key."""
+    given_up = defaultdict[str, GivenUp](partial(GivenUp, where))
+    told: dict[int, HeadraceError | None] = {}
+    for number, part in enumerate(_parts(key for key in keys if not given_up[key.whose])):
+        try:
+            answers = ask(part)
+        except (Temporary, TargetMissing) as error:
+            return [told.get(id(key), error) for key in keys]
+        for key, refused in zip(part, answers, strict=True):
+            told[id(key)] = refused
+            if refused is not None:
+                given_up[key.whose].look_at(refused)
+        if not number:
+            # One is there: some there and some not is the worst that may be left.
+            reached("mid-write", use_case)
+    return [told.get(id(key), given_up[key.whose].why) for key in keys]
+
+
+def _parts(keys: Iterable[Key]) -> Iterator[Sequence[Key]]:
+    part: list[Key] = []
+    size, room = 0, 1
+    for key in keys:
+        part.append(key)
+        size += sum(len(value) for value in key.newest.values if isinstance(value, str | bytes))
+        if len(part) == room or size >= _BYTES_AT_ONCE:
+            yield part
+            part, size, room = [], 0, AT_ONCE
+    if part:
+        yield part
