@@ -14,11 +14,11 @@ from typing import Any, Final
 from headrace.connectors import row_by_row
 from headrace.connectors.changes import Change
 from headrace.connectors.in_parts import sent
-from headrace.connectors.own_servers import TENANT
 from headrace.connectors.redis.entries import SCRIPT, Entries
 from headrace.connectors.redis.servers import Cache
 from headrace.connectors.row_by_row import Key
 from headrace.errors import HeadraceError
+from headrace.model.patterns import TENANT
 from headrace.ports import Effect, Written
 
 #: what a server knows the script by

@@ -82,8 +82,9 @@ class Documents:
                 "version": newness[row],
                 "version_type": "external_gte",
             }
-            made.append(Change(row, False, (_line({"index": action}), _line(fields_there))))
-        return by_key(made, keys, newness)
+            lines = (_line({"index": action}), _line(fields_there))
+            made.append(Change(row, False, lines, newness[row]))
+        return by_key(made, keys)
 
     @property
     def _kinds(self) -> list[tuple[str, str]]:

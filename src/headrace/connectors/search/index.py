@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from headrace.connectors.columns import demand_kind
 from headrace.connectors.newest import VERSION, problem_of
-from headrace.connectors.own_servers import TENANT
 from headrace.connectors.search.documents import Documents
 from headrace.connectors.search.fitting import Shape, demand, fit
 from headrace.connectors.search.servers import Cluster, cluster_of
 from headrace.connectors.search.writer import SearchWriter
 from headrace.errors import ConfigError, TargetMissing
+from headrace.model.patterns import TENANT
 from headrace.ports import Site
 
 _COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
