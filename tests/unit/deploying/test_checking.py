@@ -214,7 +214,7 @@ def test_what_is_not_to_be_deployed_is_neither_packed_nor_prepared(check):
     assert list(check(**bad, connections=None)) == ["count"]
 
 
-def test_credentials_are_in_no_command_line(check, monkeypatch):
+def test_credentials_are_in_no_command_line(check, monkeypatch, tmp_path):
     seen = []
     real = subprocess.Popen
 
@@ -224,7 +224,7 @@ def test_credentials_are_in_no_command_line(check, monkeypatch):
 
     monkeypatch.setattr("headrace.deploying.checking.subprocess.Popen", popen)
     secrets = {"smtp_url": "smtp://u:word@h", "registry": {"basic.auth.user.info": "u:word"}}
-    check(connections=Connections({}, "sqlite:///x.db", **secrets), but={"count"})
+    check(connections=Connections({}, f"sqlite:///{tmp_path}/x.db", **secrets), but={"count"})
     assert "word" not in str(seen)
 
 
