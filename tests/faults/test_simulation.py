@@ -79,6 +79,24 @@ def test_nothing_is_wrong_on_the_real_store():
         assert not outcome.wrong, str(outcome)
 
 
+@pytest.mark.parametrize(
+    ("seed", "how"),
+    [
+        pytest.param(
+            2011, "a stream is misled about its topic long after that was made", id="misled"
+        ),
+        pytest.param(
+            2013, "a driver sleeps while its stream is removed and added again", id="late"
+        ),
+        pytest.param(2020, "merged lanes come on by one record in each round", id="slow"),
+    ],
+)
+def test_what_is_right_is_not_called_wrong(seed, how):
+    odds = {"other_terms": 0.5, "cuts": 0.2, "reruns": 0.5, "driver_paused": 0.05}
+    outcome = simulate(seed, odds=odds)
+    assert not outcome.wrong, f"{how}: {outcome}"
+
+
 def test_a_run_has_what_it_is_to_be_survived():
     counts = sum((simulate(seed).counts for seed in range(240)), start=simulate(240).counts)
     for what in (

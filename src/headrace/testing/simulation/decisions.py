@@ -284,8 +284,8 @@ class Decisions:
     def _started(self, first: LaneStart) -> None:
         """First positions; lanes that have one keep it, in the log that they are in."""
         topic, log = topic_of(first.stream), self.topics.log_of_id(first.topic_id)
-        known = {stream.id: stream.topic_id for stream in self.store.registry.streams()}
-        if known[first.stream] != first.topic_id:
+        (known,) = [one for one in self.store.registry.streams() if one.id == first.stream]
+        if known.topic_id != first.topic_id:
             return  # who asked was asleep, and the stream is in another topic by now
         for lane in self._lanes(first.stream):
             now = self.generations.now(lane)
@@ -309,7 +309,7 @@ class Decisions:
                 self.counts["lanes divided otherwise"] += bool(ends)
                 if offset > start and ends != {offset}:
                     self.found.append(f"{lane} begins at {offset}, its log at {start}")
-            self._begin(lane, offset, log)
+            self._begin(lane, offset, log, known.epoch)
 
     def _skipped(
         self,
@@ -467,7 +467,7 @@ class Decisions:
             if lane.name not in to and now is not None:
                 self._begin(lane, now.at, now.log, epoch)
 
-    def _begin(self, lane: LaneId, offset: int, log: int, epoch: int = 0) -> None:
+    def _begin(self, lane: LaneId, offset: int, log: int, epoch: int) -> None:
         self.generations.begins(lane, offset, log, epoch, len(self.topics.written))
         if not self.topics.is_there(topic_of(lane.stream), log):
             self.generations.deleted([lane])

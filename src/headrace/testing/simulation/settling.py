@@ -18,7 +18,8 @@ from headrace.testing.simulation.operators import decide, resume
 from headrace.testing.simulation.topics import lane_of
 from headrace.testing.simulation.world import LOOKED_S, World
 
-#: rounds in which it has to come to rest: some leases and all waits after trouble
+#: rounds in which it has to come to rest besides those of its records: some leases and all waits
+#: after trouble
 _MOST_ROUNDS = 150
 _RESTS = 3
 #: waves after one another in which all lanes are looked at whose ends only reading tells
@@ -103,7 +104,7 @@ def _waiting(world: World, lost: frozenset[StreamId]) -> list[str]:
 def _rest(world: World, decided: frozenset[StreamId]) -> list[str]:
     """Go on until everything rests but streams that lost records, if nobody decided about them."""
     rests = 0
-    for number in range(_MOST_ROUNDS):
+    for number in range(_most_rounds(world)):
         _round(world, 2.0 if number < _MOST_ROUNDS // 5 else 10.0, decided)
         rests = rests + 1 if _at_rest(world) else 0
         changed_s = max(world.topics.changed_s + LOOKED_S, world.moved_late_s + 2 * LOOK_S)
@@ -114,6 +115,13 @@ def _rest(world: World, decided: frozenset[StreamId]) -> list[str]:
         elif rests == _RESTS:
             return []
     return [f"it does not come to rest: {_why(world)}"]
+
+
+def _most_rounds(world: World) -> int:
+    """Where lanes are merged and a call is dear, a round may do one record of the longest topic."""
+    log, topics = world.log, world.topics
+    longest = max(sum(len(log.edges(of, n)) for n in topics.there(of)) for of in topics.partitions)
+    return _MOST_ROUNDS + longest
 
 
 def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:

@@ -7,6 +7,7 @@ person. So whatever is done by one of them was done too soon.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -25,10 +26,16 @@ class Unheard:
     counts: Counter[str]
     #: who was told something else the last time, by topic
     _told: set[tuple[object, str]] = field(default_factory=set)
+    #: when somebody was told of the topic before the last time, in monotonic seconds
+    _misled_s: dict[tuple[object, str], float] = field(default_factory=dict)
 
     def told(self, who: object, known: dict[str, TopicInfo]) -> dict[str, TopicInfo]:
         """What somebody is told of what there is."""
         return {name: self._told_of(who, name, info) for name, info in known.items()}
+
+    def unaware_since_s(self, who: object, name: str) -> float:
+        """Since when somebody may not know of a topic, for all that it was told."""
+        return max(self.topics.made_at_s[name], self._misled_s.get((who, name), -math.inf))
 
     def _told_of(self, who: object, name: str, info: TopicInfo) -> TopicInfo:
         if (who, name) in self._told:
@@ -40,6 +47,7 @@ class Unheard:
         before = self.topics.ids_before.get(name)
         if before is not None and rng.random() < 0.5:
             self.counts["topics told of before"] += 1
+            self._misled_s[who, name] = self.topics.clock.monotonic_s()
             info = replace(info, topic_id=before)
         elif len(info.lanes) > 1:
             self.counts["lists without a lane"] += 1

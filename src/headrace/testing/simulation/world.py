@@ -437,13 +437,11 @@ class World:
             stopped_s = self.decisions.stopped.get(piece.lane.stream, life.turned_s)
             if stopped_s < life.turned_s:
                 self.decisions.found.append(f"{piece} runs, and its stream waits for a person")
-            made_s = self.topics.made_at_s[topic]
             # While no broker answers, or nobody was sent to ask, what the topic is nobody can know.
-            looked_s = self.topics.answering_s(made_s, life.turned_s)
+            unaware_s = self.unheard.unaware_since_s(life.actor, topic)
+            looked_s = self.topics.answering_s(unaware_s, life.turned_s)
             asks = any(job.actor is life.actor for job in self.jobs)
-            # At one look a broker may not have heard of it.
-            most_s = 2 * LOOKED_S if self.odds.unheard else LOOKED_S
-            is_late = looked_s > most_s and not asks
+            is_late = looked_s > LOOKED_S and not asks
             if now is not None and now.log < self.topics.made[topic] and is_late:
                 self.decisions.found.append(
                     f"{piece} runs in a topic made again, and brokers answered for {looked_s:g} s"
