@@ -312,8 +312,8 @@ class TopicKeeper:
                 first, parents = startable(held, info, first)
             whole = len(first) == len(names)
             if whole or not begins_whole(held, info):
-                known_id = held.stream.topic_id
-                started.append(LaneStart(held.stream.id, info.topic_id, first, known_id, parents))
+                known = info.topic_id, first, held.stream.topic_id, parents, held.epoch
+                started.append(LaneStart(held.stream.id, *known))
             # Of lanes in one order the oldest record may be where nobody answers.
             if not whole and (held.deployment.order.merges_lanes or begins_whole(held, info)):
                 stuck[held.stream.id] = f"not all lanes of {held.stream.topic} have a leader"
