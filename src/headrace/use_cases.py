@@ -122,8 +122,9 @@ class UseCase:
     guarantee: Guarantee
     order: Order
     form: Literal["slice", "wave"]
-    #: with order ``key``: into how many buckets each partition is divided
-    buckets: int = BUCKETS
+    #: with orders ``key`` and ``none``: into how many buckets each partition is divided; None:
+    #: with ``key`` into `BUCKETS`, with ``none`` into none
+    buckets: int | None = None
     #: columns the handler's table must have; checked on every call when given
     output: pa.Schema | None = None
     #: what the values of its records are, and their keys; None: bytes
@@ -151,7 +152,10 @@ class UseCase:
     @property
     def divides_by(self) -> int:
         """Into how many buckets each lane is divided; 1: into none."""
-        return self.buckets if self.order is Order.KEY else 1
+        if not self.order.divides:
+            return 1
+        unsaid = BUCKETS if self.order is Order.KEY else 1
+        return unsaid if self.buckets is None else self.buckets
 
     @property
     def waits(self) -> bool:
@@ -265,7 +269,8 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
         guarantee: ``at-most-once``, ``at-least-once`` or ``exactly-once``.
         order: ``lane``, ``key``, ``stream`` or ``none``.
         buckets: with order ``key``, into how many buckets of keys each partition is divided: 2 to
-            64; without it, 16.
+            64; without it, 16. With order ``none``, into how many of which one may be read beside
+            the other, whatever keys are in them; without it, none.
         form: ``slice`` (Arrow tables, on executors) or ``wave`` (a DataFrame, on the driver).
         name: what it is called; without one, as the function, with dashes.
         output: columns that returned tables must have; checked on every call when given.
@@ -294,7 +299,7 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             guarantee=_choice(Guarantee, guarantee, "guarantee", called),
             order=_choice(Order, order, "order", called),
             form=form,
-            buckets=BUCKETS if buckets is None else buckets,
+            buckets=buckets,
             output=output,
             decode=decode,
             decode_key=decode_key,
@@ -308,10 +313,10 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
                 f"use case {called}: concurrency and call_timeout_s are for a handler that is an "
                 "async def; this one is called for many records at once"
             )
-        if buckets is not None and made.order is not Order.KEY:
+        if buckets is not None and not made.order.divides:
             raise ConfigError(
-                f"use case {called}: buckets are for order key; with order {made.order} partitions "
-                "are not divided"
+                f"use case {called}: buckets are for order key and order none; with order "
+                f"{made.order} partitions are not divided"
             )
         _check(made)
         return made
@@ -360,22 +365,33 @@ def _check(made: UseCase) -> None:
             "the partitions that order stream merges do not compare: name a column of the data in "
             "newest_by"
         )
-    problem = problem or _key_problem(made) or _decode_problem(made) or _async_problem(made)
+    problem = problem or _bucket_problem(made) or _decode_problem(made) or _async_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
 
 
-def _key_problem(made: UseCase) -> str | None:
-    if made.order is not Order.KEY:
+def _bucket_problem(made: UseCase) -> str | None:
+    is_keyed = made.order is Order.KEY
+    if not is_keyed and made.buckets is None:
         return None
     if made.form == "wave":
-        return "order key needs form slice: a DataFrame has no order"
-    if type(made.buckets) is not int or not 2 <= made.buckets <= MOST_BUCKETS:
+        return (
+            "order key needs form slice: a DataFrame has no order"
+            if is_keyed
+            else "buckets need form slice: a DataFrame has what many tasks read already"
+        )
+    if type(made.divides_by) is not int or not 2 <= made.divides_by <= MOST_BUCKETS:
         return f"buckets are 2 to {MOST_BUCKETS}, not {made.buckets!r}"
     if made.intends and marks_partitions(made.sink):
         return (
             f"{type(made.sink).__name__} knows by the offsets of partitions what was sent exactly "
-            "once, and order key divides these; take order lane, or at-least-once"
+            f"once, and order {made.order} divides these; take order lane, or at-least-once"
+        )
+    if not is_keyed and compares_lanes(made.sink):
+        return (
+            f"{type(made.sink).__name__} tells what is newer by versions of records, and those of "
+            "the buckets that have records of one key do not compare: take order key, or name a "
+            "column of the data in newest_by"
         )
     return None
 

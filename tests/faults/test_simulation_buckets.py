@@ -23,6 +23,7 @@ DIVIDED = {"other_terms": 1.0, "cuts": 0.2}
 def by_key(monkeypatch):
     """Nearly all use cases whose order is not over all partitions are by key."""
     monkeypatch.setattr(deployed, "_KEYED_OF_TEN", 8)
+    monkeypatch.setattr(deployed, "_PLACED_OF_TEN", 0)
     with silent():
         yield
 
@@ -84,8 +85,8 @@ def test_a_bucket_that_does_not_wait_for_those_before_it_is_found(monkeypatch, d
 
 
 def test_buckets_that_wait_for_one_of_those_before_them_are_found(monkeypatch, divided):
-    def hasty(lane, now, buckets, at):
-        made = true(lane, now, buckets, at)
+    def hasty(lane, now, buckets, at, **by):
+        made = true(lane, now, buckets, at, **by)
         return made._replace(parents={name: of[:1] for name, of in made.parents.items()})
 
     true = divisions.division
@@ -94,8 +95,8 @@ def test_buckets_that_wait_for_one_of_those_before_them_are_found(monkeypatch, d
 
 
 def test_a_bucket_that_is_missing_in_another_division_is_found(monkeypatch, divided):
-    def lossy(lane, now, buckets, at):
-        made = true(lane, now, buckets, at)
+    def lossy(lane, now, buckets, at, **by):
+        made = true(lane, now, buckets, at, **by)
         return made._replace(places=dict([*made.places.items()][: max(1, len(made.places) - 1)]))
 
     true = divisions.division

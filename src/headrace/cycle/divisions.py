@@ -1,7 +1,7 @@
 """Which lanes a stream has of those of its log, and how it comes by others.
 
-With order ``key`` each lane of a log is divided into buckets (`model/buckets.py`), into as many as
-the use case says. A lane that is new to a stream is divided so from its beginning. One that has
+With order ``key``, and with ``none`` where it says so, each lane of a log is divided into buckets
+(`model/buckets.py`), into as many as the use case says. A lane that is new to a stream is divided so from its beginning. One that has
 places in the store is what these say. Should the use case be deployed with another number, it has
 to be *drained* first: the place of a bucket says nothing of a record of another division. So a
 place is chosen behind all that may run. There the lanes of the new division begin; they follow the
@@ -19,7 +19,16 @@ from dataclasses import replace
 
 from headrace.board import HeldStream
 from headrace.cycle.lineage import lanes_go
-from headrace.model.buckets import Division, by_whole_lane, divided, division, of_parts, whole_lane
+from headrace.model.buckets import (
+    Division,
+    Parting,
+    by_whole_lane,
+    divided,
+    division,
+    of_parts,
+    parting_of,
+    whole_lane,
+)
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Parent
 from headrace.model.places import Place
@@ -30,12 +39,12 @@ from headrace.ports import TopicInfo
 
 def as_divided(held: HeldStream, info: TopicInfo) -> TopicInfo:
     """What a log says of a topic, as a stream has its lanes."""
-    buckets = held.deployment.buckets
-    if buckets == 1 and not held.is_divided:
+    wanted = held.deployment.parting
+    if wanted.buckets == 1 and not held.is_divided:
         return info
     is_rerun, known = held.deployment.until is not None, by_whole_lane(held.lanes)
     of = {
-        lane: known[lane] if lane in known else [] if is_rerun else divided(lane, buckets)
+        lane: known[lane] if lane in known else [] if is_rerun else _parts(lane, wanted)
         for lane in info.lanes
     }
     names = tuple(name for lane in info.lanes for name in of[lane] if _stands(held, name, info))
@@ -48,12 +57,10 @@ def as_divided(held: HeldStream, info: TopicInfo) -> TopicInfo:
 
 def is_misdivided(held: HeldStream) -> bool:
     """Whether the use case wants its lanes divided otherwise than they are, and than they will."""
-    wanted = held.deployment.buckets
-    if held.deployment.until is not None or (wanted == 1 and not held.is_divided):
+    wanted = held.deployment.parting
+    if held.deployment.until is not None or (wanted.buckets == 1 and not held.is_divided):
         return False
-    return any(
-        lane.buckets != wanted and name not in held.replaced for name, lane in held.lanes.items()
-    )
+    return any(parting_of(name) != wanted and name not in held.replaced for name in held.lanes)
 
 
 def divisions(held: HeldStream, info: TopicInfo, recorded: Iterable[Wave]) -> LaneStart | None:
@@ -105,10 +112,14 @@ def _divided_anew(held: HeldStream, lane: str, names: list[str], at: Place) -> D
 
     What was divided otherwise a moment ago is forgotten first.
     """
-    is_as_wanted = held.lanes[names[0]].buckets == held.deployment.buckets
-    if is_as_wanted or any(name in held.ends for name in names):
+    wanted = held.deployment.parting
+    if parting_of(names[0]) == wanted or any(name in held.ends for name in names):
         return None
-    return division(lane, names, held.deployment.buckets, at)
+    return division(lane, names, wanted.buckets, at, by_place=wanted.by_place)
+
+
+def _parts(lane: str, wanted: Parting) -> list[str]:
+    return divided(lane, wanted.buckets, by_place=wanted.by_place)
 
 
 def _stands(held: HeldStream, name: str, info: TopicInfo) -> bool:

@@ -118,7 +118,9 @@ def _declared(told: dict[str, Any]) -> Declared:
     bad_record = BadRecordPolicy(told["bad_record"])
     terms |= {"guarantee": Guarantee(terms["guarantee"]), "order": Order(terms["order"])}
     buckets = told["buckets"]
-    if type(buckets) is not int or (terms["order"] is Order.KEY) != (1 < buckets <= MOST_BUCKETS):
+    least = 2 if terms["order"] is Order.KEY else 1
+    most = MOST_BUCKETS if terms["order"].divides else 1
+    if type(buckets) is not int or not least <= buckets <= most:
         raise ValueError(f"{buckets!r} buckets")
     made = Terms(**{**terms, "bad_record": bad_record})
     return Declared(told["topic"], bad_record, made, buckets)

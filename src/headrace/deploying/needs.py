@@ -42,6 +42,7 @@ def require_known_ends(use_case: UseCase, deployment: Deployment, log: Log) -> N
     asked = {
         "order stream": (use_case.order.merges_lanes, "order lane"),
         "order key": (use_case.order is Order.KEY, "order lane"),
+        "order none with buckets": (use_case.divides_by > 1, "it without buckets"),
         "form wave": (use_case.form == "wave", "form slice"),
         "starting_offsets latest": (
             deployment.starting_offsets == "latest",

@@ -1,10 +1,13 @@
-"""Buckets: a lane divided by the keys of its records, each part a lane of its own.
+"""Buckets: a lane divided by its records' keys or places, each part a lane of its own.
 
 With order ``key`` what has to keep its order are the records of one key, and a lane of the log is
 divided into some fixed *buckets* by a hash of the key. To nearly everybody a bucket is a lane like
 any other, with a name, a place and one slice at a time; its places are those of the lane it is of.
 The name says which lane that is, which bucket, and of how many: ``acme.visits[3]#5/16``. So lanes
 of two divisions never have one name, and a reader needs nothing but the name.
+
+With order ``none`` a lane may be divided by the places of its records instead: nothing has to keep
+its order, so records of one key may be in all buckets. These are called ``acme.visits[3]#p5/16``.
 
 How records come into buckets is `spark/bucket_reading.py`'s matter, and when a lane gets another
 division `cycle/divisions.py`'s.
@@ -25,7 +28,7 @@ from headrace.model.places import Place
 
 #: a lane has no more buckets than this, and so many if nobody says
 MOST_BUCKETS, BUCKETS = 64, 16
-_FORM = re.compile(r"(.+)#(0|[1-9][0-9]?)/([1-9][0-9]?)", re.DOTALL)
+_FORM = re.compile(r"(.+)#(p?)(0|[1-9][0-9]?)/([1-9][0-9]?)", re.DOTALL)
 #: names that are remembered as they were taken apart
 _REMEMBERED = 1 << 16
 
@@ -38,6 +41,25 @@ class Bucket(NamedTuple):
     number: int
     #: how many buckets the lane has
     of: int
+    #: whether a record's place says in which it is, and not its key
+    by_place: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name as a lane."""
+        by = "p" if self.by_place else ""
+        return intern(f"{self.lane}#{by}{self.number}/{self.of}")
+
+
+class Parting(NamedTuple):
+    """How a lane is divided."""
+
+    #: 1: it is whole
+    buckets: int = 1
+    by_place: bool = False
+
+
+_WHOLE = Parting()
 
 
 @lru_cache(_REMEMBERED)
@@ -46,7 +68,7 @@ def bucket_of(name: str) -> Bucket | None:
     found = _FORM.fullmatch(name) if "#" in name else None
     if found is None:
         return None
-    bucket = Bucket(intern(found[1]), int(found[2]), int(found[3]))
+    bucket = Bucket(intern(found[1]), int(found[3]), int(found[4]), bool(found[2]))
     return bucket if bucket.number < bucket.of and 2 <= bucket.of <= MOST_BUCKETS else None
 
 
@@ -58,15 +80,20 @@ def whole_lane(name: str) -> str:
 
 def parts_of(name: str) -> int:
     """Into how many buckets the lane is divided that a lane is of; 1: into none."""
+    return parting_of(name).buckets
+
+
+def parting_of(name: str) -> Parting:
+    """How the lane is divided that a lane is of."""
     bucket = bucket_of(name)
-    return 1 if bucket is None else bucket.of
+    return _WHOLE if bucket is None else Parting(bucket.of, bucket.by_place)
 
 
-def divided(lane: str, buckets: int) -> list[str]:
+def divided(lane: str, buckets: int, *, by_place: bool = False) -> list[str]:
     """The lanes that a lane of a log is in so many buckets; itself where that is one."""
     if buckets == 1:
         return [lane]
-    return [intern(f"{lane}#{number}/{buckets}") for number in range(buckets)]
+    return [Bucket(lane, number, buckets, by_place).name for number in range(buckets)]
 
 
 def share_of(counts: Mapping[str, int]) -> int:
@@ -167,10 +194,12 @@ class Division(NamedTuple):
     parents: dict[str, tuple[Parent, ...]]
 
 
-def division(lane: str, now: Iterable[str], buckets: int, at: Place) -> Division:
+def division(
+    lane: str, now: Iterable[str], buckets: int, at: Place, *, by_place: bool = False
+) -> Division:
     """What it takes to divide a lane of a log otherwise from a place on.
 
-    Between two numbers of buckets stands the whole lane, in which nothing is: what is new follows
+    Between two kinds of buckets stands the whole lane, in which nothing is: what is new follows
     it alone, and not each of all that there was.
 
     Args:
@@ -178,11 +207,12 @@ def division(lane: str, now: Iterable[str], buckets: int, at: Place) -> Division
         now: what it is divided into.
         buckets: how many it is to have; 1: none.
         at: where they begin, and the others end.
+        by_place: whether it is to be by places, and not by keys.
     """
     ends = tuple(Parent(name, at) for name in now)
     places, parents = dict[str, Place](), dict[str, tuple[Parent, ...]]()
     if len(ends) > 1 and buckets > 1:
         places[lane], parents[lane], ends = at, ends, (Parent(lane, at),)
-    for name in divided(lane, buckets):
+    for name in divided(lane, buckets, by_place=by_place):
         places[name], parents[name] = at, ends
     return Division(places, parents)

@@ -7,7 +7,7 @@ compared, kept and shown, and nothing more. Some logs number the lanes of a topi
 comes before ``t[10]``. Only the number as it is usually written counts, so that a lane has one name
 and not two: ``t[03]`` is a name of another form.
 
-A lane that is divided by keys has buckets (``buckets.py``), whose names say so behind the lane's:
+A lane that is divided has buckets (``buckets.py``), whose names say so behind the lane's:
 people are told of *partition 3, bucket 5 of 16*, and may say ``3#5/16``.
 
 Whether there is such a lane, only its log knows.
@@ -70,7 +70,8 @@ def place_of(name: str) -> tuple[str, int, str]:
     bucket = bucket_of(name)
     if bucket is not None:
         topic, number, _ = place_of(bucket.lane)
-        return topic, number, f"{bucket.lane}#{bucket.of:02}#{bucket.number:02}"
+        by = "p" if bucket.by_place else ""
+        return topic, number, f"{bucket.lane}#{by}{bucket.of:02}#{bucket.number:02}"
     topic, number = taken_apart(name) or (name, -1)
     return topic, number, name
 
@@ -86,7 +87,8 @@ def spoken(name: str) -> str:
     """How people are told of a lane where its topic is plain: ``partition 3``."""
     bucket = bucket_of(name)
     if bucket is not None:
-        return f"{spoken(bucket.lane)}, bucket {bucket.number} of {bucket.of}"
+        by = " by place" if bucket.by_place else ""
+        return f"{spoken(bucket.lane)}, bucket {bucket.number} of {bucket.of}{by}"
     found = taken_apart(name)
     return f"lane {name}" if found is None else f"partition {found.number}"
 
@@ -120,4 +122,4 @@ def meant(text: str, topic: str, lanes: Container[str]) -> str:
     name = f"{topic}[{text if bucket is None else bucket.lane}]"
     if text in lanes or taken_apart(name) is None:
         return text
-    return name if bucket is None else f"{name}#{bucket.number}/{bucket.of}"
+    return name if bucket is None else bucket._replace(lane=name).name

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from headrace.model.buckets import Parting
 from headrace.model.lineage import Lineage
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
@@ -119,6 +120,11 @@ class Deployment:
     sink: str = ""
     #: given by the store at each deployment, also of what is there already; larger than before
     revision: int = field(default=0, compare=False)
+
+    @property
+    def parting(self) -> Parting:
+        """How each lane of its log is divided."""
+        return Parting(self.buckets, self.buckets > 1 and self.order is Order.NONE)
 
 
 @dataclass(frozen=True, slots=True)

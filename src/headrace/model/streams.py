@@ -30,12 +30,17 @@ class Order(StrEnum):
     LANE = "lane"  #: strict within a partition, as Kafka has it
     KEY = "key"  #: strict for each key of a partition, whose buckets go on beside each other
     STREAM = "stream"  #: strict over all lanes of one tenant, by (timestamp, lane, place)
-    NONE = "none"  #: no promise; the planner may use the freedom later
+    NONE = "none"  #: no promise; lanes may be divided by the places of their records
 
     @property
     def merges_lanes(self) -> bool:
         """Whether the lanes of a stream are put in one order, so that none goes on alone."""
         return self is Order.STREAM
+
+    @property
+    def divides(self) -> bool:
+        """Whether lanes may be divided into buckets that go on beside each other."""
+        return self in (Order.KEY, Order.NONE)
 
 
 class Guarantee(StrEnum):

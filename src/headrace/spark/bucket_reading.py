@@ -7,7 +7,7 @@ ranges overlap, they are read as one, and kept until all of it is there. That is
 more than `HELD_BYTES` is handed out as far as it came, and the rest of each bucket is then read by
 itself, without keeping anything.
 
-A record that no reader can hand out stops the bucket of its key alone; the others go on behind it.
+A record that no reader can hand out stops its own bucket alone; the others go on behind it.
 What else stops a reader stops all that is read with it.
 """
 
@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.model.buckets import Bucket, bucket_of
@@ -26,6 +28,7 @@ from headrace.model.places import Place
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import RECORD_SCHEMA, SliceBatch, SliceReader
 from headrace.spark.key_hash import bucket_of_key, buckets_of
+from headrace.spark.place_hash import bucket_of_place, buckets_of_places
 from headrace.spark.row_places import place_of_row, places_of_rows
 
 #: what may be kept of a range that is read for several buckets
@@ -46,7 +49,7 @@ class _Part:
         return replace(self.slice, lane=lane, from_offset=start)
 
     def own(self, numbers: Any) -> Any:
-        """Which rows are its own, by the buckets of their keys."""
+        """Which rows are its own, by the buckets that they are in."""
         return numbers == self.bucket.number
 
     def is_stopped_by(self, batch: SliceBatch) -> bool:
@@ -55,7 +58,11 @@ class _Part:
         if error is None or batch.past is None or error.offset is None:
             return error is not None
         within = self.slice.from_offset <= error.offset < self.slice.until_offset
-        return within and bucket_of_key(error.raw_key, self.bucket.of) == self.bucket.number
+        if not within:
+            return False
+        if self.bucket.by_place:
+            return bucket_of_place(error.offset, self.bucket.of) == self.bucket.number
+        return bucket_of_key(error.raw_key, self.bucket.of) == self.bucket.number
 
 
 @dataclass(slots=True)
@@ -68,7 +75,7 @@ class _Range:
 
     def take(self, records: pa.Table) -> None:
         """Keep what is there of each bucket."""
-        numbers, places = buckets_of(records["key"], self.parts[0].bucket.of), None
+        numbers, places = _numbers(records, self.parts[0].bucket), None
         for part in self.parts:
             ours = part.own(numbers)
             if part.slice.from_offset != self.slice.from_offset or (
@@ -140,7 +147,7 @@ class BucketReader:
             found = self._reader.read([part.whole_from(start)], batch_records)
             with _ended_early(found):
                 for one in found:
-                    numbers = buckets_of(one.records["key"], part.bucket.of)
+                    numbers = _numbers(one.records, part.bucket)
                     records = one.records.filter(pa.array(part.own(numbers)))
                     if one.past is not None and not part.is_stopped_by(one):
                         start = min(one.past, part.slice.until_offset)
@@ -150,6 +157,18 @@ class BucketReader:
                     yield replace(one, slice=part.slice, records=records)
                     if one.last:
                         return
+
+
+def _numbers(records: pa.Table, bucket: Bucket) -> npt.NDArray[np.int64]:
+    """The bucket of each row, where the lane is divided as it is for this one."""
+    if bucket.by_place:
+        return buckets_of_places(places_of_rows(records), bucket.of)
+    return buckets_of(records["key"], bucket.of)
+
+
+def _are_alike(one: Bucket, other: Bucket) -> bool:
+    """Whether their lane is divided in one way for both."""
+    return (one.of, one.by_place) == (other.of, other.by_place)
 
 
 @contextmanager
@@ -185,7 +204,7 @@ def _ranges(parts: list[_Part]) -> list[_Range]:
     for part in sorted(parts, key=lambda part: part.slice.from_offset):
         piece = part.whole_from(part.slice.from_offset)
         last = found[-1] if found else None
-        if last is None or last.parts[0].bucket.of != part.bucket.of:
+        if last is None or not _are_alike(last.parts[0].bucket, part.bucket):
             found.append(_Range(piece, [part]))
         elif piece.from_offset < last.slice.until_offset:
             until = max(last.slice.until_offset, piece.until_offset)

@@ -73,7 +73,7 @@ _TRIES = 3
 
 #: of a use case that had order ``key`` before it had this sink
 _DIVIDED = ConfigError(
-    "its partitions are still divided into buckets of keys, and a Kafka transaction cannot tell "
+    "its partitions are still divided into buckets, and a Kafka transaction cannot tell "
     "what of these is done: deploy it with order lane and the sink or guarantee it had, until "
     "'headrace streams list' shows no buckets, or seek the whole stream"
 )

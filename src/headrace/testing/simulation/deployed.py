@@ -61,8 +61,8 @@ TIMEOUT_S = 1.0
 _WAVES = 0.2
 #: of ten others, those whose records are decoded before
 _DECODE_OF_TEN = 4
-#: and those whose order is by key
-_KEYED_OF_TEN = 4
+#: and those whose partitions are divided, by key, or of ten so many by place
+_KEYED_OF_TEN, _PLACED_OF_TEN = 4, 3
 
 
 class Surroundings(Protocol):
@@ -158,14 +158,16 @@ class Deployed:
     def _order(self, orders: Sequence[str]) -> dict[str, Any]:
         """An order, and how many buckets.
 
-        Whether it is by key is a chance of its own, as `_format`'s is.
+        Whether it is by key, or by place, is a chance of its own, as `_format`'s is.
         """
         chosen = self.rng.choice(orders)
         if self.world.hides_ends:
             return {"order": Order.LANE}
         own = self.rng.getstate()[1][2]
-        keyed = chosen != Order.STREAM and own % 10 < _KEYED_OF_TEN
-        return {"order": Order.KEY, "buckets": 2 + own // 10 % 3} if keyed else {"order": chosen}
+        if chosen == Order.STREAM or own % 10 >= _KEYED_OF_TEN:
+            return {"order": chosen}
+        order = Order.NONE if own // 30 % 10 < _PLACED_OF_TEN else Order.KEY
+        return {"order": order, "buckets": 2 + own // 10 % 3}
 
     def _format(self, guarantee: str) -> Format | None:
         """Of some use cases bad records are none that decode.

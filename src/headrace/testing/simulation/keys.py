@@ -7,8 +7,10 @@ well, whichever topic of a name it is of. Some have none.
 from __future__ import annotations
 
 from headrace.model.buckets import bucket_of
+from headrace.model.places import place_at
 from headrace.model.streams import LaneId, Slice
 from headrace.spark.key_hash import bucket_of_key
+from headrace.spark.place_hash import bucket_of_place
 from headrace.testing.ledger import Place
 
 _KEYS, _NONE_OF = 5, 7
@@ -22,7 +24,11 @@ def key_of(offset: int) -> bytes | None:
 def is_in(lane: str, offset: int) -> bool:
     """Whether a lane has what is at an offset of the lane that it is, or is a bucket of."""
     bucket = bucket_of(lane)
-    return bucket is None or bucket_of_key(key_of(offset), bucket.of) == bucket.number
+    if bucket is None:
+        return True
+    if bucket.by_place:
+        return bucket_of_place(place_at(offset), bucket.of) == bucket.number
+    return bucket_of_key(key_of(offset), bucket.of) == bucket.number
 
 
 def lane_with(slices: tuple[Slice, ...], place: Place) -> LaneId:

@@ -19,7 +19,10 @@ branch_labels = None
 depends_on = None
 
 _LANES = "SELECT use_case, tenant, lane FROM headrace_positions ORDER BY use_case, tenant, lane"
-_KEYED = "SELECT use_case FROM headrace_deployments WHERE record_order = 'key' ORDER BY use_case"
+_KEYED = (
+    "SELECT use_case, record_order FROM headrace_deployments WHERE record_order = 'key' "
+    "OR buckets > 1 ORDER BY use_case"
+)
 
 
 def upgrade() -> None:
@@ -32,7 +35,7 @@ def downgrade() -> None:
     """Forget that lanes could be divided."""
     connection = op.get_bind()
     for row in connection.execute(sa.text(_KEYED)).all():
-        _refuse(f"use case {row.use_case} has order key")
+        _refuse(f"use case {row.use_case} has order {row.record_order} and buckets")
     for row in connection.execute(sa.text(_LANES)).all():
         if bucket_of(row.lane) is not None:
             _refuse(f"the store has {row.lane!r} of {row.tenant}/{row.use_case}, a bucket")
