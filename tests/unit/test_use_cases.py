@@ -14,6 +14,13 @@ from headrace.testing.records import records
 
 TOPIC = "{tenant}.visits"
 TABLE = SqlTable("t", columns={"a": "text"})
+NEWEST = SqlTable(
+    "t",
+    columns={"id": "text", "at": "version"},
+    key=("id",),
+    newest_by="at",
+    key_in_one_lane=True,
+)
 
 
 def handler(table, _context):
@@ -28,12 +35,13 @@ def test_a_function_becomes_a_use_case_and_can_still_be_called():
     assert made("table", "context") == "table"
 
 
-def test_by_key_a_partition_has_buckets_and_by_no_other_order():
+def test_by_key_a_partition_has_buckets_and_without_order_if_it_is_said():
     def buckets(**options):
         return use_case(topic=TOPIC, sink=TABLE, **options)(handler).divides_by
 
     assert [buckets(order=order) for order in Order] == [1, 16, 1, 1]
     assert buckets(order="key", buckets=64) == 64
+    assert buckets(order="none", buckets=8) == 8
 
 
 @pytest.mark.parametrize(
@@ -69,7 +77,14 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
         ({"topic": "{tenant!r}.{tenant}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": TOPIC, "sink": TABLE, "guarantee": "twice"}, "at-most-once, at-least-once"),
         ({"topic": TOPIC, "sink": TABLE, "order": "any"}, "lane, key, stream, none"),
-        ({"topic": TOPIC, "sink": TABLE, "buckets": 8}, "buckets are for order key"),
+        ({"topic": TOPIC, "sink": TABLE, "buckets": 8}, "for order key and order none"),
+        ({"topic": TOPIC, "sink": TABLE, "order": "none", "buckets": 1}, "2 to 64"),
+        ({"topic": TOPIC, "sink": TABLE, "order": "none", "buckets": True}, "2 to 64"),
+        ({"topic": TOPIC, "form": "wave", "order": "none", "buckets": 4}, "need form slice"),
+        (
+            {"topic": TOPIC, "sink": NEWEST, "order": "none", "buckets": 4},
+            "take order key, or name a column of the data in newest_by",
+        ),
         ({"topic": TOPIC, "sink": TABLE, "order": "key", "buckets": 1}, "2 to 64"),
         ({"topic": TOPIC, "sink": TABLE, "order": "key", "buckets": 65}, "2 to 64"),
         ({"topic": TOPIC, "sink": TABLE, "order": "key", "buckets": True}, "2 to 64"),
@@ -82,6 +97,16 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
                 "order": "key",
             },
             "by the offsets of partitions",
+        ),
+        (
+            {
+                "topic": TOPIC,
+                "sink": KafkaTopic("{tenant}.o", transactional=True),
+                "guarantee": "exactly-once",
+                "order": "none",
+                "buckets": 4,
+            },
+            "order none divides these",
         ),
         ({"topic": TOPIC}, "needs a sink"),
         ({"topic": TOPIC, "sink": TABLE, "form": "wave"}, "takes no sink"),

@@ -1,9 +1,9 @@
 """Which lanes a stream has of those of its log, and how it comes by others.
 
 With order ``key``, and with ``none`` where it says so, each lane of a log is divided into buckets
-(`model/buckets.py`), into as many as the use case says. A lane that is new to a stream is divided so from its beginning. One that has
-places in the store is what these say. Should the use case be deployed with another number, it has
-to be *drained* first: the place of a bucket says nothing of a record of another division. So a
+(`model/buckets.py`), into as many as the use case says. A lane that is new to a stream is divided
+so from its beginning. One that has places in the store is what these say. Should the use case be
+deployed with another number, or by places instead of keys, it has to be *drained* first: the place of a bucket says nothing of a record of another division. So a
 place is chosen behind all that may run. There the lanes of the new division begin; they follow the
 old ones, which end there, and everything that holds for lanes that follow others does the rest
 (`model/lineage.py`).

@@ -63,6 +63,8 @@ def test_it_is_told_into_how_many_buckets_partitions_are_divided(check):
     found = check(order='"key", buckets=5')
     assert (found["count"].terms.order, found["count"].divides_by) == (Order.KEY, 5)
     assert check(order='"lane"')["count"].divides_by == 1
+    assert check(order='"none"')["count"].divides_by == 1
+    assert check(order='"none", buckets=5')["count"].divides_by == 5
 
 
 @pytest.mark.parametrize(

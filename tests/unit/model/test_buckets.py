@@ -4,11 +4,13 @@ import pytest
 
 from headrace.model.buckets import (
     Bucket,
+    Parting,
     bucket_of,
     by_whole_lane,
     divided,
     division,
     least_places,
+    parting_of,
     parts_of,
     replaced,
     whole_lane,
@@ -37,8 +39,20 @@ def test_a_name_says_of_which_lane_which_bucket_it_is():
     assert (bucket_of(LANE), whole_lane(LANE), parts_of(LANE)) == (None, LANE, 1)
 
 
+def test_a_name_says_whether_keys_or_places_divide_its_lane():
+    names = divided(LANE, 16, by_place=True)
+    assert names[5] == "acme.visits[3]#p5/16"
+    assert [bucket_of(name) for name in names] == [Bucket(LANE, n, 16, True) for n in range(16)]
+    assert (parting_of(names[5]), parts_of(names[5])) == (Parting(16, by_place=True), 16)
+    assert parting_of(divided(LANE, 16)[5]) == Parting(16)
+    assert (parting_of(LANE), divided(LANE, 1, by_place=True)) == (Parting(), [LANE])
+    assert spoken(names[5]) == "partition 3, bucket 5 of 16 by place"
+    assert label_of(names[5]) == "3#p5/16"
+    assert meant("3#p5/16", "acme.visits", names) == names[5]
+
+
 @pytest.mark.parametrize(
-    "tail", ["#16/16", "#0/1", "#0/65", "#01/16", "#-1/4", "#1/4/2", "#1", "#a/4"]
+    "tail", ["#16/16", "#0/1", "#0/65", "#01/16", "#-1/4", "#1/4/2", "#1", "#a/4", "#p/4", "#pp1/4"]
 )
 def test_what_is_no_bucket_is_a_lane_of_that_name(tail):
     assert bucket_of(f"{LANE}{tail}") is None or tail == "#1/4/2"
@@ -57,7 +71,7 @@ def test_people_are_told_of_a_bucket_and_may_say_it():
 
 
 def test_what_is_written_elsewhere_tells_buckets_apart():
-    names = [LANE, *divided(LANE, 4), *divided(LANE, 2)]
+    names = [LANE, *divided(LANE, 4), *divided(LANE, 2), *divided(LANE, 4, by_place=True)]
     written = [written_name(name, "acme.visits") for name in names]
     assert len(set(written)) == len(names)
     assert not {"/", "#", ":", ","} & set("".join(written))
@@ -87,6 +101,14 @@ def test_lanes_of_another_division_wait_for_all_of_the_one_before(now, then):
         shut = closed(made.parents, places | {late: 8})
         assert shut.keys() == made.parents.keys()
     assert replaced(made.parents).keys() == ({*names, LANE} if now > 1 and then > 1 else set(names))
+
+
+@pytest.mark.parametrize("by_place", [True, False])
+def test_between_keys_and_places_stands_the_whole_lane(by_place):
+    names = divided(LANE, 4, by_place=not by_place)
+    made = division(LANE, names, 4, 9, by_place=by_place)
+    assert made.places == dict.fromkeys([LANE, *divided(LANE, 4, by_place=by_place)], 9)
+    assert {parent for parent, _ in made.parents[LANE]} == set(names)
 
 
 def test_parents_are_as_many_as_buckets_and_not_as_pairs_of_them():

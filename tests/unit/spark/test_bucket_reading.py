@@ -1,6 +1,7 @@
 """Buckets are given what is their own, whatever is read for several of them at once."""
 
 from contextlib import closing
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,7 +11,10 @@ from headrace.model.streams import LaneId, Slice
 from headrace.spark import bucket_reading
 from headrace.spark.bucket_reading import BucketReader
 from headrace.spark.key_hash import bucket_of_key
+from headrace.spark.place_hash import bucket_of_place
+from headrace.spark.row_places import places_of_rows
 from headrace.testing.log_fake import MemoryLog, MemoryReader, Row
+from headrace.testing.wide_log import WideReader, wide
 
 KEYS = [None, *(b"k%d" % number for number in range(6))]
 
@@ -51,11 +55,12 @@ def offsets(batches):
 
 def own(name, start, until):
     bucket = bucket_of(name)
-    return [
-        at
-        for at in range(start, until)
-        if bucket_of_key(KEYS[at % len(KEYS)], bucket.of) == bucket.number
-    ]
+    return [at for at in range(start, until) if has(bucket, at, KEYS[at % len(KEYS)])]
+
+
+def has(bucket, at, key):
+    number = bucket_of_place(at, bucket.of) if bucket.by_place else bucket_of_key(key, bucket.of)
+    return number == bucket.number
 
 
 def test_a_range_is_read_once_for_all_of_its_buckets():
@@ -64,6 +69,36 @@ def test_a_range_is_read_once_for_all_of_its_buckets():
     found = offsets(BucketReader(reader).read(slices, 100))
     assert reader.asked == [["t[0] 0..40"]]
     assert found == {name: own(name, 0, 40) for name in divided("t[0]", 4)}
+
+
+def test_a_range_is_read_once_for_all_that_have_some_of_its_places():
+    reader = Counting(filled(40))
+    names = divided("t[0]", 4, by_place=True)
+    found = offsets(BucketReader(reader).read([piece(name, 0, 40) for name in names], 100))
+    assert reader.asked == [["t[0] 0..40"]]
+    assert found == {name: own(name, 0, 40) for name in names}
+    assert sorted(at for of in found.values() for at in of) == list(range(40))
+
+
+def test_wide_places_say_which_bucket_a_record_is_in():
+    log, places = filled(40), [wide(at) for at in range(41)]
+    names = divided("t[0]", 4, by_place=True)
+    slices = [piece(name, places[0], places[40]) for name in names]
+    slices = [replace(one, records=40) for one in slices]
+    found = {name: [] for name in names}
+    for batch in BucketReader(WideReader(MemoryReader(log))).read(slices, 100):
+        found[batch.slice.lane.name] += places_of_rows(batch.records).tolist()
+    assert found == {
+        name: [at for at in places[:40] if bucket_of_place(at, 4) == number]
+        for number, name in enumerate(names)
+    }
+
+
+def test_buckets_of_keys_and_of_places_are_told_apart():
+    names = [divided("t[0]", 4)[1], divided("t[0]", 4, by_place=True)[1]]
+    slices = [piece(name, 0, 40) for name in names]
+    found = offsets(BucketReader(Counting(filled(40))).read(slices, 100))
+    assert found == {name: own(name, 0, 40) for name in names}
 
 
 def test_ranges_that_do_not_meet_are_read_by_themselves():
@@ -92,12 +127,13 @@ def test_what_is_kept_is_bounded(monkeypatch):
     assert all(asked[0] != "t[0] 0..100" for asked in reader.asked[1:])
 
 
-def test_a_record_that_no_reader_hands_out_stops_its_own_bucket():
+@pytest.mark.parametrize("by_place", [True, False])
+def test_a_record_that_no_reader_hands_out_stops_its_own_bucket(by_place):
     log = filled(30, unreadable={11})
-    names = divided("t[0]", 4)
+    names = divided("t[0]", 4, by_place=by_place)
     batches = list(BucketReader(MemoryReader(log)).read([piece(n, 0, 30) for n in names], 100))
     ended = {batch.slice.lane.name: batch for batch in batches if batch.last}
-    stopped = names[bucket_of_key(KEYS[11 % len(KEYS)], 4)]
+    (stopped,) = [n for n in names if has(bucket_of(n), 11, KEYS[11 % len(KEYS)])]
     assert {name for name, batch in ended.items() if batch.error} == {stopped}
     assert (ended[stopped].reached, ended[stopped].error.offset) == (11, 11)
     for name in set(names) - {stopped}:
@@ -159,7 +195,7 @@ def _drawn(random):
                 row = Row(b"v", key=random.choice(KEYS), readable=random.random() > 0.04)
                 log.append("t", partition, [row])
         end = log.edges("t", partition).stop
-        for name in divided(f"t[{partition}]", buckets):
+        for name in divided(f"t[{partition}]", buckets, by_place=random.random() < 0.5):
             start = random.randint(0, end)
             bounds = (0, end) if random.random() < 0.3 else (start, random.randint(start, end))
             slices.append(piece(name, *bounds))
@@ -172,7 +208,7 @@ def _wanted(log, one):
     bucket, found = bucket_of(one.lane.name), []
     whole = piece(bucket.lane, one.from_offset, one.until_offset)
     for at, row in log.rows(whole) if not whole.is_empty else ():
-        if bucket_of_key(row.key, bucket.of) == bucket.number:
+        if has(bucket, at, row.key):
             if not row.readable:
                 return found, at
             found.append(at)

@@ -92,17 +92,23 @@ def test_what_stood_still_before_anybody_noted_who_stopped_it_is_left_to_operato
         ]
 
 
-@pytest.mark.parametrize("divided", [True, False])
-def test_lanes_that_are_divided_keep_an_earlier_headrace_away(tmp_path, divided):
+@pytest.mark.parametrize(
+    ("order", "buckets", "name"),
+    [
+        (Order.KEY, 4, "acme.visits[0]"),
+        (Order.NONE, 4, "acme.visits[0]"),
+        (Order.LANE, 1, "acme.visits[0]#1/4"),
+        (Order.LANE, 1, "acme.visits[0]#p1/4"),
+    ],
+)
+def test_lanes_that_are_divided_keep_an_earlier_headrace_away(tmp_path, order, buckets, name):
     url = f"sqlite:///{tmp_path}/store.db"
     stream = StreamId("score", "acme")
-    order, buckets = (Order.KEY, 4) if not divided else (Order.LANE, 1)
     with closing(open_store(url)) as store:
         deployment = Deployment("score", "s.py", "ab", "{tenant}.visits", order, buckets)
         store.registry.deploy(deployment)
         assert [known.buckets for known in store.registry.deployments()] == [buckets]
         store.registry.add_tenant(Tenant("acme"))
-        name = "acme.visits[0]#1/4" if divided else "acme.visits[0]"
         store.progress.start_lanes([LaneStart(stream, "topic-1", {name: 3})])
     with closing(open_database(url)) as database:
         with pytest.raises(ConfigError, match=r"knows no buckets.*nothing was changed"):
