@@ -37,7 +37,7 @@ BENCHMARKS = {
     "bad_tenants": "healthy tenants beside slow, raising, poisoned and hanging ones (slow)",
     "fixed_cost": "a handler that takes 2 s for each call, against the best slice size (slow)",
     "async_handlers": "a handler that waits 20 ms for each record: async def against a loop (slow)",
-    "order_key": "one partition and 20 ms a record: order by key against order by lane (slow)",
+    "order_key": "one partition and 20 ms a record: order by key, and none, against lane (slow)",
     "load_step": "eight times the load for a minute, against Structured Streaming (slow)",
     "elastic": "executors that follow a day's load, against a fixed fleet (slow)",
     "guarantees": "what exactly-once costs against at-least-once and at-most-once (slow)",

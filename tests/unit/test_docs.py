@@ -103,14 +103,17 @@ def test_the_guides_use_case_does_what_it_says():
         assert handle(pages, records([other]), context).error.code == "BadRecord"
 
 
-def test_the_guides_use_case_by_key_has_buckets_and_does_what_it_says():
+@pytest.mark.parametrize(
+    ("name", "order", "bucket"), [("scored", Order.KEY, "#5/16"), ("seen", Order.NONE, "#p5/16")]
+)
+def test_the_guides_use_cases_with_buckets_have_them_and_do_what_they_say(name, order, bucket):
     names = {}
-    exec(guides("def scored"), names)
-    scored = names["scored"]
-    assert (scored.order, scored.divides_by) == (Order.KEY, 16)
-    bucket = LaneId("scored", "acme", "acme.visits[0]#5/16")
-    context = SliceContext("scored", "acme", (Slice(bucket, "acme.visits", 0, 2, 1),))
-    done = handle(scored, records([b"a", b"b"]), context)
+    exec(guides(f"def {name}"), names)
+    made = names[name]
+    assert (made.order, made.divides_by) == (order, 16)
+    lane = LaneId(name, "acme", f"acme.visits[0]{bucket}")
+    context = SliceContext(name, "acme", (Slice(lane, "acme.visits", 0, 2, 1),))
+    done = handle(made, records([b"a", b"b"]), context)
     assert done.output.to_pydict() == {"tenant": ["acme", "acme"], "place": [0, 1]}
 
 
@@ -159,6 +162,7 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "async def checked",
         "def archive",
         "def scored",
+        "def seen",
         "# send.py",
         "# send_avro.py",
         "# read_avro.py",

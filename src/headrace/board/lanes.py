@@ -68,6 +68,8 @@ class Lane:
     before_stop: int = 0
     #: into so many buckets its partition is divided, of which it is one
     buckets: int = 1
+    #: by the places of records, and not by their keys
+    by_place: bool = False
     #: of a bucket: in so many places one of its records is expected
     every: float = 1.0
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from headrace.board.lanes import Lane
-from headrace.model.buckets import least_places, parts_of, replaced, share_of, whole_lane
+from headrace.model.buckets import least_places, parting_of, replaced, share_of, whole_lane
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, ends_in, without
 from headrace.model.places import FIRST, OPEN, Place, Places
@@ -122,7 +122,9 @@ class HeldStream:
             name = position.lane.name
             lane = self.lanes.get(name)
             if lane is None:
-                lane = new[name] = Lane(position.next_offset, buckets=parts_of(name))
+                how = parting_of(name)
+                lane = Lane(position.next_offset, buckets=how.buckets, by_place=how.by_place)
+                new[name] = lane
             lane.position = position.next_offset
             lane.depth, lane.ordinal = position.depth, position.ordinal
             if lane.parents != position.parents:

@@ -3,10 +3,10 @@
 With order ``key``, and with ``none`` where it says so, each lane of a log is divided into buckets
 (`model/buckets.py`), into as many as the use case says. A lane that is new to a stream is divided
 so from its beginning. One that has places in the store is what these say. Should the use case be
-deployed with another number, or by places instead of keys, it has to be *drained* first: the place of a bucket says nothing of a record of another division. So a
-place is chosen behind all that may run. There the lanes of the new division begin; they follow the
-old ones, which end there, and everything that holds for lanes that follow others does the rest
-(`model/lineage.py`).
+deployed with another number, or by places instead of keys, it has to be *drained* first: the place
+of a bucket says nothing of a record of another division. So a place is chosen behind all that may
+run. There the lanes of the new division begin; they follow the old ones, which end there, and
+everything that holds for lanes that follow others does the rest (`model/lineage.py`).
 
 What may run is known: what this driver planned since it holds the stream, whose epoch refuses all
 others, and what is recorded. A rerun reads what it was begun with, and is never divided otherwise.
@@ -60,7 +60,10 @@ def is_misdivided(held: HeldStream) -> bool:
     wanted = held.deployment.parting
     if held.deployment.until is not None or (wanted.buckets == 1 and not held.is_divided):
         return False
-    return any(parting_of(name) != wanted and name not in held.replaced for name in held.lanes)
+    return any(
+        (lane.buckets, lane.by_place) != wanted and name not in held.replaced
+        for name, lane in held.lanes.items()
+    )
 
 
 def divisions(held: HeldStream, info: TopicInfo, recorded: Iterable[Wave]) -> LaneStart | None:
