@@ -29,7 +29,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.ports import RECORD_SCHEMA, SliceBatch, SliceReader
 from headrace.spark.key_hash import bucket_of_key, buckets_of
 from headrace.spark.place_hash import bucket_of_place, buckets_of_places
-from headrace.spark.row_places import place_of_row, places_of_rows
+from headrace.spark.row_places import numbered_from, place_of_row, places_of_rows
 
 #: what may be kept of a range that is read for several buckets
 HELD_BYTES = 64 * 1024 * 1024
@@ -99,9 +99,10 @@ class BucketReader:
         wholes = [piece for piece in slices if bucket_of(piece.lane.name) is None]
         if wholes:
             yield from self._reader.read(wholes, batch_records)
+        ordinals = dict[Slice, int]()
         for ranges in _rounds(slices):
             while ranges:
-                yield from self._round(ranges, batch_records)
+                yield from _numbered(self._round(ranges, batch_records), ordinals)
 
     def close(self) -> None:
         """Close the reader."""
@@ -157,6 +158,15 @@ class BucketReader:
                     yield replace(one, slice=part.slice, records=records)
                     if one.last:
                         return
+
+
+def _numbered(batches: Iterator[SliceBatch], ordinals: dict[Slice, int]) -> Iterator[SliceBatch]:
+    """Where records have ordinals, those of each bucket, which counts what it passed itself."""
+    with _ended_early(batches):
+        for batch in batches:
+            first = ordinals.get(batch.slice, batch.slice.ordinal)
+            ordinals[batch.slice] = first + batch.records.num_rows
+            yield replace(batch, records=numbered_from(batch.records, first))
 
 
 def _numbers(records: pa.Table, bucket: Bucket) -> npt.NDArray[np.int64]:

@@ -33,7 +33,9 @@ def bucket_of_place(place: Place, buckets: int) -> int:
 
 def buckets_of_places(places: npt.NDArray[Any], buckets: int) -> npt.NDArray[np.int64]:
     """The bucket of what is at each of some places."""
-    mixed = (places % _NARROWED).astype(np.uint64) + _STEP
+    mixed: Any = (places % _NARROWED).astype(np.uint64) + _STEP
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
     mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
-    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(buckets)).astype(np.int64)
+    mixed = (mixed ^ (mixed >> np.uint64(31))) % np.uint64(buckets)
+    numbers: npt.NDArray[np.int64] = mixed.astype(np.int64)
+    return numbers

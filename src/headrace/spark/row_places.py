@@ -67,6 +67,15 @@ def passed(records: pa.Table, lanes: int) -> tuple[int, ...]:
     return tuple(np.bincount(lanes_of_rows(records), minlength=lanes).tolist())
 
 
+def numbered_from(records: pa.Table, ordinal: int) -> pa.Table:
+    """The same records with ordinals from this one on; as they are, if their log numbers them."""
+    if not _has(records, PLACE_COLUMN):
+        return records
+    at = records.schema.get_field_index("offset")
+    numbers = pa.array(np.arange(ordinal, ordinal + records.num_rows), pa.int64())
+    return records.set_column(at, records.schema.field(at), numbers)
+
+
 def rows_at(records: pa.Table, places: Collection[Place]) -> npt.NDArray[np.bool_]:
     """Which rows are at some places."""
     if _has(records, PLACE_COLUMN):

@@ -94,6 +94,22 @@ def test_wide_places_say_which_bucket_a_record_is_in():
     }
 
 
+@pytest.mark.parametrize("by_place", [True, False])
+@pytest.mark.parametrize("held", [1, 10**9])
+def test_where_records_have_ordinals_each_bucket_counts_its_own(by_place, held, monkeypatch):
+    """As its place counts what it passed: else numbers would come again, and newest be older."""
+    monkeypatch.setattr(bucket_reading, "HELD_BYTES", held)
+    log, names = filled(40), divided("t[0]", 4, by_place=by_place)
+    found = {name: [] for name in names}
+    for start, until in ((0, 20), (20, 40)):
+        slices = [replace(piece(name, wide(start), wide(until)), records=20) for name in names]
+        slices = [replace(one, ordinal=len(found[one.lane.name])) for one in slices]
+        for batch in BucketReader(WideReader(MemoryReader(log))).read(slices, 7):
+            found[batch.slice.lane.name] += batch.records["offset"].to_pylist()
+    assert found == {name: list(range(len(of))) for name, of in found.items()}
+    assert sum(map(len, found.values())) == 40
+
+
 def test_buckets_of_keys_and_of_places_are_told_apart():
     names = [divided("t[0]", 4)[1], divided("t[0]", 4, by_place=True)[1]]
     slices = [piece(name, 0, 40) for name in names]
