@@ -319,6 +319,13 @@ def stream_removed(tenant: str, use_case: str) -> ConfigError:
     )
 
 
+def lanes_divided(tenant: str, use_case: str) -> Temporary:
+    """A seek was planned for lanes that are none of these."""
+    return Temporary(
+        f"stream {tenant}/{use_case} got other buckets meanwhile; nothing was done, try again"
+    )
+
+
 #: characters of a text that goes into receipts, the log, and rows of the store
 _MOST_CHARACTERS = 20_000
 

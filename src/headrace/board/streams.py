@@ -195,7 +195,9 @@ class HeldStream:
         if all(lane.visits is None and lane.buckets == 1 for lane in self.lanes.values()):
             return self.lag_records, LagIs.EXACT
         told = [lane.told_lag(self.measures) for lane in self.lanes.values()]
-        return sum(records for records, _ in told), worst_known(kind for _, kind in told)
+        how = worst_known(kind for _, kind in told)
+        # Each bucket rounds up what it may have: together that would be one more for each.
+        return self.lag_records if self.is_divided else sum(lag for lag, _ in told), how
 
     @property
     def has_work(self) -> bool:

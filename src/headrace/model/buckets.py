@@ -16,7 +16,7 @@ division `cycle/divisions.py`'s.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
@@ -113,6 +113,12 @@ def by_whole_lane(names: Iterable[str]) -> dict[str, list[str]]:
     for name in names:
         found.setdefault(whole_lane(name), []).append(name)
     return found
+
+
+def divided_otherwise(names: Iterable[str], there: Collection[str]) -> list[str]:
+    """Lanes that cannot come to those that are there: theirs of the log is divided otherwise."""
+    wholes = set(map(whole_lane, there))
+    return [name for name in names if name not in there and whole_lane(name) in wholes]
 
 
 def least_places(places: Mapping[str, Place]) -> dict[str, Place]:

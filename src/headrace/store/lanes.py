@@ -12,7 +12,8 @@ from sys import intern
 
 from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
-from headrace.errors import stream_removed
+from headrace.errors import lanes_divided, stream_removed
+from headrace.model.buckets import divided_otherwise
 from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
@@ -59,6 +60,7 @@ def seek(
     offsets: Mapping[str, Place],
     topic_id: str | None,
     lineage: Lineage | None = None,
+    gone: Collection[str] = (),
 ) -> bool:
     """Set positions, whatever they were, and the topic's id, or none; whether one was elsewhere.
 
@@ -71,6 +73,8 @@ def seek(
     reads.leave_behind(connection, stream)
     epoch = streams.turn_to(connection, row, stream, topic_id)
     before = {at.lane.name: at.next_offset for at in _positions(connection, of(positions, stream))}
+    if divided_otherwise(offsets, before.keys() - set(gone)):
+        raise lanes_divided(stream.tenant, stream.use_case)
     known = depths.deepen(connection, stream, row.depth)
     stops.release(connection, stream, set(offsets))
     for name in sorted(known.lanes.keys() & set(offsets)):

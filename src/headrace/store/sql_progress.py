@@ -49,7 +49,7 @@ class SqlProgress:
     ) -> None:
         """Set positions, and the id of the topic they are in, under a new epoch."""
         with changing(self._database) as connection:
-            turned = lanes.seek(connection, stream, offsets, topic_id, parents)
+            turned = lanes.seek(connection, stream, offsets, topic_id, parents, gone)
             lineage.decide(connection, stream, parents, gone, offsets.keys())
             intents.leave_behind(connection, stream, merged=turned or bool(gone))
 

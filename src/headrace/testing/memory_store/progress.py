@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from headrace.errors import stream_removed
+from headrace.errors import lanes_divided, stream_removed
+from headrace.model.buckets import divided_otherwise
 from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.places import Place
 from headrace.model.records import Failure, LaneStart, Move
@@ -78,6 +79,9 @@ class MemoryProgress:
         known = self.data.stream(stream)
         if known.state is State.REMOVED:
             raise stream_removed(stream.tenant, stream.use_case)
+        there = self.data.positions[stream].keys() - set(gone)
+        if divided_otherwise(offsets, there):
+            raise lanes_divided(stream.tenant, stream.use_case)
         self.data.changed()
         recorded.leave_reads_behind(self.data, stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
