@@ -34,6 +34,8 @@ from headrace.ports import Site
 _COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _OF_KEYS: Final = ("text", "bigint", "date")
+#: a script's commands take some 8,000 words, and an entry that has more would be taken away first
+_MOST_COLUMNS: Final = 1000
 _LONGEST: Final = dt.timedelta(days=20 * 365)
 
 
@@ -156,6 +158,8 @@ def _ms(stay: dt.timedelta) -> int:
 def _problem(sink: RedisHashes) -> str | None:
     if not _NAME.fullmatch(sink.name.replace(TENANT, "tenant")):
         return "the name has letters, digits, ':', '.', '_' and '-', and {tenant}"
+    if len(sink.columns) > _MOST_COLUMNS:
+        return f"it has {len(sink.columns)} columns, {_MOST_COLUMNS} at most can be written"
     for name, kind in sink.columns.items():
         if not _COLUMN.fullmatch(name):
             return f"{name!r} is no name: use lower-case letters, digits and underscores"

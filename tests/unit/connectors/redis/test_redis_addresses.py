@@ -83,3 +83,9 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_asked(more, said):
     given = {"name": "leads", "columns": COLUMNS, "key": ("id",), "newest_by": "size", "at": "c"}
     with pytest.raises(ConfigError, match=said):
         RedisHashes(**{**given, **more})
+
+
+def test_more_columns_than_a_script_can_write_are_refused():
+    columns = {"id": "bigint", **{f"c{number}": "text" for number in range(1000)}}
+    with pytest.raises(ConfigError, match="1000 at most"):
+        RedisHashes("x", columns, key=("id",), newest_by="id", at="cache")
