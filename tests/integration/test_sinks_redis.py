@@ -330,6 +330,15 @@ def test_who_may_not_come_in_or_write_stops_and_no_record_is_to_blame(own):
     assert elsewhere.code == "TargetMissing"
 
 
+def test_a_key_that_is_closed_to_us_costs_its_own_effect_alone(own):
+    rights = "+script|load +evalsha +hget +hset +del +pexpire"
+    own.client.execute_command(f"ACL SETUSER writer on >hunter2 ~{own.name}:t1:* {rights}")
+    sink, theirs = leads(f"{own.name}:{{tenant}}"), own.with_user("writer", "hunter2")
+    errors = own.write(sink, one("a", "Rome", 1), one("a", "Oslo", 1), site=theirs)
+    assert codes(errors) == ["TargetMissing", None]
+    assert own.entry("t1", "a")["city"] == "Oslo"
+
+
 def test_what_may_not_repeat_is_an_error_as_a_whole(cache):
     cache.client.set(f"{cache.name}:b", "text")
     rows = of_leads(*((key, "Rome", 1, 1, False) for key in "abc"))

@@ -7,6 +7,8 @@ given up alone: rows of others go on.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -24,11 +26,17 @@ _BYTES_AT_ONCE: Final = 4 * 2**20
 Ask = Callable[[Sequence[Key]], Sequence[HeadraceError | None]]
 
 
-def sent(keys: Sequence[Key], use_case: str, ask: Ask, where: str) -> list[HeadraceError | None]:
-    """What became of the newest change of each key."""
+def sent(
+    keys: Sequence[Key], use_case: str, ask: Ask, where: str, until_s: float = math.inf
+) -> list[HeadraceError | None]:
+    """What became of the newest change of each key; others wait until a second of the clock."""
+    # The last rows that are offered have the other half.
+    offered_s = (time.monotonic() + until_s) / 2
     given_up = defaultdict[str, GivenUp](partial(GivenUp, where))
     told: dict[int, HeadraceError | None] = {}
     for number, part in enumerate(_parts(key for key in keys if not given_up[key.whose])):
+        if time.monotonic() > offered_s:
+            break
         try:
             answers = ask(part)
         except (Temporary, TargetMissing) as error:

@@ -246,7 +246,9 @@ CACHED = "import functools\n@functools.cache\ndef answer():\n    return 5"
 def test_another_process_needs_no_file(tmp_path, top, answer):
     (tmp_path / "helper.py").write_text("def answer():\n    from deeper import y\n    return y\n")
     (tmp_path / "deeper.py").write_text("y = 5\n")
-    (tmp_path / "use_cases.py").write_text(SOURCE.format(top=top, prepare="pass", answer=answer))
+    (tmp_path / "use_cases.py").write_text(
+        SOURCE.format(top=top, prepare="pass", answer=answer, order='"lane"')
+    )
     place = find_module("use_cases.py", tmp_path)
     use_case = load_code(read_code(place), place.path).use_cases["count"]
     for path in tmp_path.glob("*.py"):

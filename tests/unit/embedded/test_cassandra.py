@@ -13,7 +13,7 @@ def test_without_the_client_no_java_is_begun_and_nothing_is_left(tmp_path, monke
 
     begun = []
     monkeypatch.setattr(module, "library", missing, raising=False)
-    monkeypatch.setattr("headrace.connectors.cassandra.servers.library", missing)
+    monkeypatch.setattr("headrace.connectors.cassandra.clients.library", missing)
     monkeypatch.setattr(module, "find_java", lambda: "java")
     monkeypatch.setattr(module, "jars", lambda _: [])
     monkeypatch.setattr(EmbeddedCassandra, "_launch", lambda *_: begun.append(1))

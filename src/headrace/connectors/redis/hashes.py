@@ -125,9 +125,9 @@ class RedisHashes:
             return TenantsWriter(partial(self._opened_for, site), _forget, site.in_company)
         return RedisWriter(self._entries, cache_of(site.connections, self.at))
 
-    def _opened_for(self, site: Site, tenant: str, _: float) -> RedisWriter:
+    def _opened_for(self, site: Site, tenant: str, until_s: float) -> RedisWriter:
         of_one = cache_of(site.connections, self.at, tenant, in_company=site.in_company)
-        return RedisWriter(self._entries, of_one)
+        return RedisWriter(self._entries, of_one, until_s)
 
     @property
     def _entries(self) -> Entries:

@@ -102,9 +102,9 @@ def _lacks_a_right(error: object, where: str) -> HeadraceError:
 
 
 def _said(error: object) -> str:
-    """What a server said, with the word that the client takes for a class."""
+    """What a server said, with the word that the client takes for a class; no data."""
     word = getattr(error, "status_code", None)
-    said = " ".join(str(error).split())
+    said = " ".join(str(error).split()).partition(", with args beginning with")[0]
     return f"{word} {said}"[:500] if word else said[:500] or type(error).__name__
 
 

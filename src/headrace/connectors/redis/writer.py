@@ -8,6 +8,7 @@ each time, since servers forget theirs when they start.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -29,9 +30,11 @@ _LOAD: Final = ("SCRIPT LOAD", SCRIPT)
 class RedisWriter:
     """Writes the effects of a bin."""
 
-    def __init__(self, entries: Entries, cache: Cache) -> None:
+    def __init__(self, entries: Entries, cache: Cache, until_s: float = math.inf) -> None:
+        """Take what rows are and where; others wait until a second of the steady clock."""
         self._entries = entries
         self._cache = cache
+        self._until_s = until_s
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all rows that can be written; see ``SinkWriter.write``."""
@@ -47,7 +50,7 @@ class RedisWriter:
         return self._entries.changes(effect.output, effect.version, effect.slices[0].lane.tenant)
 
     def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
-        return sent(keys, use_case, self._asked, self._entries.where)
+        return sent(keys, use_case, self._asked, self._entries.where, self._until_s)
 
     def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
         commands = [_LOAD, *(_command(key.newest) for key in part)]

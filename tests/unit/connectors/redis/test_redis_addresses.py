@@ -89,3 +89,10 @@ def test_more_columns_than_a_script_can_write_are_refused():
     columns = {"id": "bigint", **{f"c{number}": "text" for number in range(1000)}}
     with pytest.raises(ConfigError, match="1000 at most"):
         RedisHashes("x", columns, key=("id",), newest_by="id", at="cache")
+
+
+def test_what_a_server_quotes_of_a_row_is_not_told():
+    said = "unknown command 'EVALSHA', with args beginning with: '7c1' '1' 'acme:lead:hunter2'"
+    told = str(translated(redis.ResponseError(said), "connection cache"))
+    assert "EVALSHA" in told
+    assert "hunter2" not in told
