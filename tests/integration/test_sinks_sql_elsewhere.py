@@ -155,13 +155,15 @@ def test_a_commit_that_is_refused_costs_whose_row_it_is_alone(prepared):
     assert asked(prepared, "SELECT lead, total FROM sums ORDER BY 1") == [("a", 1), ("c", 1)]
 
 
-def test_what_is_checked_at_the_commit_is_looked_at_without_one(prepared):
+def test_what_a_commit_refused_is_looked_at_without_one(prepared):
     asked(prepared, "CREATE TABLE leads (lead text PRIMARY KEY)")
     asked(
         prepared,
         "ALTER TABLE sums ADD FOREIGN KEY (lead) REFERENCES leads DEFERRABLE INITIALLY DEFERRED",
     )
     writer = SUMS.open(site(prepared, Store()))
+    writer.check_effect(effect(lead="a"))
+    assert writer.write([effect(lead="a")])[0].error.code == "SinkRefused"
     with pytest.raises(SinkRefused, match="foreign key"):
         writer.check_effect(effect(lead="a"))
     asked(prepared, "INSERT INTO leads VALUES ('a')")

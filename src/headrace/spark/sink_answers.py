@@ -56,7 +56,7 @@ def _judged(effect: Effect, written: object) -> Written:
 
 def _mixed(effect: Effect, written: Written) -> str:
     """What is said that cannot be so, or not together."""
-    ends = [name for name in _ENDS if getattr(written, name) not in (False, None, ())]
+    ends = [name for name in _ENDS if getattr(written, name) not in (False, None, (), [])]
     if len(ends) > 1:
         return f"{' and '.join(ends)} of one effect"
     error: object = written.error  # a user's class may give anything

@@ -99,3 +99,9 @@ def test_a_sink_without_an_answer_stops_its_lanes_and_no_record_is_set_aside(ben
     receipts = bench.run(Nothing(), handler=with_tenant, bad_record="dead-letter")
     assert {receipt.error.code for receipt in receipts} == {"TargetMissing"}
     assert bench.dead_letters.letters == []
+
+
+@pytest.mark.parametrize("answer", [Written(refused=[]), Written(superseded=True, refused=[])])
+def test_no_rows_are_none_as_a_list_too(bench, answer):
+    receipts = by_tenant(bench.run(Odd(answer)))
+    assert receipts["acme"].error is None

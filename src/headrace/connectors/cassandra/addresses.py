@@ -40,14 +40,18 @@ def address_of(server: Server, name: str, tenant: str = "") -> Address:
         ConfigError: it is none of a cluster; nothing of it is quoted but names of options.
     """
     form = "write it as cassandra://host1,host2:9042/keyspace?datacenter=dc1"
-    split, own = urlsplit(server.url), filled(server, tenant)
+    own = filled(server, tenant)
+    try:
+        split, whole = urlsplit(server.url), urlsplit(own.url)
+    except ValueError:
+        raise ConfigError(f"connection {name} is no Cassandra: {form}") from None
     if split.scheme != "cassandra":
         raise ConfigError(f"connection {name} is no Cassandra: {form}")
-    given = dict(parse_qsl(urlsplit(own.url).query))
+    given = dict(parse_qsl(whole.query))
     for option in given.keys() - set(_OPTIONS):
         known = ", ".join(_OPTIONS)
         raise ConfigError(f"connection {name}: option {option!r} is none of {known}")
-    user, _, hosts = urlsplit(own.url).netloc.rpartition("@")
+    user, _, hosts = whole.netloc.rpartition("@")
     keyspace = split.path.strip("/").replace(TENANT, tenant.replace("-", "_"))
     if not hosts or not _NAME.fullmatch(keyspace) or not given.get("datacenter"):
         raise ConfigError(

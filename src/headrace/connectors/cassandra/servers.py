@@ -23,7 +23,7 @@ from typing import Any
 from headrace.connectors.cassandra.addresses import Address, address_of
 from headrace.connectors.cassandra.clients import Client
 from headrace.connectors.cassandra.library import translated
-from headrace.connectors.own_servers import MOST_OF_TENANTS
+from headrace.connectors.own_servers import MOST_OF_TENANTS, given_up
 from headrace.errors import SinkUnavailable
 from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
@@ -36,6 +36,8 @@ class Cluster:
         self.where = f"connection {name}"
         self.address = address
         self.client = client or Client(self.where, address)
+        #: when it was last asked for, on the steady clock
+        self.asked_s = 0.0
         self._ready: dict[Hashable, Future[None]] = {}
         self._beginning = threading.Lock()
 
@@ -143,6 +145,7 @@ def cluster_of(
             address = address_of(server, name, tenant)
             cluster = Cluster(name, address, _client_like(name, address))
         # Put last, as the one that was asked for now.
+        cluster.asked_s = time.monotonic()
         _clusters[key] = cluster
         _give_up_of_tenants()
         return cluster
@@ -160,7 +163,10 @@ def _client_like(name: str, address: Address) -> Client | None:
 def _give_up_of_tenants() -> None:
     # What a fork brought along is its parent's, who uses these clients.
     of_tenants = [key for key in _clusters if key[2] and key[0] == os.getpid()]
-    for key in of_tenants[: max(0, len(of_tenants) - MOST_OF_TENANTS)]:
-        given_up = _clusters.pop(key).client
-        if all(cluster.client is not given_up for cluster in _clusters.values()):
-            given_up.close()
+    if len(of_tenants) <= MOST_OF_TENANTS:
+        return
+    asked_s = [_clusters[key].asked_s for key in of_tenants]
+    client = _clusters.pop(of_tenants[given_up(asked_s, time.monotonic())]).client
+    if all(cluster.client is not client for cluster in _clusters.values()):
+        # It may be about to connect, which nobody waits for.
+        threading.Thread(target=client.close, name="cassandra-given-up", daemon=True).start()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from headrace.connectors.own_servers import MOST_OF_TENANTS, filled
+from headrace.connectors.own_servers import MOST_OF_TENANTS, filled, given_up
 from headrace.connectors.redis.library import library, translated
 from headrace.connectors.tls_files import FILES, context_of
 from headrace.errors import ConfigError
@@ -80,6 +81,8 @@ class Cache:
     def __init__(self, name: str, address: Address, waits: tuple[float, float] = ALONE) -> None:
         self.where = f"connection {name}"
         self.address = address
+        #: when it was last asked for, on the steady clock
+        self.asked_s = 0.0
         self._waits = waits
         self._made: Any = None
         self._making = threading.Lock()
@@ -192,6 +195,7 @@ def cache_of(
             waits = IN_COMPANY if in_company else ALONE
             cache = Cache(name, address_of(server, name), waits)
         # Put last, as the one that was asked for now.
+        cache.asked_s = time.monotonic()
         _caches[key] = cache
         _give_up_of_tenants()
         return cache
@@ -200,5 +204,6 @@ def cache_of(
 def _give_up_of_tenants() -> None:
     # What a fork brought along is its parent's, who uses these connections.
     of_tenants = [key for key in _caches if key[2] and key[0] == os.getpid()]
-    for key in of_tenants[: max(0, len(of_tenants) - MOST_OF_TENANTS)]:
-        _caches.pop(key).close()
+    if len(of_tenants) > MOST_OF_TENANTS:
+        asked_s = [_caches[key].asked_s for key in of_tenants]
+        _caches.pop(of_tenants[given_up(asked_s, time.monotonic())]).close()

@@ -80,6 +80,9 @@ class SqlTableWriter:
     def __init__(self, rows: Rows, place: Place) -> None:
         self._rows = rows
         self._place = place
+        #: an effect was refused by its COMMIT. Else nothing that is checked there is asked before:
+        #: a row may wait for one behind it
+        self._is_refused_late = False
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
@@ -99,7 +102,7 @@ class SqlTableWriter:
         with self._transaction() as connection:
             tried = connection.begin_nested()
             self._rows.insert(connection, [effect])
-            if connection.dialect.name == "postgresql":
+            if self._is_refused_late and connection.dialect.name == "postgresql":
                 # What waits for the commit is asked now, since there is none.
                 connection.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
             tried.rollback()
@@ -125,6 +128,7 @@ class SqlTableWriter:
             # All of it: by a constraint that is checked at the commit, or a trigger that rolls
             # everything back. So nothing of it is there, and the halves go by themselves.
             if len(group) == 1:
+                self._is_refused_late = True
                 return [failed(error)]
             half = len(group) // 2
             return self._written(group[:half]) + self._written(group[half:])

@@ -1,5 +1,7 @@
 """A keyspace, or a cluster, for each tenant: whose is whose, and how long others wait for one."""
 
+import operator
+import queue
 import socket
 import threading
 import time
@@ -74,21 +76,24 @@ def test_keyspaces_share_a_client_and_users_do_not():
     assert one.client is not other.client
 
 
-def test_clients_of_tenants_are_given_up_where_there_are_many(monkeypatch):
-    closed = []
-    monkeypatch.setattr(servers.Client, "close", lambda client: closed.append(client._where))
-    known = connections(apart=Server(KEYSPACES, "u-{tenant}", "p"), all=Server(KEYSPACES))
-    first = cluster_of(known, "apart", "t0")
-    for number in range(1, servers.MOST_OF_TENANTS + 1):
-        cluster_of(known, "apart", f"t{number}")
-    assert closed == ["connection apart"]
-    assert cluster_of(known, "apart", "t0") is not first
-    closed.clear()
-    for number in range(3 * servers.MOST_OF_TENANTS):
-        cluster_of(known, "all", f"t{number}")
+def test_of_many_tenants_that_come_in_turn_most_keep_their_client(monkeypatch):
+    closed = queue.Queue()
+    monkeypatch.setattr(servers.Client, "close", lambda client: closed.put(client))
+    known = connections(apart=Server(KEYSPACES, "u-{tenant}", "p"))
+    tenants = [f"t{number}" for number in range(servers.MOST_OF_TENANTS + 10)]
+    clients = [cluster_of(known, "apart", tenant).client for tenant in tenants]
+    given_up = {closed.get(timeout=60) for _ in range(10)}
+    assert given_up < set(clients)
+    again = [cluster_of(known, "apart", tenant).client for tenant in tenants]
+    assert sum(map(operator.is_, clients, again)) == servers.MOST_OF_TENANTS
+
+
+def test_who_shares_a_client_keeps_it(monkeypatch):
+    monkeypatch.setattr(servers.Client, "close", lambda _: pytest.fail("it is in use"))
+    known = connections(all=Server(KEYSPACES))
     shared = cluster_of(known, "all", "t0").client
-    assert len(closed) == servers.MOST_OF_TENANTS, "those apart; who shares one keeps it"
-    assert all(one.client is shared for one in servers._clusters.values())
+    for number in range(3 * servers.MOST_OF_TENANTS):
+        assert cluster_of(known, "all", f"t{number}").client is shared
 
 
 def test_a_deploy_knows_no_tenants_and_asks_nobody():
@@ -182,3 +187,12 @@ def test_rows_of_one_that_was_slow_are_not_offered_again_while_others_wait(monke
     [told] = writer.write([effect("acme")])
     assert told.error is None
     assert [row.row for row in told.refused] == [1]
+
+
+def test_an_address_that_cannot_be_read_costs_its_own_tenant_alone():
+    known = connections(of_acme=Server("cassandra://[hunter2/x?datacenter=dc1"))
+    first, second = written(known, effect("acme"), effect("bolt"), at="of-{tenant}")
+    assert codes([first, second]) == ["TargetMissing", "TargetMissing"]
+    assert "is no Cassandra" in first.error.message
+    assert "hunter2" not in first.error.message
+    assert "there is no connection 'of-bolt'" in second.error.message
