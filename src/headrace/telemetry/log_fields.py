@@ -28,7 +28,7 @@ FIELDS = {
     "wave": "id of a wave",
     "topic": "a Kafka topic",
     "topics": "several, the first by name",
-    "table": "a table of a sink, and where it is",
+    "table": "a table of a sink, an index or the keys of entries, and where it is",
     "subject": "a subject of a schema registry",
     "schema_id": "number of a schema there",
     "offset": "offset of the record that a slice stopped at",

@@ -30,7 +30,7 @@ def fit(cache: Cache, where: str) -> None:
     try:
         told = cache.asked("INFO")
     except HeadraceError as error:
-        log.info("what the server is could not be seen", hashes=where, error=str(error))
+        log.info("what the server is could not be seen", table=where, error=str(error))
         return
     if int(told.get("cluster_enabled", 0)):
         raise ConfigError(f"{cache.where}: {OF_A_CLUSTER}")
@@ -40,6 +40,6 @@ def fit(cache: Cache, where: str) -> None:
             "when its memory is full this server drops entries and marks of what is gone, and an "
             "older row that comes then is taken for a new one: let it have noeviction, or enough "
             "memory",
-            hashes=where,
-            policy=policy,
+            table=where,
+            why=f"maxmemory-policy {policy}",
         )

@@ -123,7 +123,7 @@ def _make(cluster: Cluster, index: str, shape: Shape) -> None:
         if _THERE not in str(getattr(error, "error", "")):
             raise _told(translated(error, cluster.where), index) from error
         return
-    log.info("index made", index=f"{index}.v1", alias=index, at=cluster.where)
+    log.info("index made, with its alias", table=f"{index}.v1, {cluster.where}")
 
 
 def _told(error: HeadraceError, index: str) -> HeadraceError:

@@ -78,7 +78,11 @@ def test_keyspaces_share_a_client_and_users_do_not():
 
 def test_of_many_tenants_that_come_in_turn_most_keep_their_client(monkeypatch):
     closed = queue.Queue()
-    monkeypatch.setattr(servers.Client, "close", lambda client: closed.put(client))
+
+    def close(client):
+        closed.put(client)
+
+    monkeypatch.setattr(servers.Client, "close", close)
     known = connections(apart=Server(KEYSPACES, "u-{tenant}", "p"))
     tenants = [f"t{number}" for number in range(servers.MOST_OF_TENANTS + 10)]
     clients = [cluster_of(known, "apart", tenant).client for tenant in tenants]
