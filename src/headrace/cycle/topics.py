@@ -202,9 +202,11 @@ class TopicKeeper:
             for seen_topic in seen
             if seen_topic.held.stream.id not in stuck
         ]
-        for seen_topic in (yield from self._start_lanes(seen)):
+        seen = yield from self._start_lanes(seen)
+        for seen_topic in seen:
             self._forget_lanes(seen_topic, edges)
-            self._divide(seen_topic)
+        self._divide([one for one in seen if is_misdivided(one.held)])
+        for seen_topic in seen:
             self._go_on(seen_topic.held)
 
     def _is_same(self, held: HeldStream, mark: tuple[object, ...]) -> bool:
@@ -341,12 +343,14 @@ class TopicKeeper:
             held = self.board.streams[start.stream]
             held.stream = replace(held.stream, topic_id=start.topic_id)
 
-    def _divide(self, seen: SeenTopic) -> None:
-        """Let the lanes begin that a use case wants now, behind all that may run of the others."""
-        if is_misdivided(seen.held):
-            made = divisions(seen.held, seen.info, self.progress.pending_intents())
-            if made is not None:
-                self._store_lanes([made])
+    def _divide(self, seen: Collection[SeenTopic]) -> None:
+        """Let the lanes begin that use cases want now, behind all that may run of the others.
+
+        All streams of a use case come at once, so they are stored together.
+        """
+        recorded = self.progress.pending_intents() if seen else []
+        made = [divisions(held, info, recorded) for held, info, _ in seen]
+        self._store_lanes([start for start in made if start is not None])
 
     def _forget_lanes(self, seen: SeenTopic, edges: FirstAndLast) -> None:
         """Let parents go that nobody needs any more."""
