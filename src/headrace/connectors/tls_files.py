@@ -1,15 +1,40 @@
-"""TLS by the files that an address names: an authority of one's own, and a certificate to show."""
+"""What an address says behind its ``?``, such as files of TLS.
+
+Those are an authority of one's own, and a certificate to show. An option that says nothing is
+refused: who means an authority of their own is not to be given the system's.
+"""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
+from urllib.parse import parse_qsl
 
-from headrace.errors import TargetMissing
+from headrace.errors import ConfigError, TargetMissing
 
 #: what an address may name
 FILES: Final = ("ca_file", "certificate_file", "key_file")
+
+
+def options_of(query: str, known: Collection[str], name: str) -> dict[str, str]:
+    """What an address says behind its ``?``.
+
+    Args:
+        query: all of it.
+        known: what may be there.
+        name: of the connection.
+
+    Raises:
+        ConfigError: something else is there, or without a value.
+    """
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    for option, value in given.items():
+        if option not in known:
+            raise ConfigError(f"connection {name}: option {option!r} is none of {', '.join(known)}")
+        if not value:
+            raise ConfigError(f"connection {name}: option {option!r} says nothing")
+    return given
 
 
 def context_of(files: Mapping[str, str], where: str) -> ssl.SSLContext:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from headrace.connectors.own_servers import filled
-from headrace.connectors.tls_files import FILES
+from headrace.connectors.tls_files import FILES, options_of
 from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.ports import Server
@@ -47,10 +47,7 @@ def address_of(server: Server, name: str, tenant: str = "") -> Address:
         raise ConfigError(f"connection {name} is no Cassandra: {form}") from None
     if split.scheme != "cassandra":
         raise ConfigError(f"connection {name} is no Cassandra: {form}")
-    given = dict(parse_qsl(whole.query))
-    for option in given.keys() - set(_OPTIONS):
-        known = ", ".join(_OPTIONS)
-        raise ConfigError(f"connection {name}: option {option!r} is none of {known}")
+    given = options_of(whole.query, _OPTIONS, name)
     user, _, hosts = whole.netloc.rpartition("@")
     keyspace = split.path.strip("/").replace(TENANT, tenant.replace("-", "_"))
     if not hosts or not _NAME.fullmatch(keyspace) or not given.get("datacenter"):

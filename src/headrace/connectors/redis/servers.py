@@ -12,11 +12,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from headrace.connectors.own_servers import MOST_OF_TENANTS, filled, given_up
 from headrace.connectors.redis.library import library, translated
-from headrace.connectors.tls_files import FILES, context_of
+from headrace.connectors.tls_files import FILES, context_of, options_of
 from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
@@ -58,9 +58,7 @@ def address_of(server: Server, name: str) -> Address:
     database = split.path.strip("/") or "0"
     if split.scheme not in _SCHEMES or not host or not database.isascii() or not database.isdigit():
         raise wrong
-    given = dict(parse_qsl(split.query))
-    for option in given.keys() - set(FILES):
-        raise ConfigError(f"connection {name}: option {option!r} is none of {', '.join(FILES)}")
+    given = options_of(split.query, FILES, name)
     tls = _SCHEMES[split.scheme]
     if given and not tls:
         raise ConfigError(f"connection {name}: files of TLS need rediss:// in place of redis://")

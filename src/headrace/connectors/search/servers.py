@@ -11,10 +11,10 @@ import os
 import threading
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from headrace.connectors.search.library import library, translated
-from headrace.connectors.tls_files import FILES, context_of
+from headrace.connectors.tls_files import FILES, context_of, options_of
 from headrace.errors import ConfigError
 from headrace.ports import Connections, Server
 
@@ -49,9 +49,7 @@ def address_of(server: Server, name: str) -> Address:
     # A user before the hosts would be a password that some tools show.
     if split.scheme not in ("http", "https") or split.path.strip("/") or "@" in split.netloc:
         raise wrong
-    given = dict(parse_qsl(split.query))
-    for option in given.keys() - set(FILES):
-        raise ConfigError(f"connection {name}: option {option!r} is none of {', '.join(FILES)}")
+    given = options_of(split.query, FILES, name)
     pairs = [host.partition(":") for host in split.netloc.split(",")]
     last = pairs[-1][2] or str(_PORT)
     hosts = [(host, port or last) for host, _, port in pairs]

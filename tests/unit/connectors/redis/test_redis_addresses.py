@@ -30,6 +30,7 @@ def test_an_address_says_host_database_tls_and_who_one_is():
         ("redis://user:hunter2@cache:port/0", "no Redis or Valkey"),
         ("redis://cache/one", "no Redis or Valkey"),
         ("rediss://cache?tls=on", "option 'tls' is none of"),
+        ("rediss://cache?ca_file=", "option 'ca_file' says nothing"),
         ("redis://cache?ca_file=/ca.pem", "need rediss://"),
     ],
 )

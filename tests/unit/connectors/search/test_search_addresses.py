@@ -32,6 +32,7 @@ def test_an_address_says_hosts_tls_and_files_and_the_user_stands_apart():
         ("https://a:port", "no OpenSearch or Elasticsearch"),
         ("https://", "no OpenSearch or Elasticsearch"),
         ("https://a?tls=on", "option 'tls' is none of"),
+        ("https://a?ca_file=", "option 'ca_file' says nothing"),
     ],
 )
 def test_an_address_that_is_wrong_is_told_without_what_may_be_a_secret(url, said):
