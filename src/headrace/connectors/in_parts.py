@@ -20,6 +20,8 @@ from headrace.process.crash_points import reached
 
 #: rows that are on their way at once, and their bytes, of one writer; a row can be more
 AT_ONCE: Final = 1000
+#: and where others wait, who hear that it takes long only when all of these are answered
+_IN_COMPANY: Final = 100
 _BYTES_AT_ONCE: Final = 4 * 2**20
 
 #: what became of each row of a part, or raises what became of all of it
@@ -34,7 +36,9 @@ def sent(
     offered_s = (time.monotonic() + until_s) / 2
     given_up = defaultdict[str, GivenUp](partial(GivenUp, where))
     told: dict[int, HeadraceError | None] = {}
-    for number, part in enumerate(_parts(key for key in keys if not given_up[key.whose])):
+    left = (key for key in keys if not given_up[key.whose])
+    at_once = AT_ONCE if until_s == math.inf else _IN_COMPANY
+    for number, part in enumerate(_parts(left, at_once)):
         if time.monotonic() > offered_s:
             break
         try:
@@ -51,7 +55,7 @@ def sent(
     return [told.get(id(key), given_up[key.whose].why) for key in keys]
 
 
-def _parts(keys: Iterable[Key]) -> Iterator[Sequence[Key]]:
+def _parts(keys: Iterable[Key], at_once: int) -> Iterator[Sequence[Key]]:
     part: list[Key] = []
     size, room = 0, 1
     for key in keys:
@@ -59,6 +63,6 @@ def _parts(keys: Iterable[Key]) -> Iterator[Sequence[Key]]:
         size += sum(len(value) for value in key.newest.values if isinstance(value, str | bytes))
         if len(part) == room or size >= _BYTES_AT_ONCE:
             yield part
-            part, size, room = [], 0, AT_ONCE
+            part, size, room = [], 0, at_once
     if part:
         yield part
