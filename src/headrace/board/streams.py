@@ -217,13 +217,16 @@ class HeldStream:
 
     @property
     def farthest(self) -> dict[str, Place]:
-        """How far buckets may be read, so that none is too far ahead of its partition's least."""
+        """How far buckets may be read, so that none is too far ahead of its partition's least.
+
+        One that has come to its end, as in a rerun, holds nobody up.
+        """
         if not self.is_divided:
             return {}
         parts = {name: lane.position for name, lane in self.lanes.items() if lane.buckets > 1}
-        least = least_places(parts)
-        far = {lane: self.measures.after(at, SPREAD) for lane, at in least.items()}
-        return {name: far[whole_lane(name)] for name in parts}
+        left = {name: at for name, at in parts.items() if at < self.bounded(name, OPEN)}
+        far = {lane: self.measures.after(at, SPREAD) for lane, at in least_places(left).items()}
+        return {name: far[whole_lane(name)] for name in left}
 
     def runnable(self, now_s: float) -> bool:
         """Whether the planner should see it."""

@@ -81,7 +81,9 @@ class StreamLag:
             return None
         if not lanes <= self.ends.keys() & begins.keys():
             return None
-        found = ((lane, self._last(lane), begins[lane]) for lane in lanes)
+        divided_at = replaced(self.parents)
+        lasts = {lane: min(self._last(lane), divided_at.get(lane, OPEN)) for lane in lanes}
+        found = ((lane, last, begins[lane]) for lane, last in lasts.items())
         between = self.places.between
         return share_of({lane: between(*ends) or 0 for lane, *ends in found if ends[0] > ends[1]})
 
@@ -96,7 +98,7 @@ class StreamLag:
         return untold(self.ends)
 
     def _last(self, lane: str) -> Place:
-        end = min(self.ends[lane], replaced(self.parents).get(lane, OPEN))
+        end = self.ends[lane]
         return end if self.until is None else min(end, self.until[lane])
 
     def faults(self) -> list[str]:

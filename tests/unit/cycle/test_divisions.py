@@ -251,6 +251,20 @@ def test_a_rerun_reads_the_buckets_that_there_are(keyed):
     assert places(keyed, rerun) == dict.fromkeys(divided(LANE, 4), 40)
 
 
+def test_a_rerun_ends_where_one_of_its_buckets_ends_far_before_the_others(keyed, monkeypatch):
+    """As after a seek of that one: what has come to its end holds nobody up."""
+    monkeypatch.setattr("headrace.board.streams.SPREAD", 10)
+    seek(keyed.store, keyed.log, ACME, json.dumps({"acme.visits": {"0#2/4": 5}}))
+    rerun = begin(keyed.store, range_of(keyed.store, keyed.log, ACME, "earliest", None), 0.5)
+    (case,) = keyed.use_cases
+    deployed = {known.use_case: known for known in keyed.store.registry.deployments()}
+    again = replace(case, name=rerun.use_case)
+    keyed.engine.take(again, deployed[rerun.use_case])
+    keyed.driver.take(again, deployed[rerun.use_case])
+    rest(keyed)
+    assert places(keyed, rerun) == dict.fromkeys(divided(LANE, 4), 40) | {f"{LANE}#2/4": 5}
+
+
 @pytest.mark.parametrize("cut", [50, 30, 0])
 def test_a_log_that_is_cut_while_it_is_divided_otherwise(keyed, cut):
     """What is written behind the cut is read by the new buckets alone."""
