@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from matrix import FULL, ROW, note
-from rig import Rig, until
+from rig import NAMES, Rig
 
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import number_of
@@ -81,7 +81,11 @@ class KeyedRig(Rig):
         path.write_text("\n".join(lines))
         self.headrace("use-cases", "deploy")
 
-    def waiting(self):
+    def behind(self, names=NAMES):
+        """The same, and what waits of partitions that are divided."""
+        return [*super().behind(names), *self._waiting()]
+
+    def _waiting(self):
         """Partitions of which some bucket is not at the end."""
         with self.store() as store:
             positions = store.progress.load_positions()
@@ -152,10 +156,7 @@ def test_keys_are_in_order_whoever_is_killed_and_however_partitions_are_divided(
         with rig.start() as driver:
             rig.progressing(driver)
             driver.drain()
-    with rig.start() as driver:
-        until(lambda: not rig.waiting(), lambda: (rig.waiting()[:5], driver.tail()), 300.0)
-        driver.drain()
-    rig.settle()
+    rig.settle(300.0)
     rig.judge(f"killed in slices of buckets, and divided otherwise by the heir ({turn + 1})")
     rig.judge_keys(f"killed in slices of buckets, and divided otherwise ({turn + 1}): by key")
     with rig.store() as store:
