@@ -829,9 +829,9 @@ def test_narrowing_that_forgets_an_error_is_found(monkeypatch):
     def forgetful(self, portion):
         narrow(self, replace(portion, error=None))
 
-    only(monkeypatch, raises=0.2, refused=0.2)
+    only(monkeypatch, raises=0.1, refused=0.3)
     monkeypatch.setattr(BinRun, "narrow", forgetful)
-    assert first_wrong(seeds=300, how="where its lane stood")
+    assert first_wrong(seeds=900, how="where its lane stood")
 
 
 def _takes_what_is_before(monkeypatch):
