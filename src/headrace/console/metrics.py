@@ -281,15 +281,13 @@ def _undivided(lanes: Collection[LaneFigures]) -> list[LaneFigures]:
 
 
 def _together(name: str, lanes: Collection[LaneFigures]) -> LaneFigures:
-    """The buckets of a partition as its consumer group has them: all that is behind the least."""
     least = min(lanes, key=lambda lane: lane.position)
-    end = max(lane.end for lane in lanes)
     return replace(
         least,
         name=name,
-        end=end,
+        end=max(lane.end for lane in lanes),
         lag_s=max(lane.lag_s for lane in lanes),
-        lag_records=max(0, round(float(text_of(end)) - float(text_of(least.position)))),
+        lag_records=sum(lane.lag_records for lane in lanes),
     )
 
 

@@ -100,10 +100,10 @@ def test_other_tools_are_told_of_partitions_and_not_of_their_buckets():
     found = scraped(told(NOW_S, ACME, lanes=lanes))
     place = ("headrace.score", "acme.visits", "0")
     assert found["kafka_consumergroup_current_offset", place] == 7
-    assert found["kafka_consumergroup_lag", place] == 5
+    assert found["kafka_consumergroup_lag", place] == 6
     assert found["kafka_consumergroup_group_lag_seconds", place] == 4.5
     assert found["kafka_topic_partition_current_offset", place[1:]] == 12
-    assert found["kafka_consumergroup_group_sum_lag", ("headrace.score",)] == 5
+    assert found["kafka_consumergroup_group_sum_lag", ("headrace.score",)] == 6
 
 
 def test_two_use_cases_of_one_topic_show_its_end_once():
