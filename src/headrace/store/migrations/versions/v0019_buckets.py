@@ -21,7 +21,7 @@ depends_on = None
 _LANES = "SELECT use_case, tenant, lane FROM headrace_positions ORDER BY use_case, tenant, lane"
 _KEYED = (
     "SELECT use_case, record_order FROM headrace_deployments WHERE record_order = 'key' "
-    "OR buckets > 1 ORDER BY use_case"
+    "OR (record_order = 'none' AND buckets > 1) ORDER BY use_case"
 )
 
 
