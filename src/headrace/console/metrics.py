@@ -198,8 +198,9 @@ class _Drivers(Collector):
         for name, figures in sorted(told.items()):
             if name.tenant in self._own:
                 _stream(figures, samples)
-                _lanes(figures, self._prefix + name.use_case, samples)
-                for lane in _undivided(figures.lanes):
+                lanes = _undivided(figures.lanes)
+                _lanes(figures, lanes, self._prefix + name.use_case, samples)
+                for lane in lanes:
                     place = _place(figures, lane)
                     ends[place] = max(lane.end, ends.get(place, UNKNOWN))
             else:
@@ -291,8 +292,10 @@ def _together(name: str, lanes: Collection[LaneFigures]) -> LaneFigures:
     )
 
 
-def _lanes(figures: StreamFigures, group: str, samples: _Samples) -> None:
-    for lane in _undivided(figures.lanes):
+def _lanes(
+    figures: StreamFigures, lanes: Iterable[LaneFigures], group: str, samples: _Samples
+) -> None:
+    for lane in lanes:
         place = _place(figures, lane)
         at = float(text_of(lane.position))
         samples.add("kafka_consumergroup_current_offset", at, group, *place)

@@ -13,12 +13,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headrace.model.places import Place, read_place
 
-TenantName = Annotated[
-    str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", max_length=63, examples=["acme"])
-]
+_TENANT = r"^[a-z0-9][a-z0-9-]{0,62}$"
+
+TenantName = Annotated[str, Path(pattern=_TENANT, max_length=63, examples=["acme"])]
 
 #: a filter that a database is asked by
-TenantAsked = Annotated[str | None, Query(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", max_length=63)]
+TenantAsked = Annotated[str | None, Query(pattern=_TENANT, max_length=63)]
 
 UseCaseName = Annotated[
     str, Path(pattern=r"^[a-z][a-z0-9-]{0,62}(~[0-9]{1,9})?$", max_length=73, examples=["score"])
@@ -75,7 +75,7 @@ class TenantRequest(RequestModel):
 class NewTenant(TenantRequest):
     """A tenant that is to be added; what is left out is as it is for one without a word."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", examples=["acme"])
+    name: str = Field(pattern=_TENANT, examples=["acme"])
 
 
 class TenantsRequest(RequestModel):
@@ -168,7 +168,7 @@ class KeyOfTenant(_KeyRequest):
     )
 
     role: Literal["tenant", "sender"]
-    tenant: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    tenant: str = Field(pattern=_TENANT)
 
 
 class KeyOfSchemas(_KeyRequest):
@@ -177,7 +177,7 @@ class KeyOfSchemas(_KeyRequest):
     role: Literal["schemas"]
     tenant: str | None = Field(
         default=None,
-        pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
+        pattern=_TENANT,
         description="For subjects of its topics alone; none: for all subjects.",
     )
     subjects: str | None = Field(
