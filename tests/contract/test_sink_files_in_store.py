@@ -38,7 +38,7 @@ class TestParquetFilesInStore(SinkContract):
 
     @pytest.fixture(autouse=True)
     def _bucket(self, s3, monkeypatch):
-        monkeypatch.setattr(stores, "_stores", {})
+        monkeypatch.setattr(stores._stores, "held", {})
         monkeypatch.setattr(stores, "_proofs", {})
         bucket = s3.make_bucket()
         self.folder = s3.folder_of(bucket)

@@ -6,7 +6,7 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from headrace.connectors.cassandra import servers
+from headrace.connectors import kept_servers
 from headrace.connectors.cassandra.servers import cluster_of
 from headrace.errors import ConfigError
 from headrace.model.streams import LaneId, Slice
@@ -117,7 +117,7 @@ def test_a_table_that_is_not_right_stops_its_tenant_alone(world):
 
 
 def test_more_tenants_than_clients_are_written_all_the_same(world, monkeypatch):
-    monkeypatch.setattr(servers, "MOST_OF_TENANTS", 2)
+    monkeypatch.setattr(kept_servers, "MOST_OF_TENANTS", 2)
     tenants = [f"t{number}" for number in range(4)]
     for tenant in tenants:
         world.keyspace(tenant)

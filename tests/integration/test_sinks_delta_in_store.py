@@ -41,7 +41,7 @@ SINK = delta_app.IN_STORE
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
-    monkeypatch.setattr(stores, "_stores", {})
+    monkeypatch.setattr(stores._stores, "held", {})
     monkeypatch.setattr(stores, "_proofs", {})
     monkeypatch.setattr(writer, "_kept", {})
 
@@ -273,7 +273,7 @@ def test_what_is_left_over_goes_and_the_file_that_workers_look_for_stays(
     monkeypatch.setattr("headrace.connectors.delta.upkeep.LEAST_HOURS", 0)
     assert len(upkeep.vacuum(0, dry_run=False)) == 2
     stores._proofs.clear()
-    stores._stores.clear()
+    stores._stores.held.clear()
     writer._kept.clear()
     assert write(url, delta_app.effect("acme", 105, 5), wave="u") == [Written()]
     assert len(found(s3, bucket)) == 210

@@ -31,7 +31,7 @@ class StillThere:
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
-    monkeypatch.setattr(stores, "_stores", {})
+    monkeypatch.setattr(stores._stores, "held", {})
     monkeypatch.setattr(stores, "_proofs", {})
 
 

@@ -284,7 +284,7 @@ def test_a_server_that_runs_somebodys_script_is_busy_for_now(own):
 
 def test_a_server_that_says_nothing_is_given_up_and_all_is_offered_again(own, monkeypatch):
     monkeypatch.setattr(servers, "ALONE", (0.3, 0.3))
-    monkeypatch.setattr(servers, "_caches", {})
+    monkeypatch.setattr(servers._caches, "held", {})
     sink, rows = leads(own.name), of_leads(*((f"k{n}", "x", 1, 1, False) for n in range(3000)))
     os.kill(own.server.pid, signal.SIGSTOP)
     try:

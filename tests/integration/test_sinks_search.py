@@ -349,7 +349,7 @@ def _states(piece):
 
 def test_a_node_that_says_nothing_or_goes_away_delays_and_loses_nothing(strict, monkeypatch):
     monkeypatch.setattr(servers, "_ANSWER_S", 1.0)
-    monkeypatch.setattr(servers, "_clusters", {})
+    monkeypatch.setattr(servers._clusters, "held", {})
     index = Index(strict.url)
     sink = index.prepared(leads(index.name))
     many = of_leads(*((f"k{n}", "Rome", n, 1, False) for n in range(2_000)))

@@ -6,17 +6,12 @@ one tenant is here too, for whatever stands behind them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.ports import Connections, Server
 
-#: tenants whose own servers a process keeps connections to
-MOST_OF_TENANTS: Final = 50
-#: since it was last asked for; then its tenant is not expected to come again soon
-_LONG_AGO_S: Final = 60.0
 #: seconds of a write that came to nothing which neighbours do not have to bear again
 LONG_S: Final = 0.5
 #: how long the servers of a bin's tenants are begun with where others wait
@@ -40,19 +35,6 @@ def is_one_for_each_tenant(connections: Connections, at: str, *, telling: bool =
         return True
     server = connections.server(at, telling=telling)
     return TENANT in server.url or TENANT in (server.user or "")
-
-
-def given_up(asked_s: Sequence[float], now_s: float) -> int:
-    """Which of too many tenants' connections are given up.
-
-    Who was asked for long ago. Where all come again and again, in turn, the one longest ago is the
-    next to come, and each would connect anew; then it is the one before the last.
-
-    Args:
-        asked_s: when each was asked for last, the latest one last.
-        now_s: by the same clock.
-    """
-    return 0 if now_s - asked_s[0] > _LONG_AGO_S else -2
 
 
 def filled(server: Server, tenant: str) -> Server:

@@ -12,21 +12,21 @@ take long, so whoever has no time to wait leaves that to a thread, and finds it 
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from headrace.connectors.cassandra.addresses import Address, address_of
 from headrace.connectors.cassandra.clients import Client
 from headrace.connectors.cassandra.library import translated
-from headrace.connectors.own_servers import MOST_OF_TENANTS, given_up
+from headrace.connectors.kept_servers import KeptServers, Key, key_of
 from headrace.errors import SinkUnavailable
 from headrace.model.patterns import TENANT
-from headrace.ports import Connections, Server
+from headrace.ports import Connections
 
 
 class Cluster:
@@ -36,8 +36,6 @@ class Cluster:
         self.where = f"connection {name}"
         self.address = address
         self.client = client or Client(self.where, address)
-        #: when it was last asked for, on the steady clock
-        self.asked_s = 0.0
         self._ready: dict[Hashable, Future[None]] = {}
         self._beginning = threading.Lock()
 
@@ -118,10 +116,6 @@ def _begun(do: Callable[[], None]) -> Future[None]:
     return future
 
 
-_clusters: dict[tuple[int, str, str, Server], Cluster] = {}
-_making = threading.Lock()
-
-
 def cluster_of(
     connections: Connections, at: str, tenant: str = "", *, telling: bool = False
 ) -> Cluster:
@@ -138,35 +132,29 @@ def cluster_of(
     """
     name = at.replace(TENANT, tenant)
     server = connections.server(name, telling=telling)
-    key = (os.getpid(), name, tenant, server)
-    with _making:
-        cluster = _clusters.pop(key, None)
-        if cluster is None:
-            address = address_of(server, name, tenant)
-            cluster = Cluster(name, address, _client_like(name, address))
-        # Put last, as the one that was asked for now.
-        cluster.asked_s = time.monotonic()
-        _clusters[key] = cluster
-        _give_up_of_tenants()
-        return cluster
+    key = key_of(name, tenant, server)
+    return _clusters.had(key, partial(_cluster, key))
 
 
-def _client_like(name: str, address: Address) -> Client | None:
+def _cluster(key: Key) -> Cluster:
+    address = address_of(key.server, key.name, key.tenant)
+    return Cluster(key.name, address, _client_like(key, address))
+
+
+def _client_like(key: Key, address: Address) -> Client | None:
     """The client of another keyspace of this name, where only the keyspace is another one."""
-    for (pid, known, _, _), cluster in _clusters.items():
+    for known, (cluster, _) in _clusters.held.items():
         one = replace(cluster.address, keyspace=address.keyspace)
-        if (pid, known, one) == (os.getpid(), name, address):
+        if (known.pid, known.name, one) == (key.pid, key.name, address):
             return cluster.client
     return None
 
 
-def _give_up_of_tenants() -> None:
-    # What a fork brought along is its parent's, who uses these clients.
-    of_tenants = [key for key in _clusters if key[2] and key[0] == os.getpid()]
-    if len(of_tenants) <= MOST_OF_TENANTS:
-        return
-    asked_s = [_clusters[key].asked_s for key in of_tenants]
-    client = _clusters.pop(of_tenants[given_up(asked_s, time.monotonic())]).client
-    if all(cluster.client is not client for cluster in _clusters.values()):
+def _close_unless_shared(given_up: Cluster) -> None:
+    client = given_up.client
+    if all(cluster.client is not client for cluster, _ in _clusters.held.values()):
         # It may be about to connect, which nobody waits for.
         threading.Thread(target=client.close, name="cassandra-given-up", daemon=True).start()
+
+
+_clusters = KeptServers[Cluster](_close_unless_shared)

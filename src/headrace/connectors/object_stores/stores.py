@@ -14,20 +14,20 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from headrace.connectors.kept_servers import KeptServers, Key, key_of
 from headrace.connectors.object_stores.clients import client
 from headrace.connectors.object_stores.errors import BeatenError, library, told
 from headrace.connectors.object_stores.urls import StoreUrl, read
-from headrace.connectors.own_servers import MOST_OF_TENANTS, given_up
 from headrace.errors import SinkUnavailable, TargetMissing
 from headrace.model.patterns import TENANT
-from headrace.ports import Connections, Server
+from headrace.ports import Connections
 
 #: what tells which attempt a file is of; one word, as names of metadata have no more everywhere
 _MARK: Final = "headrace"
@@ -65,8 +65,6 @@ class Store:
         self.where = f"connection {name} ({url.shown})"
         #: held by who looks whether this is the right one
         self.proving = threading.Lock()
-        #: when it was last asked for, on the steady clock
-        self.asked_s = 0.0
         self._proved = proved
         self.url = url
         self._client = client(url, waits, self.where)
@@ -206,10 +204,9 @@ class Store:
             )
 
 
-_stores: dict[tuple[int, str, str, Server, bool], Store] = {}
+_stores = KeptServers[Store]()
 #: for which folders each was seen to be the right one; kept longer than clients, being small
-_proofs: dict[tuple[int, str, str, Server], set[str]] = {}
-_making = threading.Lock()
+_proofs: dict[Key, set[str]] = {}
 
 
 def store_of(
@@ -230,21 +227,14 @@ def store_of(
     """
     name = at.replace(TENANT, tenant)
     server = connections.server(name)
-    key = (os.getpid(), name, tenant, server, in_company)
-    with _making:
-        store = _stores.pop(key, None)
-        if store is None:
-            waits = _IN_COMPANY if in_company else _ALONE
-            proved = _proofs.setdefault(key[:4], set())
-            store = Store(name, read(server, tenant, f"connection {name}"), waits, proved)
-        # Put last, as the one that was asked for now.
-        store.asked_s = time.monotonic()
-        _stores[key] = store
-        of_tenants = [known for known in _stores if known[2]]
-        if len(of_tenants) > MOST_OF_TENANTS:
-            asked_s = [_stores[known].asked_s for known in of_tenants]
-            del _stores[of_tenants[given_up(asked_s, time.monotonic())]]
-        return store
+    key = key_of(name, tenant, server, in_company=in_company)
+    return _stores.had(key, partial(_store, key))
+
+
+def _store(key: Key) -> Store:
+    proved = _proofs.setdefault(key._replace(in_company=False), set())
+    url = read(key.server, key.tenant, f"connection {key.name}")
+    return Store(key.name, url, _IN_COMPANY if key.in_company else _ALONE, proved)
 
 
 def _sentinel(folder: str, installation: str) -> str:

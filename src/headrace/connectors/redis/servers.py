@@ -6,15 +6,14 @@ time by the client on its own: whether something may be written again is for the
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from headrace.connectors.own_servers import MOST_OF_TENANTS, filled, given_up
+from headrace.connectors.kept_servers import KeptServers, key_of
+from headrace.connectors.own_servers import filled
 from headrace.connectors.redis.library import library, translated
 from headrace.connectors.tls_files import FILES, context_of, options_of
 from headrace.errors import ConfigError
@@ -79,8 +78,6 @@ class Cache:
     def __init__(self, name: str, address: Address, waits: tuple[float, float] = ALONE) -> None:
         self.where = f"connection {name}"
         self.address = address
-        #: when it was last asked for, on the steady clock
-        self.asked_s = 0.0
         self._waits = waits
         self._made: Any = None
         self._making = threading.Lock()
@@ -162,8 +159,7 @@ def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
     )
 
 
-_caches: dict[tuple[int, str, str, Server, bool], Cache] = {}
-_making = threading.Lock()
+_caches = KeptServers[Cache](lambda cache: cache.close())
 
 
 def cache_of(
@@ -186,22 +182,8 @@ def cache_of(
     """
     name = at.replace(TENANT, tenant)
     server = filled(connections.server(name), tenant)
-    key = (os.getpid(), name, tenant, server, in_company)
-    with _making:
-        cache = _caches.pop(key, None)
-        if cache is None:
-            waits = IN_COMPANY if in_company else ALONE
-            cache = Cache(name, address_of(server, name), waits)
-        # Put last, as the one that was asked for now.
-        cache.asked_s = time.monotonic()
-        _caches[key] = cache
-        _give_up_of_tenants()
-        return cache
-
-
-def _give_up_of_tenants() -> None:
-    # What a fork brought along is its parent's, who uses these connections.
-    of_tenants = [key for key in _caches if key[2] and key[0] == os.getpid()]
-    if len(of_tenants) > MOST_OF_TENANTS:
-        asked_s = [_caches[key].asked_s for key in of_tenants]
-        _caches.pop(of_tenants[given_up(asked_s, time.monotonic())]).close()
+    waits = IN_COMPANY if in_company else ALONE
+    return _caches.had(
+        key_of(name, tenant, server, in_company=in_company),
+        lambda: Cache(name, address_of(server, name), waits),
+    )

@@ -7,12 +7,12 @@ by the client on its own: whether something may be written again is for the sink
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.search.library import library, translated
 from headrace.connectors.tls_files import FILES, context_of, options_of
 from headrace.errors import ConfigError
@@ -124,8 +124,7 @@ def _client(at: Address, where: str) -> Any:
     )
 
 
-_clusters: dict[tuple[int, str, Server], Cluster] = {}
-_making = threading.Lock()
+_clusters = KeptServers[Cluster]()
 
 
 def cluster_of(connections: Connections, at: str, *, telling: bool = False) -> Cluster:
@@ -135,8 +134,4 @@ def cluster_of(connections: Connections, at: str, *, telling: bool = False) -> C
         ConfigError: there is no such connection, or its URL is none of a cluster.
     """
     server = connections.server(at, telling=telling)
-    with _making:
-        key = (os.getpid(), at, server)
-        if key not in _clusters:
-            _clusters[key] = Cluster(at, address_of(server, at))
-        return _clusters[key]
+    return _clusters.had(key_of(at, "", server), lambda: Cluster(at, address_of(server, at)))

@@ -9,19 +9,18 @@ there are many of these, some are given up. A commit whose answer is lost is tol
 from __future__ import annotations
 
 import math
-import os
-import threading
-import time
 from collections.abc import Hashable, Iterator
 from contextlib import closing, contextmanager
 from copy import copy
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from headrace.connectors.own_servers import MOST_OF_TENANTS, filled, given_up
+from headrace.connectors.kept_servers import KeptServers, Key, key_of
+from headrace.connectors.own_servers import filled
 from headrace.databases.addresses import Address, parse, parse_elsewhere
 from headrace.databases.commits import commit
 from headrace.databases.deadline import Deadline
@@ -44,8 +43,6 @@ class Target:
         self.address = address
         #: tables that were found to be what their sinks describe
         self.fitted = fitted
-        #: when it was last asked for, on the steady clock
-        self.asked_s = 0.0
         self._where = f"connection {name} ({address.shown})"
         self._until_s = math.inf
         self._deadline = Deadline()
@@ -96,9 +93,8 @@ class Target:
             raise TargetMissing(f"{self._where}: its client cannot begin: {said}") from None
 
 
-_targets: dict[tuple[int, str, str, Server], Target] = {}
-_fitted: dict[tuple[int, str, str, Server], set[Hashable]] = {}
-_making = threading.Lock()
+_targets = KeptServers[Target](lambda target: target.close())
+_fitted: dict[Key, set[Hashable]] = {}
 
 
 def target_of(connections: Connections, at: str, tenant: str = "") -> Target:
@@ -116,22 +112,8 @@ def target_of(connections: Connections, at: str, tenant: str = "") -> Target:
     """
     name = at.replace(TENANT, tenant)
     server = filled(connections.server(name), tenant)
-    key = (os.getpid(), name, tenant, server)
-    with _making:
-        target = _targets.pop(key, None)
-        if target is None:
-            address = _address(server, name)
-            _refuse_own_file(address, connections.database_url, name)
-            if tenant:
-                address.refuse_long_names(f"connection {name}")
-                _refuse_the_stores(address, connections.database_url, name)
-            # To look at tables costs more than to connect; so that outlives the connections.
-            target = _made(name, address, Waits(), _fitted.setdefault(key, set()))
-        # Put last, as the one that was asked for now.
-        target.asked_s = time.monotonic()
-        _targets[key] = target
-        _give_up_of_tenants()
-        return target
+    key = key_of(name, tenant, server)
+    return _targets.had(key, partial(_target, key, connections.database_url))
 
 
 def check_address(connections: Connections, at: str) -> None:
@@ -144,6 +126,17 @@ def check_address(connections: Connections, at: str) -> None:
         _address(filled(connections.server(at), "tenant"), at)
 
 
+def _target(key: Key, store_url: str) -> Target:
+    name = key.name
+    address = _address(key.server, name)
+    _refuse_own_file(address, store_url, name)
+    if key.tenant:
+        address.refuse_long_names(f"connection {name}")
+        _refuse_the_stores(address, store_url, name)
+    # To look at tables costs more than to connect; so that outlives the connections.
+    return _made(name, address, Waits(), _fitted.setdefault(key, set()))
+
+
 def _made(name: str, address: Address, waits: Waits, fitted: set[Hashable]) -> Target:
     try:
         return Target(name, address, waits, fitted)
@@ -152,14 +145,6 @@ def _made(name: str, address: Address, waits: Waits, fitted: set[Hashable]) -> T
     except Exception as error:
         said = address.without_password(words_of(error))
         raise ConfigError(f"connection {name}: an option of its URL is wrong: {said}") from None
-
-
-def _give_up_of_tenants() -> None:
-    # What a fork brought along is its parent's, who uses these connections.
-    of_tenants = [key for key in _targets if key[2] and key[0] == os.getpid()]
-    if len(of_tenants) > MOST_OF_TENANTS:
-        asked_s = [_targets[key].asked_s for key in of_tenants]
-        _targets.pop(of_tenants[given_up(asked_s, time.monotonic())]).close()
 
 
 def _address(server: Server, name: str) -> Address:

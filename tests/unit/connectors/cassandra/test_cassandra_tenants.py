@@ -14,6 +14,7 @@ from headrace.connectors import tenants
 from headrace.connectors.cassandra import servers
 from headrace.connectors.cassandra.addresses import address_of
 from headrace.connectors.cassandra.servers import cluster_of
+from headrace.connectors.kept_servers import MOST_OF_TENANTS
 from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, RefusedRow, Server, Site, Written
@@ -24,7 +25,7 @@ KEYSPACES = "cassandra://h/history_{tenant}?datacenter=dc1"
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
-    monkeypatch.setattr(servers, "_clusters", {})
+    monkeypatch.setattr(servers._clusters, "held", {})
 
 
 def connections(**named):
@@ -84,19 +85,19 @@ def test_of_many_tenants_that_come_in_turn_most_keep_their_client(monkeypatch):
 
     monkeypatch.setattr(servers.Client, "close", close)
     known = connections(apart=Server(KEYSPACES, "u-{tenant}", "p"))
-    tenants = [f"t{number}" for number in range(servers.MOST_OF_TENANTS + 10)]
+    tenants = [f"t{number}" for number in range(MOST_OF_TENANTS + 10)]
     clients = [cluster_of(known, "apart", tenant).client for tenant in tenants]
     given_up = {closed.get(timeout=60) for _ in range(10)}
     assert given_up < set(clients)
     again = [cluster_of(known, "apart", tenant).client for tenant in tenants]
-    assert sum(map(operator.is_, clients, again)) == servers.MOST_OF_TENANTS
+    assert sum(map(operator.is_, clients, again)) == MOST_OF_TENANTS
 
 
 def test_who_shares_a_client_keeps_it(monkeypatch):
     monkeypatch.setattr(servers.Client, "close", lambda _: pytest.fail("it is in use"))
     known = connections(all=Server(KEYSPACES))
     shared = cluster_of(known, "all", "t0").client
-    for number in range(3 * servers.MOST_OF_TENANTS):
+    for number in range(3 * MOST_OF_TENANTS):
         assert cluster_of(known, "all", f"t{number}").client is shared
 
 

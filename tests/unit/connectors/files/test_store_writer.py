@@ -44,7 +44,7 @@ def kept(monkeypatch):
         return found.setdefault(url.bucket, MemoryStore())
 
     monkeypatch.setattr(stores, "client", client)
-    monkeypatch.setattr(stores, "_stores", {})
+    monkeypatch.setattr(stores._stores, "held", {})
     monkeypatch.setattr(stores, "_proofs", {})
     return found
 
@@ -488,7 +488,7 @@ def test_clients_of_tenants_are_given_up_where_there_are_many(positions):
     writer = _writer(positions, at="own")
     for number in range(60):
         writer.write([_effect(["a"], tenant=f"tenant-{number}")])
-    assert len(stores._stores) == 50
+    assert len(stores._stores.held) == 50
 
 
 def test_a_tenants_store_is_proved_once_however_many_there_are(positions, monkeypatch):

@@ -21,7 +21,7 @@ SLOW = "TenantsSinkSlow"
 
 @pytest.fixture
 def world(tmp_path):
-    servers._targets.clear()
+    servers._targets.held.clear()
     return World(tmp_path)
 
 
@@ -34,7 +34,7 @@ def hasty(monkeypatch):
 
 def waits_s(monkeypatch, lock_s):
     monkeypatch.setattr(servers, "Waits", lambda: Waits(lock_s=lock_s))
-    servers._targets.clear()
+    servers._targets.held.clear()
 
 
 def codes(told):
@@ -74,7 +74,7 @@ def test_in_company_it_has_a_moment_and_alone_as_long_as_any(world, monkeypatch,
             took_s.append(time.monotonic() - began_s)
             assert told.error.temporary
     assert 0.3 <= took_s[0] < 2.0 <= took_s[1]
-    assert len(servers._targets) == 1, "the same connections serve both"
+    assert len(servers._targets.held) == 1, "the same connections serve both"
 
 
 def test_however_many_are_slow_the_others_wait_a_few_seconds(world, hasty):

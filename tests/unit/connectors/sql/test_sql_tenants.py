@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tenants_world import COLUMNS, World, effect
 
+from headrace.connectors import kept_servers
 from headrace.connectors.sql import servers, table
 from headrace.errors import ConfigError
 from headrace.ports import Connections, Server
@@ -111,14 +112,14 @@ def test_a_tenant_that_is_called_as_the_stores_database_has_no_rows_there(store,
 
 
 def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypatch):
-    monkeypatch.setattr(servers, "_targets", {})
-    monkeypatch.setattr(servers, "MOST_OF_TENANTS", 2)
+    monkeypatch.setattr(servers._targets, "held", {})
+    monkeypatch.setattr(kept_servers, "MOST_OF_TENANTS", 2)
     clock = FakeClock()
-    monkeypatch.setattr(servers, "time", SimpleNamespace(monotonic=clock.monotonic_s))
+    monkeypatch.setattr(kept_servers, "time", SimpleNamespace(monotonic=clock.monotonic_s))
     for number in range(4):
         world.write(effect(f"t{number}"))
         clock.move(61.0)
-    kept = {key[2] for key in servers._targets if key[2]}
+    kept = {key.tenant for key in servers._targets.held if key.tenant}
     assert kept == {"t2", "t3"}
     looked = []
     monkeypatch.setattr(table, "fit", lambda *_: looked.append(_))
@@ -127,8 +128,8 @@ def test_connections_of_tenants_that_wrote_long_ago_are_given_up(world, monkeypa
 
 
 def test_of_many_tenants_in_turn_most_find_their_connections(world, monkeypatch):
-    monkeypatch.setattr(servers, "_targets", {})
-    monkeypatch.setattr(servers, "MOST_OF_TENANTS", 5)
+    monkeypatch.setattr(servers._targets, "held", {})
+    monkeypatch.setattr(kept_servers, "MOST_OF_TENANTS", 5)
     made, make = [], servers._made
 
     def counted(*args):
@@ -139,7 +140,7 @@ def test_of_many_tenants_in_turn_most_find_their_connections(world, monkeypatch)
     for _ in range(10):
         for number in range(6):
             servers.target_of(world.connections, "history", f"t{number}")
-    assert len([key for key in servers._targets if key[2]]) == 5
+    assert len([key for key in servers._targets.held if key.tenant]) == 5
     assert len(made) <= 6 + 9 * 2
 
 
@@ -206,7 +207,7 @@ def test_a_wrong_option_of_a_tenants_url_stops_that_tenant_alone(tmp_path, url):
 
 
 def test_a_process_gives_up_no_connection_of_its_parent(world, monkeypatch):
-    monkeypatch.setattr(servers, "MOST_OF_TENANTS", 1)
+    monkeypatch.setattr(kept_servers, "MOST_OF_TENANTS", 1)
     kept = servers.target_of(world.connections, "history", "acme")
     closed = []
 
@@ -214,7 +215,7 @@ def test_a_process_gives_up_no_connection_of_its_parent(world, monkeypatch):
         closed.append(target)
 
     monkeypatch.setattr(servers.Target, "close", close)
-    monkeypatch.setattr(servers.os, "getpid", lambda: -1)
+    monkeypatch.setattr(kept_servers.os, "getpid", lambda: -1)
     mine = [servers.target_of(world.connections, "history", tenant) for tenant in ("bolt", "cove")]
     assert kept not in closed
     assert closed == mine[:1]
