@@ -10,8 +10,8 @@ import re
 import struct
 from typing import Any, Final
 
+from headrace.connectors.client_libraries import REFUSES_LOGIN, not_here
 from headrace.errors import (
-    CodeNotLoaded,
     HeadraceError,
     SinkRefused,
     SinkUnavailable,
@@ -41,10 +41,7 @@ def library() -> Any:
         import cassandra.policies  # noqa: PLC0415
         import cassandra.query  # noqa: PLC0415
     except Exception as error:  # it raises its own where it has no event loop
-        raise CodeNotLoaded(
-            "CassandraTable needs cassandra-driver, which is not here: "
-            f"pip install 'headrace[cassandra]' ({words_of(error)})"
-        ) from error
+        raise not_here("CassandraTable needs cassandra-driver", "cassandra", error) from error
     return cassandra
 
 
@@ -73,10 +70,7 @@ def translated(error: BaseException, where: str) -> HeadraceError:
 
 
 def _unknown_user(_: BaseException, where: str) -> HeadraceError:
-    return TargetMissing(
-        f"{where}: the cluster does not take this user and password; mend them under "
-        "'connections:' and start drivers anew"
-    )
+    return TargetMissing(f"{where}: the cluster {REFUSES_LOGIN}")
 
 
 def _lacks_a_right(error: BaseException, where: str) -> HeadraceError:

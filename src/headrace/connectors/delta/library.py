@@ -12,14 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from headrace.connectors.client_libraries import not_here
 from headrace.connectors.local_files import passes_by
-from headrace.errors import (
-    CodeNotLoaded,
-    HeadraceError,
-    SinkUnavailable,
-    TargetMissing,
-    words_of,
-)
+from headrace.errors import HeadraceError, SinkUnavailable, TargetMissing, words_of
 
 _HALF_SEEN = re.compile(
     r"commit files, but found gap|Invalid table version|not the same as the specified end version"
@@ -48,9 +43,7 @@ def library() -> Any:
         import deltalake  # noqa: PLC0415 - only who writes Delta needs it
         import deltalake.exceptions  # noqa: PLC0415
     except ImportError as error:
-        raise CodeNotLoaded(
-            "DeltaTable needs deltalake, which is not here: pip install 'headrace[delta]'"
-        ) from error
+        raise not_here("DeltaTable needs deltalake", "delta", error) from error
     return deltalake
 
 

@@ -12,13 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from headrace.errors import (
-    CodeNotLoaded,
-    HeadraceError,
-    SinkRefused,
-    SinkUnavailable,
-    TargetMissing,
-)
+from headrace.connectors.client_libraries import not_here
+from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
 
 #: codes after which nothing is wrong with the data: it has too much to do, or a key is exchanged
 _PASSES = frozenset(
@@ -76,9 +71,7 @@ def library() -> Any:
         import obstore.exceptions  # noqa: PLC0415
         import obstore.store  # noqa: PLC0415
     except ImportError as error:
-        raise CodeNotLoaded(
-            "object stores need obstore, which is not here: pip install 'headrace[s3]'"
-        ) from error
+        raise not_here("object stores need obstore", "s3", error) from error
     return obstore
 
 

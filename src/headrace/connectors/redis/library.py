@@ -10,14 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from headrace.errors import (
-    CodeNotLoaded,
-    HeadraceError,
-    SinkRefused,
-    SinkUnavailable,
-    TargetMissing,
-    words_of,
-)
+from headrace.connectors.client_libraries import REFUSES_LOGIN, not_here
+from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
 
 _NO_SCRIPTS: Final = re.compile(r"unknown command|unknown subcommand", re.IGNORECASE)
 
@@ -37,10 +31,7 @@ def library() -> Any:
     try:
         import redis  # noqa: PLC0415 - only who writes to Redis needs it
     except ImportError as error:
-        raise CodeNotLoaded(
-            "RedisHashes needs redis, which is not here: "
-            f"pip install 'headrace[redis]' ({words_of(error)})"
-        ) from error
+        raise not_here("RedisHashes needs redis", "redis", error) from error
     return redis
 
 
@@ -91,10 +82,7 @@ def _not_now(error: object, where: str) -> HeadraceError:
 
 
 def _unknown_user(_: object, where: str) -> HeadraceError:
-    return TargetMissing(
-        f"{where}: the server does not take this user and password; mend them under "
-        "'connections:' and start drivers anew"
-    )
+    return TargetMissing(f"{where}: the server {REFUSES_LOGIN}")
 
 
 def _lacks_a_right(error: object, where: str) -> HeadraceError:

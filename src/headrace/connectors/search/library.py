@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from headrace.connectors.client_libraries import REFUSES_LOGIN, not_here
 from headrace.errors import (
-    CodeNotLoaded,
     HeadraceError,
     SinkRefused,
     SinkUnavailable,
@@ -26,8 +26,7 @@ _THROTTLED: Final = (408, 429)
 _SERVER: Final = 500
 _BLOCKED: Final = "cluster_block_exception"
 _FOR_A_PERSON: Final[Mapping[int, str]] = {
-    _UNKNOWN_USER: "the cluster does not take this user and password; mend them under "
-    "'connections:' and start drivers anew",
+    _UNKNOWN_USER: f"the cluster {REFUSES_LOGIN}",
     _FORBIDDEN: "its user lacks a right",
     MISSING: "there is no such alias; 'headrace use-cases deploy' makes it with its index",
 }
@@ -42,10 +41,7 @@ def library() -> Any:
     try:
         import opensearchpy  # noqa: PLC0415 - only who writes to such an index needs it
     except ImportError as error:
-        raise CodeNotLoaded(
-            "SearchIndex needs opensearch-py, which is not here: "
-            f"pip install 'headrace[search]' ({words_of(error)})"
-        ) from error
+        raise not_here("SearchIndex needs opensearch-py", "search", error) from error
     return opensearchpy
 
 
