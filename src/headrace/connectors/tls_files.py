@@ -37,6 +37,11 @@ def options_of(query: str, known: Collection[str], name: str) -> dict[str, str]:
     return given
 
 
+def files_of(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The files of TLS among the options of an address, each with which it is."""
+    return tuple((key, options[key]) for key in FILES if key in options)
+
+
 def context_of(files: Mapping[str, str], where: str) -> ssl.SSLContext:
     """What connections are made with: the system's authorities, or that of a file.
 

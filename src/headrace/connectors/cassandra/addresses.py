@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from headrace.connectors.own_servers import filled
-from headrace.connectors.tls_files import FILES, options_of
+from headrace.connectors.tls_files import FILES, files_of, options_of
 from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.ports import Server
@@ -57,7 +57,7 @@ def address_of(server: Server, name: str, tenant: str = "") -> Address:
         )
     if given.get("tls", "on") not in ("on", "off"):
         raise ConfigError(f"connection {name}: tls is on or off")
-    files = tuple((key, given[key]) for key in FILES if key in given)
+    files = files_of(given)
     name_in_url, _, password_in_url = user.partition(":")
     return Address(
         _hosts(hosts, name, form),

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.own_servers import filled
 from headrace.connectors.redis.library import library, translated
-from headrace.connectors.tls_files import FILES, context_of, options_of
+from headrace.connectors.tls_files import FILES, context_of, files_of, options_of
 from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
@@ -66,7 +66,7 @@ def address_of(server: Server, name: str) -> Address:
         port or _PORT,
         int(database),
         tls,
-        tuple((key, given[key]) for key in FILES if key in given),
+        files_of(given),
         server.user if server.user is not None else unquote(user or "") or None,
         server.password if server.password is not None else unquote(password or "") or None,
     )
@@ -110,7 +110,8 @@ class Cache:
             answers: list[Any] = pipeline.execute(raise_on_error=False)
         except Exception as error:
             raise translated(error, self.where) from error
-        if any(isinstance(found, library().exceptions.ReadOnlyError) for found in answers):
+        read_only = library().exceptions.ReadOnlyError
+        if any(isinstance(found, read_only) for found in answers):
             # The name may lead to another server by now, and connections stay with this one.
             self.close()
         return [

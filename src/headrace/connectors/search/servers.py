@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.search.library import library, translated
-from headrace.connectors.tls_files import FILES, context_of, options_of
+from headrace.connectors.tls_files import FILES, context_of, files_of, options_of
 from headrace.errors import ConfigError
 from headrace.ports import Connections, Server
 
@@ -58,7 +58,7 @@ def address_of(server: Server, name: str) -> Address:
     return Address(
         tuple((host, int(port)) for host, port in hosts),
         split.scheme == "https",
-        tuple((key, given[key]) for key in FILES if key in given),
+        files_of(given),
         server.user,
         server.password,
     )
