@@ -29,16 +29,8 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def types_of(kind: str) -> tuple[str, ...]:
-    """The types that may hold a kind of column; the first is that of a table that is made.
-
-    Raises:
-        ValueError: there is no such kind.
-    """
-    if digits_of(kind) is not None:
-        return ("decimal",)
-    if kind not in _TYPES:
-        raise ValueError(f"kind {kind!r} is none of {', '.join(_TYPES)}, decimal(p, s)")
-    return _TYPES[kind]
+    """The types that may hold a kind of column; the first is that of a table that is made."""
+    return ("decimal",) if digits_of(kind) is not None else _TYPES[kind]
 
 
 @dataclass(frozen=True, slots=True)

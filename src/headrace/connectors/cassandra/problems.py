@@ -6,8 +6,9 @@ import datetime as dt
 import re
 from typing import TYPE_CHECKING
 
-from headrace.connectors.cassandra.description import BUCKET, types_of
+from headrace.connectors.cassandra.description import BUCKET
 from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.newest_rows import kinds_problem
 from headrace.connectors.own_servers import name_problem
 
 if TYPE_CHECKING:
@@ -25,13 +26,12 @@ def problem_with(sink: CassandraTable) -> str | None:
     for name in (sink.name, *sink.columns):
         if not _NAME.fullmatch(name):
             return f"{name!r} is no name: use lower-case letters, digits and underscores"
-    for name, kind in sink.columns.items():
-        try:
-            types_of(kind)
-        except ValueError as error:
-            return f"column {name!r}: {error}"
-    return _key_problem(sink) or problem_of(
-        sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
+    return (
+        kinds_problem(sink.columns)
+        or _key_problem(sink)
+        or problem_of(
+            sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
+        )
     )
 
 

@@ -19,8 +19,8 @@ from typing import ClassVar, Final, Literal
 
 import pyarrow as pa
 
-from headrace.connectors.columns import demand_kind
 from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.newest_rows import text_key_problem
 from headrace.connectors.own_servers import filled, is_one_for_each_tenant, name_problem
 from headrace.connectors.redis.entries import Entries
 from headrace.connectors.redis.fitting import fit
@@ -31,9 +31,7 @@ from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.ports import Site
 
-_COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
-_OF_KEYS: Final = ("text", "bigint", "date")
 #: a script's commands take some 8,000 words, and an entry that has more would be taken away first
 _MOST_COLUMNS: Final = 1000
 _LONGEST: Final = dt.timedelta(days=20 * 365)
@@ -160,24 +158,16 @@ def _problem(sink: RedisHashes) -> str | None:
         return "the name has letters, digits, ':', '.', '_' and '-', and {tenant}"
     if len(sink.columns) > _MOST_COLUMNS:
         return f"it has {len(sink.columns)} columns, {_MOST_COLUMNS} at most can be written"
-    for name, kind in sink.columns.items():
-        if not _COLUMN.fullmatch(name):
-            return f"{name!r} is no name: use lower-case letters, digits and underscores"
-        try:
-            demand_kind(kind, VERSION)
-        except ValueError as error:
-            return f"column {name!r}: {error}"
-    return _key_problem(sink) or problem_of(
-        sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
+    return (
+        text_key_problem(sink.columns, sink.key)
+        or _own_problem(sink)
+        or problem_of(
+            sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
+        )
     )
 
 
-def _key_problem(sink: RedisHashes) -> str | None:
-    if not sink.key:
-        return "it needs a key"
-    for name in sink.key:
-        if sink.columns.get(name) not in _OF_KEYS:
-            return f"key names {name!r}, which is no column of {', '.join(_OF_KEYS)}"
+def _own_problem(sink: RedisHashes) -> str | None:
     for stay in (sink.ttl, sink.marks_stay):
         if stay is not None and not dt.timedelta(seconds=1) <= stay <= _LONGEST:
             return "ttl and marks_stay are from a second to 20 years"

@@ -15,8 +15,8 @@ from typing import ClassVar, Final, Literal
 
 import pyarrow as pa
 
-from headrace.connectors.columns import demand_kind
 from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.newest_rows import text_key_problem
 from headrace.connectors.search.documents import Documents
 from headrace.connectors.search.fitting import Shape, demand, fit
 from headrace.connectors.search.servers import Cluster, cluster_of
@@ -25,9 +25,7 @@ from headrace.errors import ConfigError, TargetMissing
 from headrace.model.patterns import TENANT
 from headrace.ports import Site
 
-_COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
-_OF_KEYS: Final = ("text", "bigint", "date")
 
 
 @dataclass(frozen=True)
@@ -155,24 +153,16 @@ class SearchIndex:
 def _problem(sink: SearchIndex) -> str | None:
     if not _NAME.fullmatch(sink.name.replace(TENANT, "tenant")):
         return "the name has lower-case letters, digits, '.', '_' and '-', and {tenant}"
-    for name, kind in sink.columns.items():
-        if not _COLUMN.fullmatch(name):
-            return f"{name!r} is no name: use lower-case letters, digits and underscores"
-        try:
-            demand_kind(kind, VERSION)
-        except ValueError as error:
-            return f"column {name!r}: {error}"
-    return _key_problem(sink) or problem_of(
-        sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
+    return (
+        text_key_problem(sink.columns, sink.key)
+        or _own_problem(sink)
+        or problem_of(
+            sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
+        )
     )
 
 
-def _key_problem(sink: SearchIndex) -> str | None:
-    if not sink.key:
-        return "it needs a key"
-    for name in sink.key:
-        if sink.columns.get(name) not in _OF_KEYS:
-            return f"key names {name!r}, which is no column of {', '.join(_OF_KEYS)}"
+def _own_problem(sink: SearchIndex) -> str | None:
     if sink.shards < 1 or sink.copies < 0:
         return "shards is at least 1, and copies at least 0"
     return None if sink.at else "at names no connection"

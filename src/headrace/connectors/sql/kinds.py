@@ -60,15 +60,10 @@ def type_of(kind: str) -> TypeEngine[Any]:
 
     SQLite has no decimals: its numbers with a point are floats. There an amount is text, which
     keeps every digit.
-
-    Raises:
-        ValueError: there is no such kind.
     """
     digits = digits_of(kind)
     if digits is not None:
         return Numeric(digits.precision, digits.scale).with_variant(Text(), "sqlite")
-    if kind not in TYPES:
-        raise ValueError(f"kind {kind!r} is none of {', '.join(TYPES)}, decimal(p, s)")
     return TYPES[kind]
 
 

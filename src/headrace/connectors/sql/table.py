@@ -24,12 +24,12 @@ import pyarrow as pa
 from sqlalchemy import Connection
 
 from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.newest_rows import kinds_problem
 from headrace.connectors.own_servers import is_one_for_each_tenant, name_problem
 from headrace.connectors.sql.beside_positions import BesidePositions
 from headrace.connectors.sql.elsewhere import Elsewhere, ElsewhereOnce
 from headrace.connectors.sql.fitting import fit, fit_marks
 from headrace.connectors.sql.guests import in_sql
-from headrace.connectors.sql.kinds import type_of
 from headrace.connectors.sql.rows import Rows
 from headrace.connectors.sql.servers import Target, check_address, target_of
 from headrace.connectors.sql.tenants import SqlTenantsWriter
@@ -225,11 +225,8 @@ def _naming_problem(sink: SqlTable) -> str | None:
             return f"{name!r} is no name: use lower-case letters, digits and underscores"
     if sink.name.startswith("headrace_"):
         return "names that start with headrace_ are the store's own"
-    for name, kind in sink.columns.items():
-        try:
-            type_of(kind)
-        except ValueError as error:
-            return f"column {name!r}: {error}"
+    if problem := kinds_problem(sink.columns):
+        return problem
     if sink.at is not None and (problem := name_problem(sink.at)):
         return problem
     return None if sink.columns else "it needs columns"
