@@ -1,19 +1,25 @@
-"""What may be columns of sinks that keep the newest row of each key: of whatever target.
+"""What sinks have in common that keep the newest row of each key: their columns, and their tables.
 
-What else a target cannot take is the sink's own to say.
+Whatever the target is, its columns are of the same kinds, and a handler's table becomes rows by the
+same steps: it has the columns, each row says how new it is, and its key. How a row is told to the
+target, and what else the target cannot take, is the sink's own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from headrace.connectors.columns import demand_kind
-from headrace.connectors.newest import VERSION
+import pyarrow as pa
+
+from headrace.connectors.changes import demand_keys, newness_of
+from headrace.connectors.columns import check_columns, demand_kind
+from headrace.connectors.newest import VERSION, returned, settled, stamped
 
 _COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
-#: kinds of which no two values are the same text
+#: kinds of columns that a key of text is made of
 _OF_KEYS: Final = ("text", "bigint", "date")
 
 
@@ -38,3 +44,38 @@ def text_key_problem(columns: Mapping[str, str], key: tuple[str, ...]) -> str | 
         if columns.get(name) not in _OF_KEYS:
             return f"key names {name!r}, which is no column of {', '.join(_OF_KEYS)}"
     return None if key else "it needs a key"
+
+
+@dataclass(frozen=True, slots=True)
+class NewestRows:
+    """Rows as their sink describes them."""
+
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    newest_by: str
+    delete_by: str | None
+    #: what messages call the target
+    where: str
+
+    def kept(self, output: pa.Table, version: int | None) -> pa.Table:
+        """A handler's table as its rows are kept, each with its version and its key.
+
+        Raises:
+            WrongSchema: a column is wrong; the message names it.
+            SinkRefused: a row does not say how new it is, whether it is gone, or its key.
+            TargetMissing: a column of versions is to be filled, and there are none.
+        """
+        must, may = returned(self.columns)
+        check_columns(output.schema, must, self.where, may)
+        table = stamped(output, self.columns, version, self.where)
+        table = settled(table, self.newest_by, self.delete_by, self.key, self.where)
+        demand_keys(table, self.key, self.where)
+        return table
+
+    def newness(self, table: pa.Table) -> list[int]:
+        """How new its rows are, as whole numbers.
+
+        Raises:
+            ValueError: a moment or day is none.
+        """
+        return newness_of(table[self.newest_by], self.columns[self.newest_by])

@@ -23,16 +23,8 @@ import pyarrow.types as at
 
 from headrace.connectors.cassandra.description import BUCKET, Description
 from headrace.connectors.cassandra.library import library
-from headrace.connectors.changes import (
-    Change,
-    by_key,
-    demand_keys,
-    demand_sizes,
-    moments,
-    newness_of,
-)
-from headrace.connectors.columns import check_columns
-from headrace.connectors.newest import returned, settled, stamped
+from headrace.connectors.changes import Change, by_key, demand_sizes, moments
+from headrace.connectors.newest_rows import NewestRows
 from headrace.errors import SinkRefused
 from headrace.payload.exact import dates, decimals, digits_of, named
 
@@ -46,14 +38,11 @@ _BITS: Final = struct.Struct(">d").pack
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NewestRows):
     """Makes changes of the tables that handlers return."""
 
     description: Description
-    newest_by: str
     week: bool
-    #: what messages call the table
-    where: str
 
     def check(self, output: pa.Table) -> None:
         """See that a table has the columns, and values that the cluster takes.
@@ -75,19 +64,17 @@ class Rows:
             HeadraceError: it cannot be written, as a whole.
         """
         says = self.description
-        check_columns(output.schema, *self._columns())
-        table = stamped(output, says.columns, version, self.where)
-        table = settled(table, self.newest_by, says.delete_by, says.key, self.where)
+        table = self.kept(output, version)
         self._check_key(table)
         try:
-            stamps = newness_of(table[self.newest_by], says.columns[self.newest_by])
+            stamps = self.newness(table)
             values = dict(self._values(table))
         except (ValueError, pa.ArrowInvalid) as error:
             raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error
         demand_sizes(table, MOST_BYTES, self.where, "node")
         gone: Iterable[Any] = repeat(False)
-        if says.delete_by:
-            gone = table[says.delete_by].to_pylist()
+        if self.delete_by:
+            gone = table[self.delete_by].to_pylist()
         puts = zip(*(values[name] for name in says.stored), stamps, strict=True)
         keys = list(zip(*(values[name] for name in says.key), strict=True))
         made = [
@@ -100,23 +87,16 @@ class Rows:
 
     def _compared(self, keys: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Keys that are equal where Cassandra's are: 0.0 and -0.0 are two, and NaN is one."""
-        says = self.description
-        if all(says.columns.get(name) != "double" for name in says.key):
+        if all(self.columns[name] != "double" for name in self.key):
             return keys
         return [tuple(_BITS(v) if isinstance(v, float) else v for v in key) for key in keys]
 
-    def _columns(self) -> tuple[dict[str, str], str, dict[str, str]]:
-        must, may = returned(self.description.columns)
-        return must, self.where, may
-
     def _check_key(self, table: pa.Table) -> None:
-        says = self.description
-        demand_keys(table, (*says.partition, *says.clustering), self.where)
-        for name in (*says.partition, *says.clustering):
+        for name in self.key:
             column = table[name]
-            if says.columns[name] not in ("text", "bytes") or not len(column):
+            if self.columns[name] not in ("text", "bytes") or not len(column):
                 continue
-            alone = says.partition_key == (name,)
+            alone = self.description.partition_key == (name,)
             bounds: Any = pc.min_max(pc.binary_length(column)).as_py()
             if bounds["max"] > _MOST_KEY_BYTES or (alone and not bounds["min"]):
                 raise SinkRefused(
@@ -128,9 +108,9 @@ class Rows:
         says = self.description
         if says.by_time is not None:
             yield BUCKET, self._buckets(table[says.by_time])
-        unset = library().query.UNSET_VALUE if self.newest_by in says.key else None
-        for name, kind in says.columns.items():
-            if name == says.delete_by:
+        unset = library().query.UNSET_VALUE if self.newest_by in self.key else None
+        for name, kind in self.columns.items():
+            if name == self.delete_by:
                 continue
             values = named(name, _as_the_client_takes, table[name], kind)
             if unset is not None and table[name].null_count:

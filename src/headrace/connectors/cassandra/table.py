@@ -208,8 +208,16 @@ class CassandraTable:
         return frames.frame(spark, read, asked, self._described("").read_back)
 
     def _rows(self, keyspace: str) -> Rows:
-        described = self._described(keyspace)
-        return Rows(described, self.newest_by, self.bucket == "week", self._where)
+        says = self._described(keyspace)
+        return Rows(
+            self.columns,
+            (*says.partition, *says.clustering),
+            self.newest_by,
+            self.delete_by,
+            self._where,
+            says,
+            self.bucket == "week",
+        )
 
     def _described(self, keyspace: str) -> Description:
         rest = [name for name in self.key if name not in (*self.partition_by, self.by_time)]

@@ -15,16 +15,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as at
 
-from headrace.connectors.changes import (
-    Change,
-    by_key,
-    demand_keys,
-    demand_sizes,
-    newness_of,
-)
-from headrace.connectors.columns import check_columns
+from headrace.connectors.changes import Change, by_key, demand_sizes
 from headrace.connectors.exact_texts import exact_texts, joined_keys
-from headrace.connectors.newest import VERSION, returned, settled, stamped
+from headrace.connectors.newest import VERSION
+from headrace.connectors.newest_rows import NewestRows
 from headrace.errors import SinkRefused
 from headrace.model.patterns import TENANT
 from headrace.payload.exact import named
@@ -49,18 +43,12 @@ return 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(NewestRows):
     """Makes changes of the tables that handlers return."""
 
     name: str
-    columns: Mapping[str, str]
-    key: tuple[str, ...]
-    newest_by: str
-    delete_by: str | None
     #: milliseconds that entries stay, and marks of what is gone; 0: for ever
     stay_ms: tuple[int, int]
-    #: what messages call them
-    where: str
 
     def check(self, output: pa.Table) -> None:
         """See that a table has the columns, and values that a server takes.
@@ -79,14 +67,10 @@ class Entries:
         Raises:
             HeadraceError: it cannot be written, as a whole.
         """
-        must, may = returned(self.columns)
-        check_columns(output.schema, must, self.where, may)
-        table = stamped(output, self.columns, version, self.where)
-        table = settled(table, self.newest_by, self.delete_by, self.key, self.where)
-        demand_keys(table, self.key, self.where)
+        table = self.kept(output, version)
         demand_sizes(table, MOST_BYTES, self.where, "server")
         try:
-            newness = newness_of(table[self.newest_by], self.columns[self.newest_by])
+            newness = self.newness(table)
             texts = {name: named(name, _texts, table[name], kind) for name, kind in self._kept}
         except (ValueError, pa.ArrowInvalid) as error:
             raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error

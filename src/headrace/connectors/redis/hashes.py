@@ -131,13 +131,13 @@ class RedisHashes:
     def _entries(self) -> Entries:
         entry_ms = 0 if self.ttl is None else _ms(self.ttl)
         return Entries(
-            self.name,
             self.columns,
             self.key,
             self.newest_by,
             self.delete_by,
-            (entry_ms, _ms(self.marks_stay)),
             self._where,
+            self.name,
+            (entry_ms, _ms(self.marks_stay)),
         )
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,10 +16,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.types as at
 
-from headrace.connectors.changes import Change, by_key, demand_keys, demand_sizes, newness_of
-from headrace.connectors.columns import check_columns
+from headrace.connectors.changes import Change, by_key, demand_sizes
 from headrace.connectors.exact_texts import exact_texts, joined_keys
-from headrace.connectors.newest import returned, settled, stamped
+from headrace.connectors.newest_rows import NewestRows
 from headrace.errors import SinkRefused
 from headrace.payload.exact import named
 
@@ -31,15 +29,8 @@ _MOST_ID_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Documents:
+class Documents(NewestRows):
     """Makes documents of the tables that handlers return."""
-
-    columns: Mapping[str, str]
-    key: tuple[str, ...]
-    newest_by: str
-    delete_by: str | None
-    #: what messages call the index
-    where: str
 
     def check(self, output: pa.Table) -> None:
         """See that a table has the columns, and values that a cluster takes.
@@ -58,14 +49,10 @@ class Documents:
         Raises:
             HeadraceError: it cannot be written, as a whole.
         """
-        must, may = returned(self.columns)
-        check_columns(output.schema, must, self.where, may)
-        table = stamped(output, self.columns, version, self.where)
-        table = settled(table, self.newest_by, self.delete_by, self.key, self.where)
-        demand_keys(table, self.key, self.where)
+        table = self.kept(output, version)
         demand_sizes(table, MOST_BYTES, self.where, "cluster")
         try:
-            newness = newness_of(table[self.newest_by], self.columns[self.newest_by])
+            newness = self.newness(table)
             values = {name: named(name, _as_json, table[name], of) for name, of in self._kinds}
             keys = joined_keys([[str(value) for value in values[name]] for name in self.key])
         except (ValueError, pa.ArrowInvalid) as error:
