@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import uuid
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -14,25 +13,16 @@ import cassandra as client
 import cassandra.concurrent
 import pyarrow as pa
 import pytest
+from newest_rows import ByData, OrderedRows
 
 from headrace.connectors.cassandra.servers import Cluster, cluster_of
 from headrace.errors import SinkUnavailable
 from headrace.ports import Connections, Server, Sink, Site
 from headrace.sinks import CassandraTable
-from headrace.testing.sink_cases import State
 from headrace.testing.sink_contract import Seen, SinkContract
 
-COLUMNS = {
-    "run": "text",
-    "key": "text",
-    "value": "text",
-    "gone": "boolean",
-    "came": "bigint",
-    "newness": "version",
-}
 
-
-class TestCassandraTable(SinkContract):
+class TestCassandraTable(OrderedRows, SinkContract):
     """Rows that are told apart by the versions of their records."""
 
     cannot_have: ClassVar[Mapping[str, str]] = {
@@ -45,12 +35,11 @@ class TestCassandraTable(SinkContract):
         # Making a table takes a while; of one partition a test is alone.
         self.url, self.run = request.getfixturevalue("cassandra").url, uuid.uuid4().hex
         self.connections = Connections({}, "", servers={"history": Server(self.url)})
-        self.came = itertools.count()
 
     def make_sink(self) -> Sink:
         return CassandraTable(
             self.name,
-            COLUMNS,
+            {"run": "text", **self.columns},
             key=("run", "key"),
             newest_by="newness",
             at="history",
@@ -61,33 +50,9 @@ class TestCassandraTable(SinkContract):
     def site(self) -> Site:
         return Site(self.connections, None)
 
-    def states(self, states):
-        made = self._rows(states)
-        newness = pa.array([state.version for state in states], pa.int64())
-        return made.append_column("newness", newness)
-
-    def table(self, values):
-        made = self._rows([State(value, "", 0) for value in values])
-        place = made.column_names.index("value")
-        return made.set_column(place, "value", pa.array(list(values), pa.string()))
-
-    def _rows(self, states):
-        return pa.table(
-            {
-                "run": pa.array([self.run] * len(states), pa.string()),
-                "key": pa.array([state.key for state in states], pa.string()),
-                "value": pa.array([state.text for state in states], pa.string()),
-                "gone": pa.array([state.gone for state in states], pa.bool_()),
-                "came": pa.array([next(self.came) for _ in states], pa.int64()),
-            }
-        )
-
-    def refused_table(self):
-        table = self.table(["a"])
-        return table.set_column(table.column_names.index("key"), "key", pa.nulls(1, pa.string()))
-
-    def wrong_table(self):
-        return self.table(["a"]).drop_columns(["value"])
+    def rows(self, states):
+        run = pa.array([self.run] * len(states), pa.string())
+        return super().rows(states).append_column("run", run)
 
     @contextmanager
     def losing_an_answer(self):
@@ -119,7 +84,7 @@ class TestCassandraTable(SinkContract):
     where = "run = %s"
 
 
-class TestHistoryInCassandra(TestCassandraTable):
+class TestHistoryInCassandra(ByData, TestCassandraTable):
     """Rows in buckets of a week, told apart by a column of the data."""
 
     name = "things_by_week"
@@ -128,7 +93,7 @@ class TestHistoryInCassandra(TestCassandraTable):
     def make_sink(self) -> Sink:
         return CassandraTable(
             self.name,
-            {**COLUMNS, "at": "timestamp", "newness": "bigint"},
+            {"run": "text", "at": "timestamp", **self.columns},
             key=("run", "at", "key"),
             newest_by="newness",
             at="history",
@@ -137,18 +102,10 @@ class TestHistoryInCassandra(TestCassandraTable):
             delete_by="gone",
         )
 
-    def states(self, states):
-        made = self._rows(states).append_column("at", self._moments(len(states)))
-        newness = pa.array([state.version for state in states], pa.int64())
-        return made.append_column("newness", newness)
-
-    def table(self, values):
-        made = super().table(values).append_column("at", self._moments(len(values)))
-        return made.append_column("newness", pa.array([1] * len(values), pa.int64()))
-
-    def _moments(self, count):
+    def rows(self, states):
         sunday = dt.datetime(2026, 2, 1, 23, 59, 59, 999_000, tzinfo=dt.UTC)
-        return pa.array([sunday] * count, pa.timestamp("us", "UTC"))
+        moments = pa.array([sunday] * len(states), pa.timestamp("us", "UTC"))
+        return super().rows(states).append_column("at", moments)
 
 
 class TestCassandraOfTenants(TestCassandraTable):

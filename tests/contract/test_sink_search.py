@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
 from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 from unittest import mock
 
-import pyarrow as pa
 import pytest
+from newest_rows import ByData, OrderedRows
 
 from headrace.connectors.search.servers import Cluster, cluster_of
 from headrace.errors import SinkUnavailable
 from headrace.ports import Connections, Server, Sink, Site
 from headrace.sinks import SearchIndex
-from headrace.testing.sink_cases import State
 from headrace.testing.sink_contract import Seen, SinkContract
 
-COLUMNS = {
-    "key": "text",
-    "value": "text",
-    "gone": "boolean",
-    "came": "bigint",
-    "newness": "version",
-}
 
-
-class TestSearchIndex(SinkContract):
+class TestSearchIndex(OrderedRows, SinkContract):
     """Rows that are told apart by the versions of their records."""
 
     cannot_have: ClassVar[Mapping[str, str]] = {
         "replay after the target forgot": "nothing is noted beside the documents",
     }
-    kind = "version"
 
     @pytest.fixture(autouse=True)
     def _server(self, opensearch):
         self.url, self.run = opensearch.url, f"c{uuid.uuid4().hex}"
         self.connections = Connections({}, "", servers={"search": Server(self.url)})
-        self.came = itertools.count()
 
     def make_sink(self) -> Sink:
         return SearchIndex(
             self.run,
-            {**COLUMNS, "newness": self.kind},
+            self.columns,
             key=("key",),
             newest_by="newness",
             at="search",
@@ -56,32 +44,6 @@ class TestSearchIndex(SinkContract):
 
     def site(self) -> Site:
         return Site(self.connections, None)
-
-    def states(self, states):
-        newness = pa.array([state.version for state in states], pa.int64())
-        return self._rows(states).append_column("newness", newness)
-
-    def table(self, values):
-        made = self._rows([State(value, "", 0) for value in values])
-        place = made.column_names.index("value")
-        return made.set_column(place, "value", pa.array(list(values), pa.string()))
-
-    def _rows(self, states):
-        return pa.table(
-            {
-                "key": pa.array([state.key for state in states], pa.string()),
-                "value": pa.array([state.text for state in states], pa.string()),
-                "gone": pa.array([state.gone for state in states], pa.bool_()),
-                "came": pa.array([next(self.came) for _ in states], pa.int64()),
-            }
-        )
-
-    def refused_table(self):
-        table = self.table(["a"])
-        return table.set_column(table.column_names.index("key"), "key", pa.nulls(1, pa.string()))
-
-    def wrong_table(self):
-        return self.table(["a"]).drop_columns(["value"])
 
     @contextmanager
     def losing_an_answer(self):
@@ -114,11 +76,5 @@ class TestSearchIndex(SinkContract):
         return [Seen(row.get("value"), row.get("value")) for row in rows]
 
 
-class TestSearchIndexByData(TestSearchIndex):
+class TestSearchIndexByData(ByData, TestSearchIndex):
     """Rows that are told apart by a column of the data."""
-
-    kind = "bigint"
-
-    def table(self, values):
-        made = super().table(values)
-        return made.append_column("newness", pa.array([1] * len(values), pa.int64()))
