@@ -1,17 +1,14 @@
 """A table in a real Cassandra: what is there after nulls, deletes, others, silence and kills."""
 
-import contextlib
 import datetime as dt
 import os
-import random
 import signal
-import threading
 import time
-import uuid
 from collections import Counter
 
 import pyarrow as pa
 import pytest
+from leads import LEADS, SAID, Target, due_after_zombies, of_leads, taken_before_a_kill, until_taken
 
 from headrace.connectors.cassandra import history, rows
 from headrace.connectors.cassandra.addresses import address_of
@@ -19,40 +16,20 @@ from headrace.connectors.cassandra.servers import cluster_of
 from headrace.embedded import EmbeddedCassandra
 from headrace.embedded.addresses import free_ports
 from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
-from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Server, Site
-from headrace.process.crash_points import PlayedKill
+from headrace.ports import Server
 from headrace.sinks import CassandraTable
-from headrace.spark.refused_rows import as_a_whole
-from headrace.testing.sink_suite import _killed_in_the_middle
-from zombies import Zombies
 
-LEADS = {"lead": "text", "city": "text", "size": "bigint", "changed": "version", "gone": "boolean"}
 VISITS = {"tenant": "text", "at": "timestamp", "number": "bigint", "page": "text"}
 MONDAY = dt.datetime(2026, 2, 2, tzinfo=dt.UTC)
 
 
 def leads(name, **more):
-    said = {"key": ("lead",), "newest_by": "changed", "key_in_one_lane": True, "delete_by": "gone"}
-    return CassandraTable(name, LEADS, at="history", **{**said, **more})
+    return CassandraTable(name, LEADS, at="history", **{**SAID, **more})
 
 
 def visits(name, **more):
     said = {"key": ("tenant", "at", "number"), "newest_by": "at", "by_time": "at"}
     return CassandraTable(name, VISITS, at="history", **{**said, **more})
-
-
-def of_leads(*found):
-    names, cities, sizes, versions, gone = zip(*found, strict=True)
-    return pa.table(
-        {
-            "lead": pa.array(names, pa.string()),
-            "city": pa.array(cities, pa.string()),
-            "size": pa.array(sizes, pa.int64()),
-            "changed": pa.array(versions, pa.int64()),
-            "gone": pa.array(gone, pa.bool_()),
-        }
-    )
 
 
 def of_visits(*found):
@@ -67,30 +44,20 @@ def of_visits(*found):
     )
 
 
-class Database:
+class Database(Target):
     """Tables of one's own in a cluster, as a sink and as its owner see them."""
 
     def __init__(self, url):
-        self.connections = Connections({}, "", servers={"history": Server(url)})
+        super().__init__("history", url)
         self.cluster = cluster_of(self.connections, "history")
-        self.site = Site(self.connections, None)
-        self.name = f"t{uuid.uuid4().hex[:20]}"
 
     def asked(self, statement, *values):
         return self.cluster.asked(statement.format(f"headrace.{self.name}"), *values)
 
-    def write(self, sink, *tables):
-        effects = [
-            Effect((Slice(LaneId("keep", f"t{n}", 0), "visits", 0, 9, epoch=1),), (9,), table)
-            for n, table in enumerate(tables)
-        ]
-        return [as_a_whole(told).error for told in sink.open(self.site).write(effects)]
-
     def prepared(self, sink, made=None):
         if made is not None:
             self.asked(made)
-        sink.prepare(self.site)
-        return sink
+        return super().prepared(sink)
 
 
 @pytest.fixture
@@ -357,41 +324,9 @@ def test_what_is_no_question_to_history_is_refused(database):
 
 def test_attempts_of_all_kinds_at_once_and_late_leave_what_one_of_each_would(database):
     sink = database.prepared(leads(database.name))
-    seed = random.randrange(10**6)
-
-    def write(wave_id, pieces, store):
-        del wave_id
-        effects = [
-            Effect((piece,), (piece.until_offset,), _states(piece), version=piece.until_offset - 1)
-            for piece in pieces
-        ]
-        with contextlib.ExitStack() as stack:
-            if store.chance.random() < 0.1:
-                stack.enter_context(contextlib.suppress(PlayedKill))
-                stack.enter_context(_killed_in_the_middle())
-            return sink.open(database.site).write(effects)
-        raise PlayedKill
-
-    zombies = Zombies(write, seed, lanes=6)
-    zombies.store.chance = random.Random(seed)
-    zombies.until_over(20)
-    due = {}
-    for lane in zombies.lanes:
-        for at in range(zombies.store.at[lane][0]):
-            due[_key(lane.tenant, at)] = None if at % 5 == 4 else f"{lane.tenant}-{at}"
+    due, seed = due_after_zombies(sink, database.site, lanes=6, waves=20)
     found = dict(database.asked("SELECT lead, city FROM {}"))
     assert found == {key: value for key, value in due.items() if value}, seed
-
-
-def _key(tenant, at):
-    return f"{tenant}/{at % 3}"
-
-
-def _states(piece):
-    """Each record is the state of one of three keys; of five one takes it away."""
-    places = range(piece.from_offset, piece.until_offset)
-    tenant = piece.lane.tenant
-    return of_leads(*((_key(tenant, at), f"{tenant}-{at}", at, at, at % 5 == 4) for at in places))
 
 
 @pytest.fixture
@@ -414,22 +349,15 @@ def test_a_node_that_says_nothing_or_goes_away_delays_and_loses_nothing(own):
     [error] = database.write(sink, many)
     assert error.temporary
     os.kill(server.pid, signal.SIGCONT)
-    _until_taken(database, sink, of_leads(("k0", "Oslo", 0, 2, False)))
+    until_taken(database, sink, of_leads(("k0", "Oslo", 0, 2, False)), within_s=120)
 
     server.kill()
     [error] = database.write(sink, many)
     assert error.temporary
     server.start()
-    _until_taken(database, sink, of_leads(("k1", "Oslo", 0, 2, False)))
+    until_taken(database, sink, of_leads(("k1", "Oslo", 0, 2, False)), within_s=120)
     cities = Counter(city for (city,) in _until_answered(database, "SELECT city FROM {}"))
     assert cities == {"Rome": 1_998, "Oslo": 2}
-
-
-def _until_taken(database, sink, table):
-    give_up_s = time.monotonic() + 120
-    while database.write(sink, table) != [None]:
-        assert time.monotonic() < give_up_s
-        time.sleep(0.2)
 
 
 def _until_answered(database, statement):
@@ -447,29 +375,7 @@ def _until_answered(database, statement):
 def test_what_was_answered_is_there_after_a_kill_in_a_write(own):
     server, database = own
     sink = database.prepared(leads(database.name))
-    taken, stop = [], threading.Event()
-
-    def write():
-        for number in range(100_000):
-            if stop.is_set():
-                return
-            names = [f"k{number}-{n}" for n in range(20)]
-            if database.write(sink, of_leads(*((x, "Rome", 1, 1, False) for x in names))) != [None]:
-                return
-            taken.extend(names)
-
-    writing = threading.Thread(target=write)
-    writing.start()
-    give_up_s = time.monotonic() + 120
-    while len(taken) <= 100:
-        assert time.monotonic() < give_up_s
-        assert writing.is_alive(), taken
-        time.sleep(0.05)
-    server.kill()
-    stop.set()
-    writing.join(120)
-    assert not writing.is_alive()
-    server.start()
+    taken = taken_before_a_kill(database, sink, server, least=100, within_s=120)
     found = {lead for (lead,) in _until_answered(database, "SELECT lead FROM {}")}
     assert set(taken) <= found
 

@@ -6,72 +6,32 @@ import os
 import random
 import signal
 import threading
-import time
-import uuid
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 import redis
+from leads import LEADS, SAID, Target, due_after_zombies, effect, of_leads, one, taken_before_a_kill
 
 from headrace.connectors.redis import servers
 from headrace.embedded import EmbeddedValkey
 from headrace.embedded.addresses import free_ports
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.record_versions import version_of
-from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Server, Site
-from headrace.process.crash_points import PlayedKill
+from headrace.ports import Connections, Server, Site
 from headrace.sinks import RedisHashes
-from headrace.spark.refused_rows import as_a_whole
-from headrace.testing.sink_suite import _killed_in_the_middle
-from zombies import Zombies
-
-LEADS = {"lead": "text", "city": "text", "size": "bigint", "changed": "version", "gone": "boolean"}
 
 
 def leads(name, **more):
-    said = {"key": ("lead",), "newest_by": "changed", "key_in_one_lane": True, "delete_by": "gone"}
-    return RedisHashes(name, LEADS, **{"at": "cache", **said, **more})
+    return RedisHashes(name, LEADS, **{"at": "cache", **SAID, **more})
 
 
-def of_leads(*found):
-    names, cities, sizes, versions, gone = zip(*found, strict=True)
-    return pa.table(
-        {
-            "lead": pa.array(names, pa.string()),
-            "city": pa.array(cities, pa.string()),
-            "size": pa.array(sizes, pa.int64()),
-            "changed": pa.array(versions, pa.int64()),
-            "gone": pa.array(gone, pa.bool_()),
-        }
-    )
-
-
-def one(lead, city, version, *, gone=False):
-    return of_leads((lead, city, 1, version, gone))
-
-
-def effect(table, tenant="acme", **more):
-    piece = Slice(LaneId("keep", tenant, 0), "visits", 0, 9, epoch=1)
-    return Effect((piece,), (9,), table, **more)
-
-
-class Cache:
+class Cache(Target):
     """Entries of one's own in a server, as a sink and as any reader sees them."""
 
     def __init__(self, url):
-        self.connections = Connections({}, "", servers={"cache": Server(url)})
-        self.site = Site(self.connections, None)
-        self.name = f"t{uuid.uuid4().hex[:20]}"
+        super().__init__("cache", url)
         self.client = redis.Redis.from_url(url, decode_responses=True)
-
-    def told(self, sink, *effects, site=None):
-        return list(sink.open(site or self.site).write(effects))
-
-    def write(self, sink, *tables, site=None):
-        effects = [effect(table, f"t{number}") for number, table in enumerate(tables)]
-        return [as_a_whole(told).error for told in self.told(sink, *effects, site=site)]
 
     def entry(self, *key):
         found = self.client.hgetall(":".join((self.name, *key)))
@@ -350,64 +310,14 @@ def test_what_may_not_repeat_is_an_error_as_a_whole(cache):
 
 
 def test_attempts_of_all_kinds_at_once_and_late_leave_what_one_of_each_would(cache):
-    sink, seed = leads(cache.name), random.randrange(10**6)
-
-    def write(wave_id, pieces, store):
-        del wave_id
-        effects = [
-            Effect((piece,), (piece.until_offset,), _states(piece), version=piece.until_offset - 1)
-            for piece in pieces
-        ]
-        with contextlib.ExitStack() as stack:
-            if store.chance.random() < 0.1:
-                stack.enter_context(contextlib.suppress(PlayedKill))
-                stack.enter_context(_killed_in_the_middle())
-            return sink.open(cache.site).write(effects)
-        raise PlayedKill
-
-    zombies = Zombies(write, seed, lanes=6)
-    zombies.store.chance = random.Random(seed)
-    zombies.until_over(20)
-    due = {}
-    for lane in zombies.lanes:
-        for at in range(zombies.store.at[lane][0]):
-            due[_key(lane.tenant, at)] = None if at % 5 == 4 else f"{lane.tenant}-{at}"
+    sink = leads(cache.name)
+    due, seed = due_after_zombies(sink, cache.site, lanes=6, waves=20)
     found = {key: cache.entry(key).get("city") for key in due}
     assert found == due, seed
 
 
-def _key(tenant, at):
-    return f"{tenant}/{at % 3}"
-
-
-def _states(piece):
-    """Each record is the state of one of three keys; of five one takes it away."""
-    places = range(piece.from_offset, piece.until_offset)
-    tenant = piece.lane.tenant
-    return of_leads(*((_key(tenant, at), f"{tenant}-{at}", at, at, at % 5 == 4) for at in places))
-
-
 def test_what_was_answered_is_there_after_a_kill_in_a_write(own):
-    sink, taken, stop = leads(own.name), [], threading.Event()
-
-    def write():
-        for number in range(100_000):
-            names = [f"k{number}-{n}" for n in range(20)]
-            rows = of_leads(*((name, "Rome", 1, 1, False) for name in names))
-            if stop.is_set() or own.write(sink, rows) != [None]:
-                return
-            taken.extend(names)
-
-    writing = threading.Thread(target=write)
-    writing.start()
-    while len(taken) <= 1000:
-        assert writing.is_alive(), taken
-        time.sleep(0.01)
-    own.server.kill()
-    stop.set()
-    writing.join(60)
-    assert not writing.is_alive()
-    own.server.start()
+    taken = taken_before_a_kill(own, leads(own.name), own.server, least=1000, within_s=60)
     found = {key.removeprefix(f"{own.name}:") for key in own.client.scan_iter(count=10_000)}
     assert set(taken) <= found
 

@@ -1,9 +1,7 @@
 """An index in a real OpenSearch: what searches find, and what becomes of rows it does not take."""
 
-import contextlib
 import datetime as dt
 import os
-import random
 import signal
 import time
 import uuid
@@ -11,70 +9,28 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from leads import LEADS, SAID, Target, due_after_zombies, effect, of_leads, one, until_taken
 
 from headrace.connectors.search import servers
 from headrace.connectors.search.servers import cluster_of
 from headrace.embedded import EmbeddedOpenSearch
 from headrace.embedded.addresses import free_ports
 from headrace.errors import ConfigError, SinkUnavailable
-from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Server, Site
-from headrace.process.crash_points import PlayedKill
 from headrace.sinks import SearchIndex
-from headrace.spark.refused_rows import as_a_whole
-from headrace.testing.sink_suite import _killed_in_the_middle
-from zombies import Zombies
 
 pytestmark = pytest.mark.slow
-LEADS = {"lead": "text", "city": "text", "size": "bigint", "changed": "version", "gone": "boolean"}
 
 
 def leads(name, **more):
-    said = {"key": ("lead",), "newest_by": "changed", "key_in_one_lane": True, "delete_by": "gone"}
-    return SearchIndex(name, LEADS, **{"at": "search", "copies": 0, **said, **more})
+    return SearchIndex(name, LEADS, **{"at": "search", "copies": 0, **SAID, **more})
 
 
-def of_leads(*found):
-    names, cities, sizes, versions, gone = zip(*found, strict=True)
-    return pa.table(
-        {
-            "lead": pa.array(names, pa.string()),
-            "city": pa.array(cities, pa.string()),
-            "size": pa.array(sizes, pa.int64()),
-            "changed": pa.array(versions, pa.int64()),
-            "gone": pa.array(gone, pa.bool_()),
-        }
-    )
-
-
-def one(lead, city, version, *, gone=False):
-    return of_leads((lead, city, 1, version, gone))
-
-
-def effect(table, tenant="acme", **more):
-    piece = Slice(LaneId("keep", tenant, 0), "visits", 0, 9, epoch=1)
-    return Effect((piece,), (9,), table, **more)
-
-
-class Index:
+class Index(Target):
     """Indexes of one's own in a cluster, as a sink and as whoever searches sees them."""
 
     def __init__(self, url):
-        self.connections = Connections({}, "", servers={"search": Server(url)})
-        self.site = Site(self.connections, None)
+        super().__init__("search", url)
         self.cluster = cluster_of(self.connections, "search")
-        self.name = f"t{uuid.uuid4().hex[:20]}"
-
-    def prepared(self, sink):
-        sink.prepare(self.site)
-        return sink
-
-    def told(self, sink, *effects):
-        return list(sink.open(self.site).write(effects))
-
-    def write(self, sink, *tables):
-        effects = [effect(table, f"t{number}") for number, table in enumerate(tables)]
-        return [as_a_whole(told).error for told in self.told(sink, *effects)]
 
     def found(self, query, name=None):
         """The documents that a query finds, by their id."""
@@ -311,40 +267,9 @@ def test_an_index_that_is_right_is_found_right_again_and_a_wrong_one_is_refused(
 
 
 def test_attempts_of_all_kinds_at_once_and_late_leave_what_one_of_each_would(index):
-    sink, seed = index.prepared(leads(index.name)), random.randrange(10**6)
-
-    def write(wave_id, pieces, store):
-        del wave_id
-        effects = [
-            Effect((piece,), (piece.until_offset,), _states(piece), version=piece.until_offset - 1)
-            for piece in pieces
-        ]
-        with contextlib.ExitStack() as stack:
-            if store.chance.random() < 0.1:
-                stack.enter_context(contextlib.suppress(PlayedKill))
-                stack.enter_context(_killed_in_the_middle())
-            return sink.open(index.site).write(effects)
-        raise PlayedKill
-
-    zombies = Zombies(write, seed, lanes=4)
-    zombies.store.chance = random.Random(seed)
-    zombies.until_over(10)
-    due = {}
-    for lane in zombies.lanes:
-        for at in range(zombies.store.at[lane][0]):
-            due[_key(lane.tenant, at)] = None if at % 5 == 4 else f"{lane.tenant}-{at}"
+    sink = index.prepared(leads(index.name))
+    due, seed = due_after_zombies(sink, index.site, lanes=4, waves=10)
     assert index.there() == {key: value for key, value in due.items() if value}, seed
-
-
-def _key(tenant, at):
-    return f"{tenant}/{at % 3}"
-
-
-def _states(piece):
-    """Each record is the state of one of three keys; of five one takes it away."""
-    places = range(piece.from_offset, piece.until_offset)
-    tenant = piece.lane.tenant
-    return of_leads(*((_key(tenant, at), f"{tenant}-{at}", at, at, at % 5 == 4) for at in places))
 
 
 def test_a_node_that_says_nothing_or_goes_away_delays_and_loses_nothing(strict, monkeypatch):
@@ -359,21 +284,14 @@ def test_a_node_that_says_nothing_or_goes_away_delays_and_loses_nothing(strict, 
     finally:
         os.kill(strict.pid, signal.SIGCONT)
     assert error.code == "SinkUnavailable"
-    _until_taken(index, sink, many)
+    until_taken(index, sink, many, within_s=60)
     strict.kill()
     [error] = index.write(sink, one("k0", "Oslo", 2))
     assert error.code == "SinkUnavailable"
     with pytest.raises(SinkUnavailable):
         index.prepared(sink)
     strict.start()
-    _until_taken(index, sink, one("k0", "Oslo", 2))
+    until_taken(index, sink, one("k0", "Oslo", 2), within_s=60)
     index.cluster.asked("POST", f"/{index.name}/_refresh")
     assert index.cluster.asked("GET", f"/{index.name}/_count")["count"] == 2_000
     assert index.found({"term": {"lead.exact": "k0"}})["k0"]["city"] == "Oslo"
-
-
-def _until_taken(index, sink, table):
-    give_up_s = time.monotonic() + 60
-    while index.write(sink, table) != [None]:
-        assert time.monotonic() < give_up_s
-        time.sleep(0.2)

@@ -1,0 +1,63 @@
+"""Servers that show a certificate: by what stands before them, since they have no TLS here."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+import trustme
+
+from headrace.errors import ConfigError, SinkUnavailable
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Server, Sink, Site
+from headrace.sinks import RedisHashes, SearchIndex
+from tls_front import Front
+
+COLUMNS = {"lead": "text", "size": "bigint"}
+SAID = {"key": ("lead",), "newest_by": "size", "at": "there"}
+#: fixture of the server -> sink, and URL by TLS
+KNOWN = {
+    "valkey": (RedisHashes("tls", COLUMNS, **SAID), "rediss://127.0.0.1:{}/0"),
+    "opensearch": (SearchIndex("tls", COLUMNS, copies=0, **SAID), "https://127.0.0.1:{}"),
+}
+
+
+@dataclass
+class Shown:
+    """A server that answers by TLS."""
+
+    sink: Sink
+    url: str
+
+    def site(self, more=""):
+        return Site(Connections({}, "", servers={"there": Server(self.url + more)}), None)
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module", params=KNOWN)
+def server(request, authority):
+    front = Front(authority, request.getfixturevalue(request.param).port)
+    sink, url = KNOWN[request.param]
+    yield Shown(sink, url.format(front.port))
+    front.close()
+
+
+def test_a_certificate_that_fits_is_taken_and_another_is_not(server, authority, tmp_path):
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    right = server.site(f"?ca_file={tmp_path}/ca.pem")
+    server.sink.prepare(right)
+    piece = Slice(LaneId("keep", "acme", 0), "visits", 0, 1, epoch=1)
+    made = Effect((piece,), (1,), pa.table({"lead": ["a"], "size": [1]}))
+    assert server.sink.open(right).write([made])[0].error is None
+    for wrong in (f"?ca_file={tmp_path}/other.pem", ""):
+        with pytest.raises(SinkUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+            server.sink.prepare(server.site(wrong))
+
+
+def test_a_file_of_tls_that_is_not_there_is_told(server):
+    with pytest.raises(ConfigError, match="a file of TLS"):
+        server.sink.prepare(server.site("?ca_file=/nowhere.pem"))
