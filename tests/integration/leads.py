@@ -1,6 +1,5 @@
 """Leads of which the newest of each key stays: what tests of several targets write, and how."""
 
-import contextlib
 import random
 import threading
 import time
@@ -10,9 +9,8 @@ import pyarrow as pa
 
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
-from headrace.process.crash_points import PlayedKill
 from headrace.spark.refused_rows import as_a_whole
-from headrace.testing.sink_suite import _killed_in_the_middle
+from headrace.testing.sink_suite import kills_in_the_middle
 from zombies import Zombies
 
 LEADS = {"lead": "text", "city": "text", "size": "bigint", "changed": "version", "gone": "boolean"}
@@ -66,21 +64,17 @@ def due_after_zombies(sink, site, *, lanes, waves):
     seed = random.randrange(10**6)
 
     def write(wave_id, pieces, store):
-        del wave_id
+        del wave_id, store
         effects = [
             Effect((piece,), (piece.until_offset,), _states(piece), version=piece.until_offset - 1)
             for piece in pieces
         ]
-        with contextlib.ExitStack() as stack:
-            if store.chance.random() < 0.1:
-                stack.enter_context(contextlib.suppress(PlayedKill))
-                stack.enter_context(_killed_in_the_middle())
-            return sink.open(site).write(effects)
-        raise PlayedKill
+        return sink.open(site).write(effects)
 
+    chance = random.Random(seed)
     zombies = Zombies(write, seed, lanes=lanes)
-    zombies.store.chance = random.Random(seed)
-    zombies.until_over(waves)
+    with kills_in_the_middle(lambda: chance.random() < 0.1):
+        zombies.until_over(waves)
     due = {}
     for lane in zombies.lanes:
         for at in range(zombies.store.at[lane][0]):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -114,7 +114,7 @@ class SinkSuite(ABC):
         It raises ``PlayedKill``. This one does at the step ``mid-write`` of
         ``process/crash_points.py``.
         """
-        return _killed_in_the_middle()
+        return kills_in_the_middle()
 
     def refusing_for_now(self) -> AbstractContextManager[object] | None:
         """Within it the target takes nothing, and will later."""
@@ -195,10 +195,15 @@ class _Whole:
 
 
 @contextmanager
-def _killed_in_the_middle() -> Iterator[None]:
+def kills_in_the_middle(due: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Within it writers are killed in the middle of a write, where ``due`` says so.
+
+    It holds for all threads of the process, so it is begun once, around them, and never in each.
+    """
+
     def stop(step: str, use_case: str, wanted: str) -> None:
         del use_case, wanted
-        if step == "mid-write":
+        if step == "mid-write" and due():
             raise PlayedKill
 
     asked = {crash_points.VARIABLE: "mid-write:1:unused"}
