@@ -9,7 +9,6 @@ It listens on 127.0.0.1 only, without a password, with one copy of everything.
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Mapping
@@ -21,25 +20,20 @@ import structlog
 from headrace.connectors.cassandra.addresses import Address
 from headrace.connectors.cassandra.library import library
 from headrace.connectors.cassandra.servers import Cluster
-from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
+from headrace.embedded.addresses import HOST, answers, free_ports
 from headrace.embedded.cassandra_config import DATACENTER, LOGBACK, as_yaml, java_options
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
-from headrace.embedded.server import Missed, OneProcess, begin, unwritable
+from headrace.embedded.server import OneProcess, unwritable
 from headrace.errors import CodeNotLoaded, HeadraceError, ServerError
 
 log = structlog.get_logger(__name__)
 
 #: how long it may take to write what it has in memory when asked to stop
 _ENDING = Ending(grace_s=30.0)
-_PORT_TAKEN = os.strerror(errno.EADDRINUSE)
 KEYSPACE: Final = "headrace"
-_TOLD = {
-    Missed.ENDED: "Cassandra ended while starting; the end of its log",
-    Missed.SILENT: "Cassandra does not answer",
-}
 
 
 class EmbeddedCassandra(OneProcess):
@@ -49,6 +43,7 @@ class EmbeddedCassandra(OneProcess):
     last start).
     """
 
+    _name = "Cassandra"
     _look_every_s = 0.1
 
     def __init__(
@@ -70,9 +65,7 @@ class EmbeddedCassandra(OneProcess):
                 10 s before a kill may be lost.
             settings: those of cassandra.yaml, over the ones chosen here.
         """
-        self.folder = Path(folder).resolve()
-        self.port = port
-        self._asked_port = port
+        super().__init__(folder, port)
         self._heap_mb = heap_mb
         self._durable = durable
         self._settings = dict(settings or {})
@@ -95,16 +88,13 @@ class EmbeddedCassandra(OneProcess):
         began_s = time.monotonic()
         _demand_client()
         java, class_path = str(find_java()), jars("cassandra")
-        if self._asked_port is not None:
-            refuse_taken_port(self._asked_port, "Cassandra")
-        with FolderLock(self.folder) as lock:
+        with self._place_of_its_own() as lock:
 
-            def attempt() -> str | None:
+            def launch() -> GuardedProcess:
                 self._configure()
-                self._process = self._launch(java, class_path, lock)
-                return self._await_answer(self._process, time.monotonic() + timeout_s)
+                return self._launch(java, class_path, lock)
 
-            begin(attempt, _PORT_TAKEN)
+            self._begin(launch, timeout_s)
         log.info(
             "cassandra is up",
             port=self.port,
@@ -128,9 +118,6 @@ class EmbeddedCassandra(OneProcess):
         command += ["-cp", os.pathsep.join(map(str, class_path))]
         command.append("org.apache.cassandra.service.CassandraDaemon")
         return GuardedProcess(command, self.folder / "cassandra.log", [lock.descriptor], _ENDING)
-
-    def _told(self, missed: Missed, tail: str) -> str:
-        return f"{_TOLD[missed]}:\n{tail}"
 
     def _ready(self) -> bool:
         assert self.port is not None

@@ -22,13 +22,13 @@ from pathlib import Path
 import structlog
 
 from headrace.connectors.kafka import told_ports
-from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
+from headrace.embedded.addresses import HOST, answers, free_ports
 from headrace.embedded.broker_properties import as_text, broker_properties
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
-from headrace.embedded.server import Missed, OneProcess, begin, unwritable
+from headrace.embedded.server import Missed, OneProcess, unwritable
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
@@ -36,7 +36,6 @@ log = structlog.get_logger(__name__)
 #: how long a broker may take to close its files when asked to stop, mostly one or two seconds; one
 #: that is killed loses nothing, it looks through its files at the next start
 _ENDING = Ending(grace_s=20.0)
-_PORT_TAKEN = os.strerror(errno.EADDRINUSE)
 
 
 class EmbeddedKafka(OneProcess):
@@ -45,6 +44,8 @@ class EmbeddedKafka(OneProcess):
     The folder holds ``data/`` (the topics), ``server.properties`` and ``broker.log`` (of the last
     start).
     """
+
+    _name = "the Kafka broker"
 
     def __init__(
         self,
@@ -67,9 +68,7 @@ class EmbeddedKafka(OneProcess):
             properties: broker properties that override those chosen here.
             cluster_id: of a new folder, for a broker that is to be one of several.
         """
-        self.folder = Path(folder).resolve()
-        self.port = port
-        self._asked_port = port
+        super().__init__(folder, port)
         self._heap_mb = heap_mb
         self._quick_start = quick_start
         self._properties = dict(properties or {})
@@ -92,17 +91,14 @@ class EmbeddedKafka(OneProcess):
         assert not self.running, "the broker is running"
         began_s = time.monotonic()
         java, class_path = str(find_java()), _class_path()
-        if self._asked_port is not None:
-            refuse_taken_port(self._asked_port, "the Kafka broker")
-        with FolderLock(self.folder) as lock:
+        with self._place_of_its_own() as lock:
 
-            def attempt() -> str | None:
+            def launch() -> GuardedProcess:
                 self._configure()
                 self._format(java, class_path)
-                self._process = self._launch(java, class_path, lock)
-                return self._await_answer(self._process, time.monotonic() + timeout_s)
+                return self._launch(java, class_path, lock)
 
-            begin(attempt, _PORT_TAKEN)
+            self._begin(launch, timeout_s)
         log.info(
             "kafka is up",
             bootstrap_servers=self.bootstrap_servers,
@@ -167,7 +163,7 @@ class EmbeddedKafka(OneProcess):
 
     def _told(self, missed: Missed, tail: str) -> str:
         if missed is Missed.SILENT:
-            return f"the Kafka broker does not answer:\n{tail}"
+            return super()._told(missed, tail)
         if os.strerror(errno.ENOSPC) in tail:
             return f"the disk of {self.folder} is full; the Kafka broker ended"
         return (

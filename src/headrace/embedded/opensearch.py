@@ -11,7 +11,6 @@ able to reach the folder.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
@@ -22,24 +21,19 @@ from typing import Any, Final
 
 import structlog
 
-from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
+from headrace.embedded.addresses import HOST, answers, free_ports
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
 from headrace.embedded.opensearch_home import LOG4J, make_home, settings_text
-from headrace.embedded.server import Missed, OneProcess, begin, unwritable
+from headrace.embedded.server import OneProcess, unwritable
 from headrace.embedded.stand_in import StandIn, stand_in
 
 log = structlog.get_logger(__name__)
 
 #: how long it may take to write what it has in memory when asked to stop
 _ENDING: Final = Ending(grace_s=30.0)
-_PORT_TAKEN: Final = os.strerror(errno.EADDRINUSE)
-_TOLD: Final = {
-    Missed.ENDED: "OpenSearch ended while starting; the end of its log",
-    Missed.SILENT: "OpenSearch does not answer",
-}
 
 
 class EmbeddedOpenSearch(OneProcess):
@@ -49,6 +43,7 @@ class EmbeddedOpenSearch(OneProcess):
     start).
     """
 
+    _name = "OpenSearch"
     _look_every_s = 0.1
 
     def __init__(
@@ -67,9 +62,7 @@ class EmbeddedOpenSearch(OneProcess):
             heap_mb: Java heap.
             settings: those of opensearch.yml, over the ones chosen here.
         """
-        self.folder = Path(folder).resolve()
-        self.port = port
-        self._asked_port = port
+        super().__init__(folder, port)
         self._heap_mb = heap_mb
         self._settings = dict(settings or {})
 
@@ -90,19 +83,14 @@ class EmbeddedOpenSearch(OneProcess):
         assert not self.running, "the server is running"
         began_s = time.monotonic()
         java, class_path = str(find_java()), jars("opensearch")
-        if self._asked_port is not None:
-            refuse_taken_port(self._asked_port, "OpenSearch")
-        with FolderLock(self.folder) as lock:
-            user = stand_in("OpenSearch")
-            if user is not None:
-                user.refuse_closed(self.folder, "OpenSearch")
+        with self._place_of_its_own() as lock:
+            user = stand_in(self._name, self.folder)
 
-            def attempt() -> str | None:
+            def launch() -> GuardedProcess:
                 self._configure(class_path, user)
-                self._process = self._launch(java, lock, user)
-                return self._await_answer(self._process, time.monotonic() + timeout_s)
+                return self._launch(java, lock, user)
 
-            begin(attempt, _PORT_TAKEN)
+            self._begin(launch, timeout_s)
         log.info(
             "opensearch is up",
             port=self.port,
@@ -153,9 +141,6 @@ class EmbeddedOpenSearch(OneProcess):
         return GuardedProcess(
             command, self.folder / "opensearch.log", [lock.descriptor], _ENDING, user=user
         )
-
-    def _told(self, missed: Missed, tail: str) -> str:
-        return f"{_TOLD[missed]}:\n{tail}"
 
     def _ready(self) -> bool:
         assert self.port is not None

@@ -29,11 +29,11 @@ import psutil
 import psycopg
 import structlog
 
-from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
+from headrace.embedded.addresses import HOST, answers, free_ports
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
 from headrace.embedded.postgres_programs import major_version, programs_for
-from headrace.embedded.server import Missed, OneProcess, begin, unwritable
+from headrace.embedded.server import OneProcess, unwritable
 from headrace.embedded.stand_in import StandIn, handed_over, stand_in
 from headrace.errors import ServerError
 
@@ -41,11 +41,6 @@ log = structlog.get_logger(__name__)
 
 #: how long it may take to write its last checkpoint when asked to stop
 _GRACE_S = 60.0
-_PORT_TAKEN = "could not bind"
-_TOLD = {
-    Missed.ENDED: "PostgreSQL ended while starting; the end of its log",
-    Missed.SILENT: "PostgreSQL does not answer",
-}
 _USER = "headrace"
 _DATABASE = "headrace"
 #: commits still reach the kernel, so that a kill of the server loses none
@@ -57,6 +52,9 @@ class EmbeddedPostgres(OneProcess):
 
     The folder holds ``data/``, ``password`` and ``postgres.log`` (of the last start).
     """
+
+    _name = "PostgreSQL"
+    _port_taken = "could not bind"
 
     def __init__(
         self,
@@ -76,9 +74,7 @@ class EmbeddedPostgres(OneProcess):
             settings: those of postgresql.conf, over the ones chosen here; no secrets, since they
                 go on its command line.
         """
-        self.folder = Path(folder).resolve()
-        self.port = port
-        self._asked_port = port
+        super().__init__(folder, port)
         self._durable = durable
         self._settings = {**({} if durable else _NOT_DURABLE), **(settings or {})}
         self._password = ""
@@ -103,21 +99,11 @@ class EmbeddedPostgres(OneProcess):
         """
         assert not self.running, "the server is running"
         began_s = time.monotonic()
-        if self._asked_port is not None:
-            refuse_taken_port(self._asked_port, "PostgreSQL")
-        with FolderLock(self.folder) as lock:
-            user = stand_in("PostgreSQL")
-            if user is not None:
-                user.refuse_closed(self.folder, "PostgreSQL")
+        with self._place_of_its_own() as lock:
+            user = stand_in(self._name, self.folder)
             self._programs = programs_for(user, self.folder)
             self._make_ready(user)
-
-            def attempt() -> str | None:
-                self.port = self._asked_port or free_ports(1)[0]
-                self._process = self._launch(user, lock)
-                return self._await_answer(self._process, time.monotonic() + timeout_s)
-
-            begin(attempt, _PORT_TAKEN)
+            self._begin(lambda: self._launch(user, lock), timeout_s)
         log.info(
             "postgresql is up",
             port=self.port,
@@ -209,6 +195,7 @@ class EmbeddedPostgres(OneProcess):
             )
 
     def _launch(self, user: StandIn | None, lock: FolderLock) -> GuardedProcess:
+        self.port = self._asked_port or free_ports(1)[0]
         chosen = {
             "listen_addresses": HOST,
             "port": str(self.port),
@@ -227,9 +214,6 @@ class EmbeddedPostgres(OneProcess):
             Ending(_GRACE_S, signal.SIGINT),
             user=user,
         )
-
-    def _told(self, missed: Missed, tail: str) -> str:
-        return f"{_TOLD[missed]}:\n{tail}"
 
     def _ready(self) -> bool:
         assert self.port is not None

@@ -2,18 +2,23 @@
 
 Each is another program with its own way to say that it is ready, but all may find that a port which
 was free a moment ago is taken, and all are looked at again and again until they answer, end, or
-take too long. What is said about it is theirs.
+take too long. Each has its folder to itself. What it needs, and how it is launched, is its own.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Self
 
+from headrace.embedded.addresses import refuse_taken_port
+from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import GuardedProcess
 from headrace.errors import ServerError
 
@@ -72,11 +77,21 @@ def unwritable(folder: Path, error: OSError) -> ServerError:
 
 
 class OneProcess(ABC):
-    """A server of one process: whether it runs, that it is ready, and its end."""
+    """A server of one process in a folder: its start, whether it runs, and its end."""
 
     _process: GuardedProcess | None = None
     #: seconds between two looks whether it answers
     _look_every_s = 0.02
+    #: what stands in its log where its port was taken
+    _port_taken = os.strerror(errno.EADDRINUSE)
+    #: what people call it
+    _name: str
+
+    def __init__(self, folder: Path | str, port: int | None) -> None:
+        """Say where, and on which port if not on any; nothing is touched before ``start``."""
+        self.folder = Path(folder).resolve()
+        self.port = port
+        self._asked_port = port
 
     @property
     def pid(self) -> int:
@@ -118,9 +133,41 @@ class OneProcess(ABC):
     def _ready(self) -> bool:
         """Whether it answers."""
 
-    @abstractmethod
+    @contextmanager
+    def _place_of_its_own(self) -> Iterator[FolderLock]:
+        """Its folder, locked while it starts.
+
+        Raises:
+            ServerError: the port that was asked for is taken, or the folder is in use or cannot
+                be written.
+        """
+        if self._asked_port is not None:
+            refuse_taken_port(self._asked_port, self._name)
+        with FolderLock(self.folder) as lock:
+            yield lock
+
+    def _begin(self, launch: Callable[[], GuardedProcess], timeout_s: float) -> None:
+        """Launch it and wait until it answers, again if a port was taken meanwhile.
+
+        Args:
+            launch: chooses ports and starts the process.
+            timeout_s: what each try may take.
+
+        Raises:
+            ServerError: it ended, or does not answer.
+        """
+
+        def attempt() -> str | None:
+            self._process = launch()
+            return self._await_answer(self._process, time.monotonic() + timeout_s)
+
+        begin(attempt, self._port_taken)
+
     def _told(self, missed: Missed, tail: str) -> str:
         """What is said where it did not become ready, with the end of its log."""
+        if missed is Missed.SILENT:
+            return f"{self._name} does not answer:\n{tail}"
+        return f"{self._name} ended while starting; the end of its log:\n{tail}"
 
     def _await_answer(self, process: GuardedProcess, deadline_s: float) -> str | None:
         """Wait until it answers; if it does not, stop it and return what went wrong."""

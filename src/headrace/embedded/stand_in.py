@@ -58,11 +58,12 @@ class StandIn:
         return bool(found.st_mode & stat.S_IXOTH)
 
 
-def stand_in(server: str) -> StandIn | None:
-    """Who is to run a server that refuses root; None where we are not root.
+def stand_in(server: str, folder: Path) -> StandIn | None:
+    """Who is to run a server in a folder that refuses root; None where we are not root.
 
     Raises:
-        ServerError: we are root, and there is no user to take its place.
+        ServerError: we are root, and there is no user to take its place, or the folder is closed
+            to it.
     """
     if os.geteuid() != 0:
         return None
@@ -71,7 +72,9 @@ def stand_in(server: str) -> StandIn | None:
             found = pwd.getpwnam(name)
         except KeyError:
             continue
-        return StandIn(name, found.pw_uid, found.pw_gid)
+        user = StandIn(name, found.pw_uid, found.pw_gid)
+        user.refuse_closed(folder, server)
+        return user
     raise ServerError(
         f"{server} refuses to run as root, and there is no user {' or '.join(_NAMES)} to run it: "
         "add one, or run Headrace as another user"

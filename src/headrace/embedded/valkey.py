@@ -9,8 +9,6 @@ It listens on 127.0.0.1 only, without a password and without TLS, which the prog
 
 from __future__ import annotations
 
-import errno
-import os
 import socket
 import time
 from collections.abc import Mapping
@@ -20,21 +18,16 @@ from typing import Final
 
 import structlog
 
-from headrace.embedded.addresses import HOST, free_ports, refuse_taken_port
+from headrace.embedded.addresses import HOST, free_ports
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess
-from headrace.embedded.server import Missed, OneProcess, begin, unwritable
+from headrace.embedded.server import OneProcess, unwritable
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
 
 #: how long it may take to write what it has when asked to stop
 _ENDING: Final = Ending(grace_s=10.0)
-_PORT_TAKEN: Final = os.strerror(errno.EADDRINUSE)
-_TOLD: Final = {
-    Missed.ENDED: "Valkey ended while starting; the end of its log",
-    Missed.SILENT: "Valkey does not answer",
-}
 #: what one that is ready says to who did not say who he is
 _READY: Final = (b"+PONG", b"-NOAUTH")
 
@@ -44,6 +37,8 @@ class EmbeddedValkey(OneProcess):
 
     The folder holds ``data/`` and ``valkey.log`` (of the last start).
     """
+
+    _name = "Valkey"
 
     def __init__(
         self,
@@ -63,9 +58,7 @@ class EmbeddedValkey(OneProcess):
             settings: those of valkey.conf, over the ones chosen here; no secrets, since they go on
                 its command line.
         """
-        self.folder = Path(folder).resolve()
-        self.port = port
-        self._asked_port = port
+        super().__init__(folder, port)
         sync = "always" if durable else "everysec"
         self._settings = {"appendonly": "yes", "appendfsync": sync, "save": "", **(settings or {})}
 
@@ -86,17 +79,9 @@ class EmbeddedValkey(OneProcess):
         assert not self.running, "the server is running"
         began_s = time.monotonic()
         program = _program()
-        if self._asked_port is not None:
-            refuse_taken_port(self._asked_port, "Valkey")
-        with FolderLock(self.folder) as lock:
+        with self._place_of_its_own() as lock:
             self._make_folder()
-
-            def attempt() -> str | None:
-                self.port = self._asked_port or free_ports(1)[0]
-                self._process = self._launch(program, lock)
-                return self._await_answer(self._process, time.monotonic() + timeout_s)
-
-            begin(attempt, _PORT_TAKEN)
+            self._begin(lambda: self._launch(program, lock), timeout_s)
         log.info(
             "valkey is up",
             port=self.port,
@@ -111,14 +96,12 @@ class EmbeddedValkey(OneProcess):
             raise unwritable(self.folder, exc) from exc
 
     def _launch(self, program: Path, lock: FolderLock) -> GuardedProcess:
+        self.port = self._asked_port or free_ports(1)[0]
         said = {"bind": HOST, "dir": str(self.folder / "data"), **self._settings}
         command = [str(program), "--port", str(self.port)]
         for name, value in said.items():
             command += [f"--{name}", value]
         return GuardedProcess(command, self.folder / "valkey.log", [lock.descriptor], _ENDING)
-
-    def _told(self, missed: Missed, tail: str) -> str:
-        return f"{_TOLD[missed]}:\n{tail}"
 
     def _ready(self) -> bool:
         assert self.port is not None
