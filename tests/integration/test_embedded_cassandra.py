@@ -1,15 +1,13 @@
 """The embedded Cassandra: its data, its errors and its end."""
 
-import subprocess
-import sys
-
 import psutil
 import pytest
+from owner_killed import answers_without_its_owner
 
 from headrace.connectors.cassandra.addresses import address_of
 from headrace.connectors.cassandra.servers import Cluster
 from headrace.embedded import EmbeddedCassandra
-from headrace.embedded.addresses import answers, free_ports
+from headrace.embedded.addresses import free_ports
 from headrace.errors import ServerError
 from headrace.ports import Server
 
@@ -73,15 +71,4 @@ def test_the_end_of_its_log_is_told_where_it_does_not_start(tmp_path):
 
 @pytest.mark.slow
 def test_it_ends_with_the_process_that_started_it(tmp_path):
-    code = (
-        "import os, sys; from headrace.embedded import EmbeddedCassandra; "
-        f"node = EmbeddedCassandra({str(tmp_path / 'node')!r}); node.start(); "
-        "print(node.pid, node.port, flush=True); os.kill(os.getpid(), 9)"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
-    )
-    pid, port = map(int, told.stdout.split()[-2:])
-    if psutil.pid_exists(pid):
-        psutil.Process(pid).wait(60)
-    assert not answers(port)
+    assert not answers_without_its_owner(EmbeddedCassandra, tmp_path / "node")

@@ -1,16 +1,15 @@
 """The embedded OpenSearch: its data, its errors and its end."""
 
 import json
-import subprocess
-import sys
 import urllib.request
 import uuid
 
 import psutil
 import pytest
+from owner_killed import answers_without_its_owner
 
 from headrace.embedded import EmbeddedOpenSearch
-from headrace.embedded.addresses import answers, free_ports
+from headrace.embedded.addresses import free_ports
 from headrace.errors import ServerError
 
 pytestmark = pytest.mark.usefixtures("opensearch_jars")
@@ -74,15 +73,4 @@ def test_the_end_of_its_log_is_told_where_it_does_not_start(folder):
 
 @pytest.mark.slow
 def test_it_ends_with_the_process_that_started_it(folder):
-    code = (
-        "import os, sys; from headrace.embedded import EmbeddedOpenSearch; "
-        f"node = EmbeddedOpenSearch({str(folder)!r}); node.start(); "
-        "print(node.pid, node.port, flush=True); os.kill(os.getpid(), 9)"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
-    )
-    pid, port = map(int, told.stdout.split()[-2:])
-    if psutil.pid_exists(pid):
-        psutil.Process(pid).wait(60)
-    assert not answers(port)
+    assert not answers_without_its_owner(EmbeddedOpenSearch, folder)

@@ -1,16 +1,14 @@
 """The embedded Valkey: its data, its errors and its end."""
 
-import subprocess
-import sys
 from importlib import util
 
-import psutil
 import pytest
 import redis
+from owner_killed import answers_without_its_owner
 
 from headrace.embedded import EmbeddedValkey
 from headrace.embedded import valkey as module
-from headrace.embedded.addresses import answers, free_ports
+from headrace.embedded.addresses import free_ports
 from headrace.errors import ServerError
 
 
@@ -67,15 +65,4 @@ def test_without_the_program_it_is_told_what_brings_it(tmp_path, monkeypatch):
 
 
 def test_it_ends_with_the_process_that_started_it(tmp_path):
-    code = (
-        "import os, sys; from headrace.embedded import EmbeddedValkey; "
-        f"node = EmbeddedValkey({str(tmp_path / 'node')!r}); node.start(); "
-        "print(node.pid, node.port, flush=True); os.kill(os.getpid(), 9)"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
-    )
-    pid, port = map(int, told.stdout.split()[-2:])
-    if psutil.pid_exists(pid):
-        psutil.Process(pid).wait(60)
-    assert not answers(port)
+    assert not answers_without_its_owner(EmbeddedValkey, tmp_path / "node")
