@@ -104,13 +104,17 @@ class World:
         chosen.setdefault("threads", at_once)
         self.driver = Driver(parts, f"run{self.lives}", Limits(), **chosen)
         self.driver.failing.chance = lambda: 0.5
+        self.take()
+        return self.driver
+
+    def take(self):
+        """Let the driver take its use cases as they are deployed."""
         for case in self.use_cases:
             deployment = next(
                 d for d in self.store.registry.deployments() if d.use_case == case.name
             )
             self.engine.take(case, deployment)
             self.driver.take(case, deployment)
-        return self.driver
 
     def turns(self, count=6, seconds=0.1):
         for _ in range(count):

@@ -1,11 +1,14 @@
 """What tests of lanes that come and go ask of the lanes of one stream, and how its time passes."""
 
+from dataclasses import replace
+
 from headrace.cycle.topics import TOPICS_EVERY_S
-from headrace.model.streams import StreamId
+from headrace.model.streams import Order, StreamId
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.wide_log import WideLog, offset_of
 
 ACME, TOPIC = StreamId("keep", "acme"), "acme.visits"
+LANE = f"{TOPIC}[0]"
 
 
 def look(world, turns=4):
@@ -26,6 +29,27 @@ def at(world):
         found.lane.name[len(TOPIC) + 1 : -1]: shown(found.next_offset)
         for found in world.store.progress.load_positions([ACME])
     }
+
+
+def places(world, of=ACME):
+    """Where each lane reads next, by its name."""
+    return {
+        position.lane.name: position.next_offset
+        for position in world.store.progress.load_positions([of])
+    }
+
+
+def divide(world, order, buckets, **chosen):
+    """Deploy the use case so, and let it be taken."""
+    (case,) = world.use_cases
+    world.use_cases = [replace(case, order=order, buckets=buckets)]
+    world.deploy(**chosen)
+    world.take()
+
+
+def divide_by_key(world, buckets, **chosen):
+    """The same; a single bucket is the whole lane."""
+    divide(world, Order.KEY if buckets > 1 else Order.LANE, max(buckets, 2), **chosen)
 
 
 def stream(world, of=ACME):

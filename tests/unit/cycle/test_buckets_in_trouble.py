@@ -1,21 +1,17 @@
 """What one bucket suffers from is its own: neighbours go on, and nobody is delayed for it."""
 
 import pytest
+from lanes_of_acme import ACME, LANE, places
 
 from headrace.model.buckets import bucket_of, divided
-from headrace.model.streams import StreamId, Throttle
+from headrace.model.streams import Throttle
 from headrace.spark import bucket_reading
 from headrace.spark.key_hash import bucket_of_key
 from headrace.spark.timeouts import CallOverdue
 from headrace.testing.log_fake import Row
 
-ACME, LANE, BUCKETS = StreamId("keep", "acme"), "acme.visits[0]", 4
+BUCKETS = 4
 OTHERS = b"k%d"
-
-
-def places(world):
-    found = world.store.progress.load_positions([ACME])
-    return {position.lane.name: position.next_offset for position in found}
 
 
 def by_key(world, handler=None, **options):

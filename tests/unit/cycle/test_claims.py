@@ -386,9 +386,7 @@ def test_a_late_claim_is_told_though_its_use_case_claims_nothing_by_now(world, l
     sink.prepare(world.site())
     world.use_cases = [world.make(sink=sink, guarantee="exactly-once")]
     world.deploy()
-    (deployed,) = world.store.registry.deployments()
-    world.engine.take(world.use_cases[0], deployed)
-    world.driver.take(world.use_cases[0], deployed)
+    world.take()
     world.clock.move(1.0)
     while not world.driver.board.flights:
         world.driver.turn()

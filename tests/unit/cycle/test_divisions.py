@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from lanes_of_acme import ACME, LANE, divide_by_key, places
 from structlog.testing import capture_logs
 
 from headrace.cycle.lags import lags
@@ -13,14 +14,12 @@ from headrace.errors import ConfigError
 from headrace.model.buckets import bucket_of, divided, parts_of
 from headrace.model.records import LaneStart
 from headrace.model.statistics import LagIs
-from headrace.model.streams import BadRecordPolicy, DataLossPolicy, LaneId, Order, State, StreamId
+from headrace.model.streams import BadRecordPolicy, DataLossPolicy, LaneId, State
 from headrace.operating.seeking import planned, seek
 from headrace.spark.key_hash import bucket_of_key
 from headrace.testing.log_fake import Row
 from headrace.testing.mirror_fake import MemoryMirror
 
-ACME = StreamId("keep", "acme")
-LANE = "acme.visits[0]"
 KEYS = 7
 
 
@@ -46,24 +45,6 @@ def keyed(world):
     return world
 
 
-def places(world, of=ACME):
-    return {
-        position.lane.name: position.next_offset
-        for position in world.store.progress.load_positions([of])
-    }
-
-
-def divide(world, buckets, **chosen):
-    """Deploy the use case so, and let it be taken."""
-    order = Order.KEY if buckets > 1 else Order.LANE
-    (case,) = world.use_cases
-    world.use_cases = [replace(case, order=order, buckets=max(buckets, 2))]
-    world.deploy(**chosen)
-    (deployment,) = world.store.registry.deployments()
-    world.engine.take(world.use_cases[0], deployment)
-    world.driver.take(world.use_cases[0], deployment)
-
-
 def rest(world):
     """Long enough for topics to be looked at, and lanes that are done to be forgotten."""
     world.turns(60, seconds=1.0)
@@ -85,7 +66,7 @@ def test_each_bucket_is_a_lane(keyed):
 
 @pytest.mark.parametrize("buckets", [1, 2, 3, 16])
 def test_another_number_of_buckets(keyed, buckets):
-    divide(keyed, buckets)
+    divide_by_key(keyed, buckets)
     fill(keyed, 30)
     keyed.turns(12, seconds=1.0)
     fill(keyed, 30)
@@ -101,7 +82,7 @@ def test_from_lane_to_key_and_back_again(world):
     world.start()
     world.turns()
     for buckets in (4, 2, 1, 3):
-        divide(world, buckets)
+        divide_by_key(world, buckets)
         fill(world, 20)
         rest(world)
     assert is_right(world, 100)
@@ -112,7 +93,7 @@ def test_the_new_buckets_wait_for_all_that_may_run(keyed):
     """What was planned, and may come back as a zombie's, ends before they begin."""
     fill(keyed, 10)
     keyed.driver.turn()  # it is under way
-    divide(keyed, 2)
+    divide_by_key(keyed, 2)
     keyed.driver.turn()
     begun = [at for name, at in places(keyed).items() if parts_of(name) == 2]
     assert begun == [50, 50]
@@ -122,7 +103,7 @@ def test_the_new_buckets_wait_for_all_that_may_run(keyed):
 
 def test_nothing_is_forgotten_before_what_it_follows(keyed):
     """Else nobody would know any more where the last of the old buckets ends."""
-    divide(keyed, 3)
+    divide_by_key(keyed, 3)
     held = keyed.driver.board.streams[ACME]
     late = held.lanes[f"{LANE}#3/4"]
     late.not_before_s = float("inf")
@@ -159,7 +140,7 @@ def test_a_bad_record_stops_its_bucket_alone(world):
     assert bucket_of(stopped).number == bucket_of_key(key_of(5), 4)
     assert places(world)[stopped] == 5
     # What it holds up is divided otherwise when somebody has decided, and not before.
-    divide(world, 2)
+    divide_by_key(world, 2)
     fill(world, 20)
     world.turns(12, seconds=1.0)
     assert {at for name, at in places(world).items() if parts_of(name) == 2} == {40}
@@ -181,7 +162,7 @@ def test_a_bad_record_stops_its_bucket_alone(world):
 
 def test_a_stream_that_is_sought_as_a_whole_has_the_new_buckets_alone(keyed):
     keyed.store.registry.set_stream_state(ACME, State.SUSPENDED)
-    divide(keyed, 2)
+    divide_by_key(keyed, 2)
     keyed.turns(2)
     keyed.store.registry.set_stream_state(ACME, State.ACTIVE)
     keyed.driver.turn()
@@ -215,7 +196,7 @@ def test_a_driver_that_lost_the_stream_divides_nothing(keyed):
 
 
 def test_a_driver_that_dies_leaves_the_rest_to_the_next_one(keyed):
-    divide(keyed, 3)
+    divide_by_key(keyed, 3)
     fill(keyed, 20)
     for _ in range(5):
         keyed.driver.turn()
@@ -269,14 +250,14 @@ def test_a_rerun_ends_where_one_of_its_buckets_ends_far_before_the_others(keyed,
 def test_a_log_that_is_cut_while_it_is_divided_otherwise(keyed, cut):
     """What is written behind the cut is read by the new buckets alone."""
     skips = {"data_loss": DataLossPolicy.SKIP}
-    divide(keyed, 4, **skips)
+    divide_by_key(keyed, 4, **skips)
     keyed.turns(2)
     held = keyed.driver.board.streams[ACME]
     late = held.lanes[f"{LANE}#{bucket_of_key(key_of(44), 4)}/4"]
     late.not_before_s = float("inf")
     fill(keyed, 20)
     keyed.turns(4)
-    divide(keyed, 3, **skips)
+    divide_by_key(keyed, 3, **skips)
     keyed.turns(4)
     begun = {at for name, at in places(keyed).items() if parts_of(name) == 3}
     assert (begun, late.position) == ({60}, 40)

@@ -1,13 +1,8 @@
 """Who has a stream no more begins no lanes of it: by now it may be divided otherwise."""
 
+from lanes_of_acme import LANE, places
+
 from headrace.model.buckets import divided
-from headrace.model.streams import StreamId
-
-ACME, LANE = StreamId("keep", "acme"), "acme.visits[0]"
-
-
-def places(progress):
-    return {one.lane.name: one.next_offset for one in progress.load_positions([ACME])}
 
 
 def test_a_driver_that_slept_begins_no_lanes_beside_those_of_another_division(world):
@@ -25,7 +20,7 @@ def test_a_driver_that_slept_begins_no_lanes_beside_those_of_another_division(wo
         world.deploy()
         world.start(name="two")
         world.turns(40, seconds=1.0)
-        assert {*places(progress)} == {*divided(LANE, 4)}
+        assert {*places(world)} == {*divided(LANE, 4)}
         begin(starts)
 
     progress.start_lanes = falls_asleep
@@ -33,5 +28,5 @@ def test_a_driver_that_slept_begins_no_lanes_beside_those_of_another_division(wo
     assert late
     world.send("acme", 20)
     world.turns(60, seconds=1.0)
-    assert {*places(progress)} == {*divided(LANE, 4)}
+    assert {*places(world)} == {*divided(LANE, 4)}
     assert sorted(world.seen) == [("acme", offset) for offset in range(40)]

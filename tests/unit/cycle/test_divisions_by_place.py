@@ -1,17 +1,16 @@
 """Order none with buckets: one partition is read in several places at once, and nothing is lost."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
+from lanes_of_acme import ACME, LANE, divide, places
 
 from headrace.model.buckets import divided
-from headrace.model.streams import Order, StreamId
+from headrace.model.streams import Order
 from headrace.spark.place_hash import bucket_of_place
 from headrace.spark.timeouts import CallOverdue
 from headrace.testing.log_fake import Row
 
-ACME, LANE, BUCKETS = StreamId("keep", "acme"), "acme.visits[0]", 4
+BUCKETS = 4
 NAMES = divided(LANE, BUCKETS, by_place=True)
 
 
@@ -19,26 +18,11 @@ def fill(world, records):
     world.log.append("acme.visits", 0, [Row(b"x", key=b"one") for _ in range(records)])
 
 
-def places(world):
-    found = world.store.progress.load_positions([ACME])
-    return {position.lane.name: position.next_offset for position in found}
-
-
 def begun(world, handler=None):
     world.use_cases = [world.make(handler, order="none", buckets=BUCKETS)]
     world.deploy()
     world.tenant("acme")
     world.start()
-
-
-def divide(world, order, buckets):
-    """Deploy the use case so, and let it be taken."""
-    (case,) = world.use_cases
-    world.use_cases = [replace(case, order=order, buckets=buckets)]
-    world.deploy()
-    (deployment,) = world.store.registry.deployments()
-    world.engine.take(world.use_cases[0], deployment)
-    world.driver.take(world.use_cases[0], deployment)
 
 
 def test_records_of_one_key_are_in_several_slices_at_once(world):

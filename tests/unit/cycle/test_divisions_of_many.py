@@ -18,9 +18,7 @@ def test_streams_of_a_use_case_are_divided_together(world, monkeypatch):
     monkeypatch.setattr(progress, "pending_intents", lambda *of: asked.append("?") or pending(*of))
     world.use_cases = [replace(world.use_cases[0], order=Order.KEY, buckets=4)]
     world.deploy()
-    (deployment,) = world.store.registry.deployments()
-    world.engine.take(world.use_cases[0], deployment)
-    world.driver.take(world.use_cases[0], deployment)
+    world.take()
     world.driver.turn()
     assert [of for of in asked if of != "?"] == [5]
     assert asked.count("?") < 5

@@ -4,18 +4,18 @@ import json
 from dataclasses import replace
 
 import pytest
+from lanes_of_acme import ACME, TOPIC, divide_by_key, places
 
 from headrace.cycle.reruns import range_of
 from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.errors import Temporary
 from headrace.model.buckets import divided, parts_of, whole_lane
-from headrace.model.streams import DataLossPolicy, Order, State, StreamId
+from headrace.model.streams import DataLossPolicy, State
 from headrace.operating.seeking import begun_again, seek
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.spark.key_hash import bucket_of_key
 from headrace.testing.log_fake import MemoryLog, Row
 
-ACME, TOPIC = StreamId("keep", "acme"), "acme.visits"
 LANES = [f"{TOPIC}[0]", f"{TOPIC}[1]"]
 POLICIES = [DataLossPolicy.FAIL, DataLossPolicy.SKIP]
 KEYS = [b"k%d" % number for number in range(5)]
@@ -45,23 +45,8 @@ def keyed(world):
     return begin
 
 
-def places(world):
-    found = world.store.progress.load_positions([ACME])
-    return {position.lane.name: position.next_offset for position in found}
-
-
 def all_at(buckets, at):
     return {name: at for lane in LANES for name in divided(lane, buckets)}
-
-
-def divide(world, buckets, **chosen):
-    (case,) = world.use_cases
-    order = Order.KEY if buckets > 1 else Order.LANE
-    world.use_cases = [replace(case, order=order, buckets=max(buckets, 2))]
-    world.deploy(**chosen)
-    (deployment,) = world.store.registry.deployments()
-    world.engine.take(world.use_cases[0], deployment)
-    world.driver.take(world.use_cases[0], deployment)
 
 
 def become_others(world, policy=DataLossPolicy.FAIL):
@@ -70,7 +55,7 @@ def become_others(world, policy=DataLossPolicy.FAIL):
     late = world.driver.board.streams[ACME].lanes[LATE]
     late.not_before_s = float("inf")
     world.turns(4)
-    divide(world, 3, data_loss=policy)
+    divide_by_key(world, 3, data_loss=policy)
     world.turns(4, seconds=1.0)
     assert {at for name, at in places(world).items() if parts_of(name) == 3} == {30}
     assert late.position < 30
@@ -132,7 +117,7 @@ def test_buckets_that_become_others_are_not_lost_with_a_list(keyed, policy, is_n
 def test_a_partition_is_divided_otherwise_while_lists_are_without_it(keyed):
     world = keyed()
     world.log.set_listed(TOPIC, 1, False)
-    divide(world, 3)
+    divide_by_key(world, 3)
     world.clock.move(TOPICS_EVERY_S + 2)
     fill(world, 10)
     world.turns(60, seconds=1.0)
@@ -179,7 +164,7 @@ def test_a_seek_by_a_list_without_a_partition_of_buckets_is_refused_by_its_name(
 
 def test_so_is_a_rerun_and_what_comes_again_when_it_is_added(keyed):
     world = keyed()
-    divide(world, 3)
+    divide_by_key(world, 3)
     world.turns(60, seconds=1.0)
     world.log.set_listed(TOPIC, 1, False)
     with pytest.raises(Temporary, match=WHOLE):
@@ -193,9 +178,9 @@ def test_so_is_a_rerun_and_what_comes_again_when_it_is_added(keyed):
 def test_a_seek_of_all_does_not_wait_for_what_is_divided_otherwise_by_now(keyed, before):
     """No list says that a bucket is gone; and the partition is listed, whose name it may have."""
     world = keyed()
-    divide(world, before)
+    divide_by_key(world, before)
     world.turns(60, seconds=1.0)
-    divide(world, 3)
+    divide_by_key(world, 3)
     world.turns(4, seconds=1.0)
     assert places(world).keys() > all_at(3, 0).keys()
     seek(world.store, world.log, ACME, "earliest", wait=pytest.fail)

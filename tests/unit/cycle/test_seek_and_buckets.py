@@ -1,18 +1,11 @@
 """A seek that was planned before a driver began the stream's buckets."""
 
 import pytest
+from lanes_of_acme import ACME, LANE, places
 
 from headrace.errors import Temporary
 from headrace.model.buckets import divided
-from headrace.model.streams import StreamId
 from headrace.operating.seeking import carry_out, planned
-
-ACME, LANE = StreamId("keep", "acme"), "acme.visits[0]"
-
-
-def places(world):
-    found = world.store.progress.load_positions([ACME])
-    return {one.lane.name: one.next_offset for one in found}
 
 
 def test_one_that_was_planned_before_buckets_began_does_nothing(world):
