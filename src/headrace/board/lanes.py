@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headrace.model.buckets import WHOLE, Bucket, Parting
 from headrace.model.lineage import Parent
 from headrace.model.places import OPEN, UNKNOWN, Place, Places
 from headrace.model.plans import LaneView
@@ -66,10 +68,8 @@ class Lane:
     stop_before: Place | None = None
     #: and have at most so many records up to there, where its log cannot count them
     before_stop: int = 0
-    #: into so many buckets its partition is divided, of which it is one
-    buckets: int = 1
-    #: by the places of records, and not by their keys
-    by_place: bool = False
+    #: which bucket it is, of which partition; None: it is a whole one
+    bucket: Bucket | None = None
     #: of a bucket: in so many places one of its records is expected
     every: float = 1.0
 
@@ -78,7 +78,8 @@ class Lane:
 
         Of a bucket its share of all that wait in its lane.
         """
-        return -(-self.waits(places) // self.buckets)
+        waits = self.waits(places)
+        return waits if self.bucket is None else -(-waits // self.bucket.of)
 
     def waits(self, places: Places) -> int:
         """The same, of the lane of which it is a bucket."""
@@ -87,11 +88,20 @@ class Lane:
         waits = places.between(self.end, self.position) if self.end > self.position else 0
         return waits or 0
 
+    @property
+    def parting(self) -> Parting:
+        """How its partition is divided where it is."""
+        return WHOLE if self.bucket is None else self.bucket.parting
+
+    def far_in(self, farthest: Mapping[str, Place]) -> Place:
+        """How far it may be read, of how far buckets of each partition may be; see `HeldStream`."""
+        return OPEN if self.bucket is None else farthest.get(self.bucket.lane, OPEN)
+
     def told_lag(self, places: Places) -> tuple[int, LagIs]:
         """What people are told of it, and how that is known."""
         if self.visits is None:
             waits = self.lag(places)
-            return waits, LagIs.ABOUT if waits and self.buckets > 1 else LagIs.EXACT
+            return waits, LagIs.ABOUT if waits and self.bucket is not None else LagIs.EXACT
         guess = self.visits.lag
         return (0, LagIs.UNKNOWN) if guess is None else (guess, LagIs.ABOUT)
 
@@ -118,7 +128,7 @@ class Lane:
         waits = places.between(end, self.position) or 0
         running = self.wave is not None
         taken, depth, ordinal = self.taken, self.depth, self.ordinal
-        if self.buckets > 1 and guess and not self.is_looked_into:
+        if self.bucket is not None and guess and not self.is_looked_into:
             every = int(self.every)
             some = (taken, (), depth, ordinal, False, every)
             return LaneView(name, self.position, end, -(-waits // every), running, goes_on, *some)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from headrace.board.lanes import Lane
-from headrace.model.buckets import least_places, parting_of, replaced, share_of, whole_lane
+from headrace.model.buckets import bucket_of, replaced, shared
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, ends_in, without
 from headrace.model.places import FIRST, OPEN, Place, Places
@@ -122,9 +122,7 @@ class HeldStream:
             name = position.lane.name
             lane = self.lanes.get(name)
             if lane is None:
-                how = parting_of(name)
-                lane = Lane(position.next_offset, buckets=how.buckets, by_place=how.by_place)
-                new[name] = lane
+                lane = new[name] = Lane(position.next_offset, bucket=bucket_of(name))
             lane.position = position.next_offset
             lane.depth, lane.ordinal = position.depth, position.ordinal
             if lane.parents != position.parents:
@@ -132,7 +130,7 @@ class HeldStream:
         if new:
             lanes = self.lanes | new
             self.lanes = {name: lanes[name] for name in in_order(lanes)}
-            self.is_divided = any(lane.buckets > 1 for lane in lanes.values())
+            self.is_divided = any(lane.bucket is not None for lane in lanes.values())
         if heirs:
             self._find_heirs()
 
@@ -186,13 +184,16 @@ class HeldStream:
     def lag_records(self) -> int:
         """Over all lanes; of those that do not tell their ends what visits may take."""
         if self.is_divided:
-            return share_of({name: lane.waits(self.measures) for name, lane in self.lanes.items()})
+            return shared(
+                (1 if lane.bucket is None else lane.bucket.of, lane.waits(self.measures))
+                for lane in self.lanes.values()
+            )
         return sum(lane.lag(self.measures) for lane in self.lanes.values())
 
     @property
     def told_lag(self) -> tuple[int, LagIs]:
         """What people are told of all lanes together, and how that is known."""
-        if all(lane.visits is None and lane.buckets == 1 for lane in self.lanes.values()):
+        if all(lane.visits is None and lane.bucket is None for lane in self.lanes.values()):
             return self.lag_records, LagIs.EXACT
         told = [lane.told_lag(self.measures) for lane in self.lanes.values()]
         how = worst_known(kind for _, kind in told)
@@ -210,23 +211,25 @@ class HeldStream:
         # What waits for others has nothing to do before they have.
         closed, far = self.closed, self.farthest
         return any(
-            min(lane.end, far.get(name, OPEN)) > lane.position
+            lane.end > lane.position and lane.far_in(far) > lane.position
             for name, lane in going.items()
             if name not in closed
         )
 
     @property
     def farthest(self) -> dict[str, Place]:
-        """How far buckets may be read, so that none is too far ahead of its partition's least.
+        """How far buckets may be read, by partitions, so that none is too far ahead of the least.
 
         One that has come to its end, as in a rerun, holds nobody up.
         """
+        least = dict[str, Place]()
         if not self.is_divided:
-            return {}
-        parts = {name: lane.position for name, lane in self.lanes.items() if lane.buckets > 1}
-        left = {name: at for name, at in parts.items() if at < self.bounded(name, OPEN)}
-        far = {lane: self.measures.after(at, SPREAD) for lane, at in least_places(left).items()}
-        return {name: far[whole_lane(name)] for name in left}
+            return least
+        for name, lane in self.lanes.items():
+            if lane.bucket is not None and lane.position < self.bounded(name, OPEN):
+                whole = lane.bucket.lane
+                least[whole] = min(lane.position, least.get(whole, OPEN))
+        return {whole: self.measures.after(at, SPREAD) for whole, at in least.items()}
 
     def runnable(self, now_s: float) -> bool:
         """Whether the planner should see it."""
@@ -245,7 +248,7 @@ class HeldStream:
         merged, places, far = self.merges, self.measures, self.farthest
         guess = self.most_records is None
         lanes = tuple(
-            lane.view(name, places, merged=merged, far=far.get(name, OPEN), guess=guess)
+            lane.view(name, places, merged=merged, far=lane.far_in(far), guess=guess)
             if far
             else lane.view(name, places, merged=merged)
             for name, lane in self.lanes.items()

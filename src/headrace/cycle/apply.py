@@ -194,9 +194,9 @@ class Applier:
 def _learn_density(receipt: Receipt, held: HeldStream) -> None:
     """Of a bucket it is known now how many records it had in so many places."""
     piece, lane = receipt.slice, held.lanes.get(receipt.slice.lane.name)
-    if lane is not None and lane.buckets > 1 and receipt.reached > piece.from_offset:
+    if lane is not None and lane.bucket is not None and receipt.reached > piece.from_offset:
         places = held.measures.between(receipt.reached, piece.from_offset) or 0
-        lane.every = seen(lane.every, places, receipt.records, lane.buckets)
+        lane.every = seen(lane.every, places, receipt.records, lane.bucket.of)
 
 
 def _all_or_nothing(wave: Wave) -> bool:

@@ -26,7 +26,6 @@ from headrace.model.buckets import (
     divided,
     division,
     of_parts,
-    parting_of,
     whole_lane,
 )
 from headrace.model.lane_names import in_order
@@ -61,8 +60,7 @@ def is_misdivided(held: HeldStream) -> bool:
     if held.deployment.until is not None or (wanted.buckets == 1 and not held.is_divided):
         return False
     return any(
-        (lane.buckets, lane.by_place) != wanted and name not in held.replaced
-        for name, lane in held.lanes.items()
+        lane.parting != wanted and name not in held.replaced for name, lane in held.lanes.items()
     )
 
 
@@ -116,7 +114,7 @@ def _divided_anew(held: HeldStream, lane: str, names: list[str], at: Place) -> D
     What was divided otherwise a moment ago is forgotten first.
     """
     wanted = held.deployment.parting
-    if parting_of(names[0]) == wanted or any(name in held.ends for name in names):
+    if held.lanes[names[0]].parting == wanted or any(name in held.ends for name in names):
         return None
     return division(lane, names, wanted.buckets, at, by_place=wanted.by_place)
 

@@ -33,6 +33,17 @@ _FORM = re.compile(r"(.+)#(p?)(0|[1-9][0-9]?)/([1-9][0-9]?)", re.DOTALL)
 _REMEMBERED = 1 << 16
 
 
+class Parting(NamedTuple):
+    """How a lane is divided."""
+
+    #: 1: it is whole
+    buckets: int = 1
+    by_place: bool = False
+
+
+WHOLE = Parting()
+
+
 class Bucket(NamedTuple):
     """A bucket of a lane."""
 
@@ -50,16 +61,10 @@ class Bucket(NamedTuple):
         by = "p" if self.by_place else ""
         return intern(f"{self.lane}#{by}{self.number}/{self.of}")
 
-
-class Parting(NamedTuple):
-    """How a lane is divided."""
-
-    #: 1: it is whole
-    buckets: int = 1
-    by_place: bool = False
-
-
-_WHOLE = Parting()
+    @property
+    def parting(self) -> Parting:
+        """How its lane is divided."""
+        return Parting(self.of, self.by_place)
 
 
 @lru_cache(_REMEMBERED)
@@ -86,7 +91,7 @@ def parts_of(name: str) -> int:
 def parting_of(name: str) -> Parting:
     """How the lane is divided that a lane is of."""
     bucket = bucket_of(name)
-    return _WHOLE if bucket is None else Parting(bucket.of, bucket.by_place)
+    return WHOLE if bucket is None else bucket.parting
 
 
 def divided(lane: str, buckets: int, *, by_place: bool = False) -> list[str]:
@@ -104,7 +109,15 @@ def share_of(counts: Mapping[str, int]) -> int:
     >>> share_of({"t[0]#0/2": 1, "t[0]#1/2": 1}), share_of({"t[0]#0/2": 1}), share_of({"t[0]": 3})
     (1, 1, 3)
     """
-    return ceil(sum(Fraction(count, parts_of(name)) for name, count in counts.items()))
+    return shared((parts_of(name), count) for name, count in counts.items())
+
+
+def shared(counts: Iterable[tuple[int, int]]) -> int:
+    """The same of counts, each behind the number of buckets that its lane is divided into."""
+    found: dict[int, int] = {}
+    for parts, count in counts:
+        found[parts] = found.get(parts, 0) + count
+    return ceil(sum(Fraction(count, parts) for parts, count in found.items()))
 
 
 def by_whole_lane(names: Iterable[str]) -> dict[str, list[str]]:
