@@ -176,11 +176,6 @@ def _numbers(records: pa.Table, bucket: Bucket) -> npt.NDArray[np.int64]:
     return buckets_of(records["key"], bucket.of)
 
 
-def _are_alike(one: Bucket, other: Bucket) -> bool:
-    """Whether their lane is divided in one way for both."""
-    return (one.of, one.by_place) == (other.of, other.by_place)
-
-
 @contextmanager
 def _ended_early(batches: Iterator[SliceBatch]) -> Iterator[None]:
     """Leave the reader usable, however far it was read."""
@@ -214,7 +209,7 @@ def _ranges(parts: list[_Part]) -> list[_Range]:
     for part in sorted(parts, key=lambda part: part.slice.from_offset):
         piece = part.whole_from(part.slice.from_offset)
         last = found[-1] if found else None
-        if last is None or not _are_alike(last.parts[0].bucket, part.bucket):
+        if last is None or last.parts[0].bucket.parting != part.bucket.parting:
             found.append(_Range(piece, [part]))
         elif piece.from_offset < last.slice.until_offset:
             until = max(last.slice.until_offset, piece.until_offset)
@@ -227,21 +222,20 @@ def _ranges(parts: list[_Part]) -> list[_Range]:
 
 def _ended(part: _Part, batch: SliceBatch, batch_records: int) -> Iterator[SliceBatch]:
     """All that is kept of a bucket, whose range was read up to a batch."""
-    *first, last = _cut(part, batch_records)
-    yield from _parts(part, [*first, last])
+    tables = _cut(part, batch_records)
+    yield from _parts(part, tables)
     start, until = part.slice.from_offset, part.slice.until_offset
-    is_whole = batch.error is None or batch.reached >= until
-    is_whole = is_whole or not part.is_stopped_by(batch)
+    is_whole = batch.reached >= until or not part.is_stopped_by(batch)
     error, past = (None, None) if is_whole else (batch.error, batch.past)
     reached = until if is_whole else max(start, batch.reached)
-    yield SliceBatch(part.slice, last, reached, last=True, error=error, past=past)
+    yield SliceBatch(part.slice, tables[-1], reached, last=True, error=error, past=past)
 
 
 def _begun(part: _Part, reached: Place, batch_records: int) -> Iterator[SliceBatch]:
     """All that is kept of a bucket that is read on from a place."""
-    *first, last = _cut(part, batch_records)
-    yield from _parts(part, [*first, last])
-    yield SliceBatch(part.slice, last, reached, last=False)
+    tables = _cut(part, batch_records)
+    yield from _parts(part, tables)
+    yield SliceBatch(part.slice, tables[-1], reached, last=False)
 
 
 def _parts(part: _Part, tables: Sequence[pa.Table]) -> Iterator[SliceBatch]:
