@@ -49,9 +49,16 @@ def _judged(effect: Effect, written: object) -> Written:
     if not isinstance(written, Written):
         kind = type(written).__name__
         return Written(error=error_of(_nonsense(f"{kind} of an effect, and not a Written")))
-    if trouble := _mixed(effect, written) or _odd_rows(effect, written):
-        return Written(error=error_of(_nonsense(trouble)))
-    return written
+    trouble = _trouble(effect, written)
+    return Written(error=error_of(_nonsense(trouble))) if trouble else written
+
+
+def _trouble(effect: Effect, written: Written) -> str:
+    """What is wrong with an answer; empty if nothing is."""
+    try:
+        return _mixed(effect, written) or _odd_rows(effect, written)
+    except Exception as error:  # an array, say, is neither equal to another thing nor not
+        return f"what cannot be looked at, which raises {type(error).__name__}"
 
 
 def _mixed(effect: Effect, written: Written) -> str:
@@ -85,8 +92,10 @@ def _is_within(effect: Effect, reached: object) -> bool:
 
 
 def _odd_rows(effect: Effect, written: Written) -> str:
-    refused = _listed(written.refused)
-    if refused is None or not all(isinstance(row, RefusedRow) for row in refused):
+    refused: object = written.refused
+    # What can be gone through once would be empty for whoever offers these rows again.
+    is_listed = isinstance(refused, tuple | list)
+    if not is_listed or not all(isinstance(row, RefusedRow) for row in written.refused):
         return "rows as refused that are no RefusedRow"
     rows = [row.row for row in written.refused]
     is_odd = any(type(row) is not int or not 0 <= row < effect.output.num_rows for row in rows)

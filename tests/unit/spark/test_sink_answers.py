@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from task_bench import ListSink, by_tenant, with_tenant
 
@@ -33,6 +34,9 @@ ODD = {
     "a row that is no number": Written(refused=(RefusedRow("2", NEVER),)),
     "rows that are none": Written(refused=(3, 4)),
     "rows that are not many": Written(refused=7),
+    "rows that can be looked at once": Written(refused=iter(ROW)),
+    "rows that compare to no yes or no": Written(refused=np.array([1, 2])),
+    "places that compare to no yes or no": Written(reached=np.array([7, 8])),
     "seconds of words": Written(seconds="1"),
     "seconds of another day": Written(seconds=-1e6),
     "seconds without end": Written(seconds=math.inf),
