@@ -20,7 +20,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from headrace.errors import LaneExpired
@@ -37,7 +36,7 @@ from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.divided import Divided, lacking
 from headrace.testing.simulation.generations import Generation, Generations
 from headrace.testing.simulation.given_up import GivenUp
-from headrace.testing.simulation.keys import is_in
+from headrace.testing.simulation.keys import those_in
 from headrace.testing.simulation.lineage import Gate
 from headrace.testing.simulation.topics import WorldTopics, lane_of, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
@@ -269,11 +268,9 @@ class Decisions:
 
     def passed_over(self, piece: Slice) -> None:
         """A person skipped a whole slice."""
-        name, bounds = (
-            piece.lane.name,
-            (number_at(piece.from_offset), number_at(piece.until_offset)),
-        )
-        for offset in filter(partial(is_in, name), range(*bounds)):
+        name = piece.lane.name
+        passed = range(number_at(piece.from_offset), number_at(piece.until_offset))
+        for offset in those_in(name, passed):
             place = Place(piece.topic, number_of(name), offset)
             self.skipped.add((piece.lane.use_case, place))
 

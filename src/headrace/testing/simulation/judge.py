@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 
 from headrace.cycle.claims import CLAIMED
@@ -33,7 +32,7 @@ from headrace.model.places import number_at, place_at
 from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, State, original
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.generations import Generation
-from headrace.testing.simulation.keys import is_in, key_of
+from headrace.testing.simulation.keys import key_of, those_in
 from headrace.testing.simulation.reruns import unfinished
 from headrace.testing.simulation.settling import standing_still
 from headrace.testing.simulation.sinks import Done, done_in, effect_lane, table_of
@@ -220,7 +219,7 @@ class _Books:
         """None lost of what it passed, and none twice."""
         counts = self.counts.get((lane, generation.number), Counter())
         topics, topic = self.world.topics, topic_of(lane.stream)
-        for offset in filter(partial(is_in, lane.name), generation.done):
+        for offset in those_in(lane.name, generation.done):
             versions = topics.at(topic, generation.log, number_of(lane.name), offset)
             places = [place for place in versions if place is not None]
             if len(places) < len(versions):
@@ -262,7 +261,7 @@ class _Books:
         if self.world.topics.made[topic] > 1:
             return
         moves = chain.from_iterable(self.world.generations.moves(lane))
-        moved = Counter(filter(partial(is_in, lane.name), moves))
+        moved = Counter(those_in(lane.name, moves))
         done = Counter[Place]()
         for generation in self.world.generations.of(lane):
             done += self.counts.get((lane, generation.number), Counter())

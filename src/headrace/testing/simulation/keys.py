@@ -6,6 +6,8 @@ well, whichever topic of a name it is of. Some have none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from headrace.model.buckets import bucket_of
 from headrace.model.places import place_at
 from headrace.model.streams import LaneId, Slice
@@ -29,6 +31,11 @@ def is_in(lane: str, offset: int) -> bool:
     if bucket.by_place:
         return bucket_of_place(place_at(offset), bucket.of) == bucket.number
     return bucket_of_key(key_of(offset), bucket.of) == bucket.number
+
+
+def those_in(lane: str, offsets: Iterable[int]) -> Iterator[int]:
+    """What a lane has of these offsets."""
+    return (offset for offset in offsets if is_in(lane, offset))
 
 
 def lane_with(slices: tuple[Slice, ...], place: Place) -> LaneId:

@@ -25,7 +25,7 @@ from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
 from headrace.testing.log_fake import MemoryLog, Row
-from headrace.testing.simulation.keys import is_in, key_of
+from headrace.testing.simulation.keys import key_of, those_in
 from headrace.testing.simulation.lineage import TrueLineage
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import Trouble, drawn, trouble_of
@@ -317,7 +317,7 @@ class WorldTopics:
         """How many records a move passes, of the topic that is there."""
         topic, number = topic_of(move.lane.stream), number_of(move.lane.name)
         between = range(number_at(move.from_offset), number_at(move.to_offset))
-        passed = [offset for offset in between if is_in(move.lane.name, offset)]
+        passed = those_in(move.lane.name, between)
         latest = (self.at(topic, self.made[topic], number, offset)[-1] for offset in passed)
         return sum(place is not None for place in latest)
 

@@ -7,14 +7,13 @@ record. Where no fault was, neither may be seen.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 
 from headrace.model.lane_names import number_of
 from headrace.model.places import number_at
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.testing.ledger import Place
-from headrace.testing.simulation.keys import is_in
+from headrace.testing.simulation.keys import those_in
 
 #: offsets without records in a slice that does not say where it ends, at most
 _GAPS = 20
@@ -32,7 +31,7 @@ class Touched:
         if piece.is_open:
             until = start + piece.records + _GAPS
         name = piece.lane.name
-        for offset in filter(partial(is_in, name), range(start, until)):
+        for offset in those_in(name, range(start, until)):
             self.places.add((use_case, Place(piece.topic, number_of(name), offset)))
 
     def wave(self, wave: Wave) -> None:
