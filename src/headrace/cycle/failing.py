@@ -352,16 +352,19 @@ def _rest(receipt: Receipt, held: HeldStream) -> Slice:
     """What of a slice was not reached."""
     piece, reached = receipt.slice, receipt.reached
     rest = replace(piece, from_offset=reached, ordinal=piece.ordinal + receipt.passed)
-    counted = None if piece.is_open else held.measures.between(piece.until_offset, reached)
+    counted = _counted(rest, held)
     return rest if counted is None else replace(rest, records=counted)
 
 
 def _most_in(piece: Slice, held: HeldStream) -> int:
     """Most records that there may be in a slice; in one of a bucket more than are expected."""
-    counted = (
-        None if piece.is_open else held.measures.between(piece.until_offset, piece.from_offset)
-    )
+    counted = _counted(piece, held)
     return piece.records if counted is None else max(piece.records, counted)
+
+
+def _counted(piece: Slice, held: HeldStream) -> int | None:
+    """How many records its log counts in a slice; None: nobody knows without reading."""
+    return None if piece.is_open else held.measures.between(piece.until_offset, piece.from_offset)
 
 
 def _past(piece: Slice, held: HeldStream) -> Place:
