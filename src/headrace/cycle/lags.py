@@ -194,9 +194,9 @@ def _divided(
     info: TopicInfo | None, lanes: Collection[str], gone: Collection[str] = ()
 ) -> TopicInfo | None:
     """What a log says of a topic, with lanes as a stream has them; without those that are gone."""
-    of = by_whole_lane(name for name in lanes if name not in gone)
     if info is None or not any("#" in name for name in lanes):
         return info
+    of = by_whole_lane(name for name in lanes if name not in gone)
     names = tuple(name for lane in info.lanes for name in of.get(lane, [lane]))
     return replace(info, lanes=names, parents=of_parts(info.parents, of))
 

@@ -255,9 +255,9 @@ class TopicKeeper:
         if stream.topic_id not in (None, info.topic_id):
             held.looked_at = _FIRST_A_LOOK
         stay = stream.topic_id == info.topic_id and not lanes_go(held, info)
-        listed = set(as_divided(held, info).lanes)
+        listed = held.lanes.keys() if stay else set(as_divided(held, info).lanes)
         for name, lane in held.lanes.items():
-            lane.looked_at(listed=stay or name in listed)
+            lane.looked_at(listed=name in listed)
         return True
 
     def _wait_for(self, seen: Iterable[SeenTopic], reasons: Mapping[StreamId, str]) -> None:
