@@ -258,10 +258,7 @@ class _Handler(logging.Handler):
 
 def _installed(output: HandlerOutput, name: str, level: int) -> _Stream:
     found = getattr(sys, name)
-    if not isinstance(found, _Stream):
-        found = _Stream(output, found, name, level)
-        setattr(sys, name, found)
-    return found
+    return found if isinstance(found, _Stream) else _Stream(output, found, name, level)
 
 
 def _pretty(row: Mapping[str, str]) -> str:

@@ -34,7 +34,7 @@ def frame(
         asked: what is asked for.
         columns: name and kind of each column.
     """
-    questions = [one for each in asked for one in each.apart]
+    questions = [part for wanted in asked for part in wanted.apart]
     tasks = min(_MOST_TASKS, max(1, len(questions)))
     schema = ", ".join(f"`{name}` {_IN_SPARK.get(kind, kind)}" for name, kind in columns.items())
     numbers = spark.range(0, len(questions), 1, tasks)
