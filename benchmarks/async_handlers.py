@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.delays import COLUMNS, TABLE, backlog, rows_of
-from benchmarks.harness import Bench, broker, driver_of, session, topics, write
+from benchmarks.harness import broker, driver_of, rate_of_the_second_half, session, topics, write
 from headrace import SliceContext
 from headrace.sinks import SqlTable
 from headrace.use_cases import UseCase, use_case
@@ -72,22 +72,10 @@ def _rate(
     topics(config, (f"{tenant}.visits",))
     backlog(config, f"{tenant}.visits", int(seconds * IN_FLIGHT / WAIT_S * 1.2), _VALUE)
     with driver_of(spark, config, use_case, [tenant]) as bench:
-        while not bench.done:
-            bench.driver.turn()
-        began_s = time.monotonic()
-        halves = [(_until(bench, began_s + part * seconds / 2), bench.done) for part in (1, 2)]
+        rate = rate_of_the_second_half(bench, seconds)
         with closing(sqlite3.connect(bench.path)) as rows:
             count, distinct, last = rows.execute(
                 f"SELECT count(*), count(DISTINCT at), max(at) + 1 FROM {TABLE}"
             ).fetchone()
     assert count == distinct == last, (count, distinct, last)
-    (first_s, first), (last_s, last) = halves
-    return round((last - first) / (last_s - first_s), 1)
-
-
-def _until(bench: Bench, until_s: float) -> float:
-    """Turn until then, and to the end of a wave; returns when that was."""
-    ended = len(bench.counter.ended)
-    while time.monotonic() < until_s or len(bench.counter.ended) == ended:
-        bench.driver.turn()
-    return time.monotonic()
+    return rate

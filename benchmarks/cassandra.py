@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks import harness
+from benchmarks.beside_client import Counted, by_sink, measured
 from headrace.connectors.cassandra.library import library
 from headrace.connectors.cassandra.servers import Cluster, cluster_of
 from headrace.connectors.cassandra.writer import AT_ONCE
@@ -92,36 +93,32 @@ def _measured(
     connections: Connections, waves: Sequence[Sequence[Effect]], rounds: int
 ) -> dict[str, Any]:
     site, cluster = Site(connections, None), cluster_of(connections, "history")
-    tables = [effect.output for wave in waves for effect in wave]
-    due = sum(t.num_rows for t in tables), sum(pc.sum(t["bytes"]).as_py() for t in tables)
-    sink, alone = _sink("by_sink"), _sink("by_client")
-    sink.prepare(site)
-    alone.prepare(site)
+    sinks = {name: _sink(name) for name in ("by_sink", "by_client")}
+    for sink in sinks.values():
+        sink.prepare(site)
+    alone = sinks["by_client"]
     given = [_as_tuples(alone, wave) for wave in waves]
-    took: dict[str, list[float]] = {"sink": [], "client": [], "read": []}
-    for number in range(rounds + 1):
-        for name in ("by_sink", "by_client"):
+    read: list[float] = []
+
+    def empty() -> None:
+        for name in sinks:
             cluster.asked(f"TRUNCATE headrace.{name}")
-        contenders = {
-            "sink": lambda: _by_sink(sink, site, waves),
-            "client": lambda: _by_client(cluster, alone, given),
-        }
-        for name in contenders if number % 2 else reversed(contenders):
-            begun = time.perf_counter()
-            contenders[name]()
-            if number:  # the first one warms up
-                took[name].append(round(time.perf_counter() - begun, 3))
+
+    def counted(name: str) -> Counted:
         begun = time.perf_counter()
-        assert _counted(sink, connections) == due, "the sink has other rows"
-        took["read"].append(round(time.perf_counter() - begun, 3))
-        assert _counted(alone, connections) == due, "the client has other rows"
-    speeds = {name: round(due[0] / statistics.median(took[name])) for name in took}
-    return {
-        "seconds": took,
-        "rows_per_s": {"sink": speeds["sink"], "client": speeds["client"]},
-        "ratio": harness.ratio(took["client"], took["sink"]),
-        "read_rows_per_s": speeds["read"],
+        found = _counted(sinks[name], connections)
+        if name == "by_sink":
+            read.append(round(time.perf_counter() - begun, 3))
+        return found
+
+    contenders = {
+        "sink": lambda: by_sink(sinks["by_sink"], site, waves),
+        "client": lambda: _by_client(cluster, alone, given),
     }
+    found = measured(waves, rounds, contenders, empty, counted)
+    rows = sum(effect.output.num_rows for wave in waves for effect in wave)
+    found["seconds"]["read"] = read
+    return {**found, "read_rows_per_s": round(rows / statistics.median(read))}
 
 
 def _as_tuples(sink: CassandraTable, wave: Sequence[Effect]) -> Rows:
@@ -129,13 +126,6 @@ def _as_tuples(sink: CassandraTable, wave: Sequence[Effect]) -> Rows:
     return [
         key[-1].values for effect in wave for key in rows.changes(effect.output, effect.version)
     ]
-
-
-def _by_sink(sink: CassandraTable, site: Site, waves: Sequence[Sequence[Effect]]) -> None:
-    for effects in waves:
-        writer = sink.open(site)
-        assert all(not told.error and not told.refused for told in writer.write(effects))
-        writer.close()
 
 
 def _by_client(cluster: Cluster, sink: CassandraTable, given: Sequence[Rows]) -> None:

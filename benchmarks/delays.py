@@ -242,15 +242,29 @@ def table(folder: str) -> Iterator[Path]:
     yield path
 
 
-def backlog(config: Mapping[str, str], topic: str, records: int, value: bytes) -> None:
-    """Put so many records of one value into a topic, and wait until all are acknowledged."""
+def backlog(
+    config: Mapping[str, str],
+    topic: str,
+    records: int,
+    value: bytes,
+    key: Callable[[int], bytes | None] = lambda _: None,
+) -> None:
+    """Put so many records of one value into a topic, and wait until all are acknowledged.
+
+    Args:
+        config: client properties.
+        topic: where to.
+        records: how many.
+        value: that of each.
+        key: that of a record, by its number.
+    """
     producer = Producer(
         {**producer_config(config), "linger.ms": 20, "queue.buffering.max.messages": 1_000_000}
     )
     for number in range(records):
         while True:
             try:
-                producer.produce(topic, value=value, partition=0)
+                producer.produce(topic, value=value, key=key(number), partition=0)
                 break
             except BufferError:
                 producer.poll(0.05)

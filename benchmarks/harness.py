@@ -269,6 +269,24 @@ def _on_one_line(numbers: re.Match[str]) -> str:
     return " ".join(numbers.group().split())
 
 
+def rate_of_the_second_half(bench: Bench, seconds: float) -> float:
+    """Records a second in the second half of so many seconds, once a first one is done."""
+    while not bench.done:
+        bench.driver.turn()
+    began_s = time.monotonic()
+    halves = [(_until(bench, began_s + part * seconds / 2), bench.done) for part in (1, 2)]
+    (first_s, first), (last_s, last) = halves
+    return round((last - first) / (last_s - first_s), 1)
+
+
+def _until(bench: Bench, until_s: float) -> float:
+    """Turn until then, and to the end of a wave; returns when that was."""
+    ended = len(bench.counter.ended)
+    while time.monotonic() < until_s or len(bench.counter.ended) == ended:
+        bench.driver.turn()
+    return time.monotonic()
+
+
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
     """Median of the ratios of paired rounds, with the smallest and the largest."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]

@@ -16,12 +16,18 @@ from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Producer
 
-from benchmarks.delays import COLUMNS, TABLE, rows_of
-from benchmarks.harness import Bench, broker, driver_of, session, topics, write
+from benchmarks.delays import COLUMNS, TABLE, backlog, rows_of
+from benchmarks.harness import (
+    Bench,
+    broker,
+    driver_of,
+    rate_of_the_second_half,
+    session,
+    topics,
+    write,
+)
 from headrace import SliceContext
-from headrace.connectors.kafka.config import producer_config
 from headrace.model.places import number_at
 from headrace.model.streams import Order
 from headrace.sinks import SqlTable
@@ -62,37 +68,18 @@ def _use_case(order: str) -> UseCase:
 def _rate(spark: Any, config: dict[str, str], tenant: str, seconds: float) -> float:
     """Records a second in the second half of so many seconds."""
     topics(config, (f"{tenant}.visits",))
-    _fill(config, f"{tenant}.visits", int(seconds / WAIT_S * SLOTS * 1.5))
+    records = int(seconds / WAIT_S * SLOTS * 1.5)
+    backlog(config, f"{tenant}.visits", records, b"x" * 200, _key)
     made = _use_case(tenant)
     chosen: dict[str, Any] = {"order": Order(made.order), "buckets": made.divides_by}
     with driver_of(spark, config, made, [tenant], **chosen) as bench:
-        while not bench.done:
-            bench.driver.turn()
-        began_s = time.monotonic()
-        halves = [(_until(bench, began_s + part * seconds / 2), bench.done) for part in (1, 2)]
+        rate = rate_of_the_second_half(bench, seconds)
         _check(bench, made)
-    (first_s, first), (last_s, last) = halves
-    return round((last - first) / (last_s - first_s), 1)
-
-
-def _fill(config: dict[str, str], topic: str, records: int) -> None:
-    producer = Producer({**producer_config(config), "linger.ms": 20})
-    for number in range(records):
-        producer.produce(topic, value=b"x" * 200, key=_key(number), partition=0)
-        producer.poll(0)
-    assert producer.flush(120) == 0
+    return rate
 
 
 def _key(number: int) -> bytes:
     return b"user-%d" % (number * 7919 % KEYS)
-
-
-def _until(bench: Bench, until_s: float) -> float:
-    """Turn until then, and to the end of a wave; returns when that was."""
-    ended = len(bench.counter.ended)
-    while time.monotonic() < until_s or len(bench.counter.ended) == ended:
-        bench.driver.turn()
-    return time.monotonic()
 
 
 def _check(bench: Bench, made: UseCase) -> None:

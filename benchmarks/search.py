@@ -7,17 +7,15 @@ under the same versions, as many at a time. The documents are counted, and a num
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import opensearchpy
-import pyarrow.compute as pc
 
 from benchmarks import harness
+from benchmarks.beside_client import by_sink, measured
 from benchmarks.valkey import COLUMNS, EACH, LANES, effects_of
 from headrace.connectors.in_parts import AT_ONCE
 from headrace.embedded import EmbeddedOpenSearch
@@ -57,32 +55,24 @@ def _sink(name: str) -> SearchIndex:
 
 def _measured(url: str, waves: Sequence[Sequence[Effect]], rounds: int) -> dict[str, Any]:
     site = Site(Connections({}, "", servers={"search": Server(url)}), None)
-    tables = [effect.output for wave in waves for effect in wave]
-    due = sum(t.num_rows for t in tables), sum(pc.sum(t["bytes"]).as_py() for t in tables)
     client = opensearchpy.OpenSearch(hosts=[url], timeout=60)
     given = [_as_actions(wave) for wave in waves]
-    took: dict[str, list[float]] = {"sink": [], "client": []}
-    for number in range(rounds + 1):
+
+    def empty() -> None:
         client.indices.delete(index="by_*")
         for name in ("by_sink", "by_client"):
             _sink(name).prepare(site)
-        contenders = {
-            "sink": lambda: _by_sink(site, waves),
+
+    return measured(
+        waves,
+        rounds,
+        {
+            "sink": lambda: by_sink(_sink("by_sink"), site, waves),
             "client": lambda: _by_client(client, given),
-        }
-        for name in contenders if number % 2 else reversed(contenders):
-            begun = time.perf_counter()
-            contenders[name]()
-            if number:  # the first one warms up
-                took[name].append(round(time.perf_counter() - begun, 3))
-        assert _counted(client, "by_sink") == due, "the sink has other rows"
-        assert _counted(client, "by_client") == due, "the client has other rows"
-    speeds = {name: round(due[0] / statistics.median(took[name])) for name in took}
-    return {
-        "seconds": took,
-        "rows_per_s": speeds,
-        "ratio": harness.ratio(took["client"], took["sink"]),
-    }
+        },
+        empty,
+        counted=lambda name: _counted(client, name),
+    )
 
 
 def _as_actions(wave: Sequence[Effect]) -> list[dict[str, Any]]:
@@ -97,13 +87,6 @@ def _as_actions(wave: Sequence[Effect]) -> list[dict[str, Any]]:
         for effect in wave
         for row in effect.output.to_pylist()
     ]
-
-
-def _by_sink(site: Site, waves: Sequence[Sequence[Effect]]) -> None:
-    for effects in waves:
-        writer = _sink("by_sink").open(site)
-        assert all(not told.error and not told.refused for told in writer.write(effects))
-        writer.close()
 
 
 def _by_client(client: Any, given: Sequence[list[dict[str, Any]]]) -> None:

@@ -9,18 +9,16 @@ counted, and a number in them summed.
 from __future__ import annotations
 
 import random
-import statistics
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import redis
 
 from benchmarks import harness
+from benchmarks.beside_client import by_sink, measured
 from headrace.connectors.in_parts import AT_ONCE
 from headrace.embedded import EmbeddedValkey
 from headrace.model.streams import LaneId, Slice
@@ -85,30 +83,18 @@ def _sink(name: str) -> RedisHashes:
 
 def _measured(url: str, waves: Sequence[Sequence[Effect]], rounds: int) -> dict[str, Any]:
     site = Site(Connections({}, "", servers={"cache": Server(url)}), None)
-    tables = [effect.output for wave in waves for effect in wave]
-    due = sum(t.num_rows for t in tables), sum(pc.sum(t["bytes"]).as_py() for t in tables)
     sink, client = _sink("by_sink"), redis.Redis.from_url(url)
     given = [_as_mappings(wave) for wave in waves]
-    took: dict[str, list[float]] = {"sink": [], "client": []}
-    for number in range(rounds + 1):
-        client.flushall()
-        contenders = {
-            "sink": lambda: _by_sink(sink, site, waves),
+    return measured(
+        waves,
+        rounds,
+        {
+            "sink": lambda: by_sink(sink, site, waves),
             "client": lambda: _by_client(client, given),
-        }
-        for name in contenders if number % 2 else reversed(contenders):
-            begun = time.perf_counter()
-            contenders[name]()
-            if number:  # the first one warms up
-                took[name].append(round(time.perf_counter() - begun, 3))
-        assert _counted(client, "by_sink") == due, "the sink has other rows"
-        assert _counted(client, "by_client") == due, "the client has other rows"
-    speeds = {name: round(due[0] / statistics.median(took[name])) for name in took}
-    return {
-        "seconds": took,
-        "rows_per_s": speeds,
-        "ratio": harness.ratio(took["client"], took["sink"]),
-    }
+        },
+        empty=client.flushall,
+        counted=lambda name: _counted(client, name),
+    )
 
 
 def _as_mappings(wave: Sequence[Effect]) -> list[tuple[str, dict[str, Any]]]:
@@ -117,13 +103,6 @@ def _as_mappings(wave: Sequence[Effect]) -> list[tuple[str, dict[str, Any]]]:
         for effect in wave
         for row in effect.output.to_pylist()
     ]
-
-
-def _by_sink(sink: RedisHashes, site: Site, waves: Sequence[Sequence[Effect]]) -> None:
-    for effects in waves:
-        writer = sink.open(site)
-        assert all(not told.error and not told.refused for told in writer.write(effects))
-        writer.close()
 
 
 def _by_client(client: Any, given: Sequence[list[tuple[str, dict[str, Any]]]]) -> None:
