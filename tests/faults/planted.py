@@ -1,9 +1,19 @@
 """Faults that are planted for the simulation to find."""
 
-from headrace.testing.simulation import simulate
+from dataclasses import replace
+
+from headrace.testing.simulation import simulate, world
+from headrace.testing.simulation.odds import draw
 
 #: seeds in which each planted fault has to be found
 ENOUGH = 60
+#: what is drawn beside whatever else a seed has, where partitions are divided
+DIVIDED = {"other_terms": 1.0, "cuts": 0.2}
+
+
+def also(monkeypatch, odds):
+    """Let what is drawn have these as well, also in runs that are given nothing."""
+    monkeypatch.setattr(world, "draw", lambda rng: replace(draw(rng), **odds))
 
 
 def first_wrong(make=None, seeds=ENOUGH, how=""):

@@ -6,17 +6,13 @@ Use cases are deployed with other numbers of buckets, and by lane and by key, at
 from collections import Counter
 
 import pytest
-from planted import first_wrong
+from planted import DIVIDED, also, first_wrong
 
 from headrace.board import streams
 from headrace.cycle import divisions
 from headrace.spark import bucket_reading
-from headrace.testing.simulation import deployed, simulate, world
-from headrace.testing.simulation.odds import draw
+from headrace.testing.simulation import deployed, simulate
 from headrace.testing.simulation.run import silent
-
-#: what is drawn beside whatever else a seed has
-DIVIDED = {"other_terms": 1.0, "cuts": 0.2}
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +26,7 @@ def by_key(monkeypatch):
 
 @pytest.fixture
 def divided(monkeypatch):
-    """What is drawn has these as well, also in runs that are given nothing."""
-
-    def drawn(rng):
-        odds = draw(rng)
-        return type(odds)(**{name: getattr(odds, name) for name in odds.__slots__} | DIVIDED)
-
-    monkeypatch.setattr(world, "draw", drawn)
+    also(monkeypatch, DIVIDED)
 
 
 @pytest.mark.parametrize("first", range(0, 100, 20))

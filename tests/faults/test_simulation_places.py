@@ -7,14 +7,11 @@ What each guarantee allows is what it allows of any lane; of order within a key 
 from collections import Counter
 
 import pytest
-from planted import first_wrong
+from planted import DIVIDED, also, first_wrong
 
 from headrace.spark import bucket_reading
-from headrace.testing.simulation import deployed, simulate, world
-from headrace.testing.simulation.odds import draw
+from headrace.testing.simulation import deployed, simulate
 from headrace.testing.simulation.run import silent
-
-DIVIDED = {"other_terms": 1.0, "cuts": 0.2}
 
 
 @pytest.fixture(autouse=True)
@@ -28,13 +25,7 @@ def by_place(monkeypatch):
 
 @pytest.fixture
 def divided(monkeypatch):
-    """What is drawn has these as well, also in runs that are given nothing."""
-
-    def drawn(rng):
-        odds = draw(rng)
-        return type(odds)(**{name: getattr(odds, name) for name in odds.__slots__} | DIVIDED)
-
-    monkeypatch.setattr(world, "draw", drawn)
+    also(monkeypatch, DIVIDED)
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
