@@ -8,13 +8,12 @@ so: a 5xx would be tried again, and blamed on us.
 
 import asyncio
 import json
-from contextlib import closing, nullcontext
+from contextlib import closing
 from urllib.parse import quote
 
 import pytest
 
-from headrace.connectors.kafka.ingest import Stored
-from headrace.connectors.kafka.redrive import Redriven
+from doors_in_memory import AllTopics, Nowhere, Tools
 from headrace.console.api import ApiParts, create_app
 from headrace.doors import door
 from headrace.doors.guard import Guard
@@ -29,8 +28,6 @@ from headrace.settings.doors import DoorsSettings
 from headrace.settings.gateway import GatewaySettings
 from headrace.store import open_store
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_fake import MemoryDeadLetters
-from headrace.testing.log_fake import MemoryLog, Row
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 STREAM = "/v1/streams/{tenant}/{use_case}"
@@ -80,52 +77,6 @@ BODIES = {
 }
 
 
-class Tools:
-    """Kafka in memory; nothing to send back."""
-
-    def __init__(self):
-        self.kafka = MemoryLog()
-        self.kafka.create_topic("acme.visits", 1)
-        self.kafka.append("acme.visits", 0, [Row(b"{}")] * 9)
-
-    def log(self):
-        return nullcontext(self.kafka)
-
-    def letters(self):
-        return nullcontext(MemoryDeadLetters())
-
-    def send_back(self, stream, topic, *, generation, limit, dry_run):
-        return Redriven(0, (), 0)
-
-
-class Nowhere:
-    """Has every topic, and stores every record at offset 0."""
-
-    async def is_there(self, _topic):
-        return True
-
-    async def broker_answers(self):
-        return True
-
-    async def store(self, _topic, records):
-        return [Stored(0, 0) for _ in records]
-
-    def begin(self, _topic, records):
-        return Begun([Stored(0, 0) for _ in records])
-
-
-class Begun:
-    """Records that are stored already."""
-
-    def __init__(self, results):
-        self.results = results
-        self.fates = asyncio.get_running_loop().create_future()
-        self.fates.set_result(results)
-
-    async def wait(self):
-        pass
-
-
 @pytest.fixture
 def store(store_url):
     """Acme and bolt, each with a stream; one of acme's records has failed."""
@@ -151,7 +102,7 @@ def gateway(store):
     settings = GatewaySettings.model_validate(
         {"types": {"visit": {"topic": "visits", "key": "/lead"}}}
     )
-    app = gateway_app(rules_of(settings), Nowhere(), Nowhere())
+    app = gateway_app(rules_of(settings), Nowhere(), AllTopics())
     limits = door.RequestLimits(1_000_000)
     door.install_door(app, Guard(store.keys, SECRET), DoorsSettings(), "127.0.0.1", limits)
     return Door(app, store, "sender")

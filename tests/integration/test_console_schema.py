@@ -6,13 +6,13 @@ document forbids.
 """
 
 import time
-from contextlib import closing, nullcontext
+from contextlib import closing
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 
-from headrace.connectors.kafka.redrive import Redriven
+from doors_in_memory import Tools
 from headrace.console.api import ApiParts, create_app
 from headrace.cycle.clock import SystemClock
 from headrace.doors.guard import Guard
@@ -23,33 +23,12 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.store import open_store
-from headrace.testing.dead_letters_fake import MemoryDeadLetters
-from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.memory_store import MemoryStore
 
 pytestmark = pytest.mark.slow
 SECRET = b"0123456789abcdef0123456789abcdef"
 #: it never ends; tests of its own look at it
 ENDLESS = "/v1/live"
-
-
-class Tools:
-    """Kafka in memory; nothing to send back."""
-
-    def __init__(self):
-        self.kafka = MemoryLog()
-        self.kafka.create_topic("acme.visits", 2)
-        for partition in (0, 1):
-            self.kafka.append("acme.visits", partition, [Row(b"{}")] * 9)
-
-    def log(self):
-        return nullcontext(self.kafka)
-
-    def letters(self):
-        return nullcontext(MemoryDeadLetters())
-
-    def send_back(self, stream, topic, *, generation, limit, dry_run):
-        return Redriven(0, (), 0)
 
 
 def filled(store):
@@ -81,7 +60,7 @@ def service(tmp_path_factory):
             keys[role], key = new_key(role, tenant, "", SECRET, time.time())
             store.keys.add(key)
         guard = Guard(store.keys, SECRET)
-        app = create_app(ApiParts(store, Tools(), guard, SECRET, SystemClock()))
+        app = create_app(ApiParts(store, Tools(partitions=2), guard, SECRET, SystemClock()))
         with serving(app, Listening("127.0.0.1", 0, drain_s=1)) as base:
             yield base, keys
 

@@ -4,7 +4,6 @@ The records go nowhere, since what becomes of them is tested elsewhere; the HTTP
 and the guard are the real ones.
 """
 
-import asyncio
 import time
 
 import httpx
@@ -22,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from headrace.connectors.kafka.ingest import Stored
+from doors_in_memory import AllTopics, Nowhere
 from headrace.doors import door
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
@@ -50,47 +49,6 @@ GATEWAY = GatewaySettings.model_validate(
         "rate": {"records_per_s": None, "bytes_per_s": None},
     }
 )
-
-
-class Nowhere:
-    """Stores every record at offset 0."""
-
-    async def store(self, _topic, records):
-        return [Stored(0, 0) for _ in records]
-
-    def begin(self, _topic, records):
-        return Begun([Stored(0, 0) for _ in records])
-
-    async def close(self):
-        pass
-
-
-class Begun:
-    """Records that are stored already."""
-
-    def __init__(self, results):
-        self.results = results
-        self.fates = asyncio.get_running_loop().create_future()
-        self.fates.set_result(results)
-
-    async def wait(self):
-        pass
-
-
-class AllTopics:
-    """Has every topic."""
-
-    async def is_there(self, _topic):
-        return True
-
-    def forget(self, _topic):
-        raise AssertionError("nothing was missing")
-
-    async def broker_answers(self):
-        return True
-
-    def close(self):
-        pass
 
 
 @pytest.fixture(scope="module")
