@@ -326,7 +326,10 @@ def test_what_was_answered_is_there_after_a_kill_in_a_write(own):
 
 
 def test_a_node_of_a_cluster_is_refused_at_deploy(tmp_path):
-    node = EmbeddedValkey(tmp_path / "node", settings={"cluster-enabled": "yes"})
+    [bus] = free_ports(1)
+    # Else it is the port above by 10,000, which there may not be.
+    settings = {"cluster-enabled": "yes", "cluster-port": str(bus)}
+    node = EmbeddedValkey(tmp_path / "node", settings=settings)
     with node, pytest.raises(ConfigError, match="node of a cluster"):
         leads("leads").prepare(Cache(node.url).site)
 
