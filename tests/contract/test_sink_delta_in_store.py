@@ -2,68 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
+from plain_values import SCHEMA, DeltaLog, InStore
 
-from headrace.connectors.object_stores import stores
-from headrace.ports import Connections, Sink, Site
+from headrace.ports import Sink, Site
 from headrace.sinks import DeltaTable
-from headrace.testing.sink_contract import Seen, SinkContract
-from s3_relay import LOST, Relay, said
-
-_SCHEMA = pa.schema([("value", pa.string())])
+from headrace.testing.sink_contract import SinkContract
+from s3_relay import LOST, said
 
 
-class StillThere:
-    """Positions that stand where every slice begins."""
-
-    def advance(self, moves):
-        return [True] * len(moves)
-
-
-class TestDeltaTableInStore(SinkContract):
+class TestDeltaTableInStore(InStore, DeltaLog, SinkContract):
     """All that is asked of the server goes through a relay, which can lose an answer."""
 
     cannot_have: ClassVar[Mapping[str, str]] = {}
 
-    @pytest.fixture(autouse=True)
-    def _bucket(self, s3, monkeypatch):
-        monkeypatch.setattr(stores._stores, "held", {})
-        monkeypatch.setattr(stores, "_proofs", {})
-        bucket = s3.make_bucket()
-        self.folder = s3.folder_of(bucket) / "lake/things"
-        with Relay(s3.port) as self.relay:
-            self.server = s3.at(bucket, self.relay.port)
-            yield
+    @property
+    def things(self):
+        return self.folder / "lake/things"
 
     def make_sink(self) -> Sink:
-        return DeltaTable("things", schema=_SCHEMA, at="lake")
-
-    def site(self) -> Site:
-        connections = Connections({}, "sqlite:///unused.db", servers={"lake": self.server})
-        return Site(connections, StillThere(), wave_id="wave", fence="0")
-
-    def table(self, values):
-        return pa.table({"value": list(values)}, schema=_SCHEMA)
-
-    def refused_table(self):
-        return pa.table({"value": [1]})
-
-    def wrong_table(self):
-        return pa.table({"other": ["a"]})
-
-    @contextmanager
-    def refusing_for_now(self):
-        self.relay.always = said(503, "SlowDown")
-        yield
-        self.relay.always = None
+        return DeltaTable("things", schema=SCHEMA, at="lake")
 
     @contextmanager
     def losing_an_answer(self):
@@ -78,27 +40,6 @@ class TestDeltaTableInStore(SinkContract):
         self.relay.fate = fate
         yield
         del self.relay.fate
-
-    def forgetting(self):
-        """Delta forgets the ids of applications after a while that its users choose."""
-        knew = False
-        for commit in self.folder.glob("_delta_log/*.json"):
-            lines = commit.read_text().splitlines(keepends=True)
-            kept = [line for line in lines if "txn" not in json.loads(line)]
-            knew = knew or kept != lines
-            commit.write_text("".join(kept))
-        return knew
-
-    def read_back(self):
-        """All that the log names, commit by commit, by the files of the server."""
-        seen = []
-        for commit in sorted(self.folder.glob("_delta_log/*.json")):
-            for line in commit.read_text().splitlines():
-                path = json.loads(line).get("add", {}).get("path")
-                if path is not None:
-                    values = pq.read_table(self.folder / path)["value"].to_pylist()
-                    seen += [Seen(f"{path}:{row}", value) for row, value in enumerate(values)]
-        return seen
 
 
 class TestDeltaTableInStoreWithoutWaves(TestDeltaTableInStore):

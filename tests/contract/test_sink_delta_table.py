@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import errno
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 from unittest import mock
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from plain_values import SCHEMA, DeltaLog, PlainValues
 
 from headrace.ports import Connections, Sink, Site
 from headrace.sinks import DeltaTable
-from headrace.testing.sink_contract import Seen, SinkContract
-
-_SCHEMA = pa.schema([("value", pa.string())])
-
-
-class StillThere:
-    """Positions that stand where every slice begins."""
-
-    def advance(self, moves):
-        return [True] * len(moves)
+from headrace.testing.sink_contract import SinkContract
+from still_there import StillThere
 
 
-class TestDeltaTable(SinkContract):
+class TestDeltaTable(PlainValues, DeltaLog, SinkContract):
     cannot_have: ClassVar[Mapping[str, str]] = {
         "ambiguous time-out": "a file of the log is there or it is not"
     }
@@ -37,44 +28,18 @@ class TestDeltaTable(SinkContract):
         self.warehouse = tmp_path
 
     def make_sink(self) -> Sink:
-        return DeltaTable("things", schema=_SCHEMA)
+        return DeltaTable("things", schema=SCHEMA)
 
     def site(self) -> Site:
         connections = Connections({}, "sqlite:///unused.db", warehouse=str(self.warehouse))
         return Site(connections, StillThere(), wave_id="wave", fence="0")
 
-    def table(self, values):
-        return pa.table({"value": list(values)}, schema=_SCHEMA)
-
-    def refused_table(self):
-        return pa.table({"value": [1]})
-
-    def wrong_table(self):
-        return pa.table({"other": ["a"]})
-
     def refusing_for_now(self):
         return mock.patch("os.fsync", side_effect=OSError(errno.ENOSPC, "the disk is full"))
 
-    def forgetting(self):
-        """Delta forgets the ids of applications after a while that its users choose."""
-        knew = False
-        for commit in self.warehouse.glob("things/_delta_log/*.json"):
-            lines = commit.read_text().splitlines(keepends=True)
-            kept = [line for line in lines if "txn" not in json.loads(line)]
-            knew = knew or kept != lines
-            commit.write_text("".join(kept))
-        return knew
-
-    def read_back(self):
-        """All that the log names, commit by commit."""
-        seen = []
-        for commit in sorted(self.warehouse.glob("things/_delta_log/*.json")):
-            for line in commit.read_text().splitlines():
-                path = json.loads(line).get("add", {}).get("path")
-                if path is not None:
-                    values = pq.read_table(self.warehouse / "things" / path)["value"].to_pylist()
-                    seen += [Seen(f"{path}:{row}", value) for row, value in enumerate(values)]
-        return seen
+    @property
+    def things(self):
+        return self.warehouse / "things"
 
 
 class TestDeltaTableByDay(TestDeltaTable):

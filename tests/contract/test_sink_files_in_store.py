@@ -8,65 +8,26 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar
 
-import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
+from plain_values import SCHEMA, InStore
 
-from headrace.connectors.object_stores import stores
-from headrace.ports import Connections, Sink, Site
+from headrace.ports import Sink, Site
 from headrace.sinks import ParquetFiles
 from headrace.testing.sink_contract import Seen, SinkContract
-from s3_relay import LOST, Relay, said
+from s3_relay import LOST
 
-_SCHEMA = pa.schema([("value", pa.string())])
 #: where the server keeps what a client says of a file
 _METADATA = "user.user.user-metadata."
 
 
-class StillThere:
-    """Positions that stand where every slice begins."""
-
-    def advance(self, moves):
-        return [True] * len(moves)
-
-
-class TestParquetFilesInStore(SinkContract):
+class TestParquetFilesInStore(InStore, SinkContract):
     """All that is asked of the server goes through a relay, which can lose an answer."""
 
     at = "lake"
     cannot_have: ClassVar[Mapping[str, str]] = {}
 
-    @pytest.fixture(autouse=True)
-    def _bucket(self, s3, monkeypatch):
-        monkeypatch.setattr(stores._stores, "held", {})
-        monkeypatch.setattr(stores, "_proofs", {})
-        bucket = s3.make_bucket()
-        self.folder = s3.folder_of(bucket)
-        with Relay(s3.port) as self.relay:
-            self.server = s3.at(bucket, self.relay.port)
-            yield
-
     def make_sink(self) -> Sink:
-        return ParquetFiles("things", schema=_SCHEMA, at=self.at)
-
-    def site(self) -> Site:
-        connections = Connections({}, "sqlite:///unused.db", servers={"lake": self.server})
-        return Site(connections, StillThere(), wave_id="wave", fence="0")
-
-    def table(self, values):
-        return pa.table({"value": list(values)}, schema=_SCHEMA)
-
-    def refused_table(self):
-        return pa.table({"value": [1]})
-
-    def wrong_table(self):
-        return pa.table({"other": ["a"]})
-
-    @contextmanager
-    def refusing_for_now(self):
-        self.relay.always = said(503, "SlowDown")
-        yield
-        self.relay.always = None
+        return ParquetFiles("things", schema=SCHEMA, at=self.at)
 
     @contextmanager
     def losing_an_answer(self):

@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from typing import ClassVar
 from unittest import mock
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from plain_values import SCHEMA, PlainValues
 
 from headrace.ports import Connections, Sink, Site
 from headrace.sinks import ParquetFiles
 from headrace.testing.sink_contract import Seen, SinkContract
 
-_SCHEMA = pa.schema([("value", pa.string())])
 
-
-class TestParquetFiles(SinkContract):
+class TestParquetFiles(PlainValues, SinkContract):
     cannot_have: ClassVar[Mapping[str, str]] = {
         "ambiguous time-out": "a rename has happened or it has not",
         "replay after the target forgot": "nothing is kept but the files",
@@ -29,20 +27,11 @@ class TestParquetFiles(SinkContract):
         self.warehouse = tmp_path
 
     def make_sink(self) -> Sink:
-        return ParquetFiles("things", schema=_SCHEMA)
+        return ParquetFiles("things", schema=SCHEMA)
 
     def site(self) -> Site:
         connections = Connections({}, "sqlite:///unused.db", warehouse=str(self.warehouse))
         return Site(connections, positions=None)
-
-    def table(self, values):
-        return pa.table({"value": list(values)}, schema=_SCHEMA)
-
-    def refused_table(self):
-        return pa.table({"value": [1]})
-
-    def wrong_table(self):
-        return pa.table({"other": ["a"]})
 
     def refusing_for_now(self):
         return mock.patch("os.fsync", side_effect=OSError(errno.ENOSPC, "the disk is full"))

@@ -23,15 +23,11 @@ from headrace.sinks import DeltaTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from s3_server import KEY, SECRET
+from still_there import StillThere
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("value", pa.int64())])
 SINK = DeltaTable("visits", SCHEMA, partition_by=("tenant",))
 IN_STORE = DeltaTable("visits", SCHEMA, partition_by=("tenant",), at="lake")
-
-
-class Places:
-    def advance(self, moves):
-        return [True] * len(moves)
 
 
 def sink_of(place):
@@ -40,7 +36,9 @@ def sink_of(place):
 
 def site(place, wave):
     lake = {"lake": Server(str(place), KEY, SECRET)}
-    return Site(Connections({}, "", warehouse=str(place), servers=lake), Places(), wave, "fence")
+    return Site(
+        Connections({}, "", warehouse=str(place), servers=lake), StillThere(), wave, "fence"
+    )
 
 
 def effect(tenant, start, rows):
