@@ -16,6 +16,7 @@ from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, ends_i
 from headrace.model.places import FIRST, OPEN, Place, Places
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
+from headrace.model.second_division import divided_twice, told
 from headrace.model.statistics import LagIs, worst_known
 from headrace.model.streams import Position, State, Stream, Tenant
 from headrace.policies.data_loss import Short
@@ -82,6 +83,10 @@ class HeldStream:
     blind: str | None = None
     #: why what was recorded of it can not run here, and holds it back until somebody decides
     owes: str | None = None
+    #: why its positions can not be: records of some lanes would be read in two divisions
+    doubled: str | None = None
+    #: why its part of a plan may not run, until somebody changes something
+    unfit: str | None = None
 
     @property
     def merges(self) -> bool:
@@ -91,7 +96,7 @@ class HeldStream:
     @property
     def waits(self) -> str | None:
         """Why nothing of it runs or is planned although it is active; None if nothing is wrong."""
-        return self.waiting or self.owes or self.looked_at
+        return self.waiting or self.owes or self.doubled or self.unfit or self.looked_at
 
     @property
     def state(self) -> State:
@@ -131,7 +136,7 @@ class HeldStream:
             lanes = self.lanes | new
             self.lanes = {name: lanes[name] for name in in_order(lanes)}
             self.is_divided = any(lane.bucket is not None for lane in lanes.values())
-        if heirs:
+        if heirs or (new and self.is_divided):
             self._find_heirs()
 
     def follow(self, parents: Lineage) -> None:
@@ -157,6 +162,8 @@ class HeldStream:
             if any(parent.until is not None for parent in lane.parents)
         )
         self.replaced = replaced(self.lineage)
+        twice = divided_twice(self.lanes, self.lineage) if self.is_divided else set()
+        self.doubled = told(self.stream.id, twice, self.places)
         for name in self.replaced.keys() & self.lanes.keys():
             self.lanes[name].end = min(self.lanes[name].end, self.replaced[name])
 

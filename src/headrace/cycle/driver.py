@@ -43,6 +43,7 @@ from headrace.errors import BrokerUnavailable, ConfigError, EngineStopped, Store
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.statistics import Missing
+from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
 from headrace.planning.shares import CREDIT_BINS
 from headrace.policies.backpressure import PaceBounds
@@ -59,6 +60,7 @@ from headrace.ports import (
 )
 from headrace.process.crash_points import reached
 from headrace.telemetry.figures import BoardFigures
+from headrace.telemetry.log_fields import of_stream
 from headrace.telemetry.publishing import Facts, Publisher
 from headrace.telemetry.report import Reporter, StreamRow
 from headrace.use_cases import UseCase
@@ -383,6 +385,8 @@ class Driver:
         made = plan_turn(snapshot, running, self.limits.bin_budget_s, places)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.
         self._busy = bool(made.waves)
+        for stream, fault in made.unfit.items():
+            self._leave_out(stream, fault)
         for credit in made.credits:
             self.board.streams[credit.stream].credit_s = credit.credit_s
         for wave, _ in made.waves:
@@ -392,6 +396,14 @@ class Driver:
         for wave, long_bins in made.waves:
             self._was_long = long_bins > 0
             self._launch(wave, long_bins, fresh=True)
+
+    def _leave_out(self, stream: StreamId, fault: str) -> None:
+        """Plan nothing of a stream that no plan can have, until somebody changes something."""
+        self.board.streams[stream].unfit = (
+            f"no plan of it is fit to run, a fault of Headrace, please report it: {fault}. "
+            f"'headrace streams suspend {stream}' and 'resume' have it tried again"
+        )
+        log.error("a stream's part of a plan breaks the rules", error=fault, **of_stream(stream))
 
     def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
         wave = self.versions.begun(wave) if fresh else wave

@@ -26,6 +26,7 @@ from headrace.model.buckets import (
 from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.lineage import Lineage, Parent, closed, ends_in
 from headrace.model.places import FIRST, OPEN, UNKNOWN, Place, Places, read_place
+from headrace.model.second_division import divided_twice, told
 from headrace.model.streams import Position, State, Stream, StreamId
 from headrace.ports import Log, Registry, Store, TopicInfo
 
@@ -223,7 +224,8 @@ def stream_log(
         registry: knows the stream.
         log: knows its topic.
         stream: which it is.
-        positions: where it is; what of its lanes is divided otherwise by now is left out.
+        positions: where it is; what of its lanes is divided otherwise by now is left out, and a
+            lane that is so in two ways at once is whole.
 
     Raises:
         UnknownName: there is no such stream.
@@ -236,7 +238,8 @@ def stream_log(
     # The topic first: of one that is made again meanwhile the id is not that of the offsets.
     lineage = {one.lane.name: one.parents for one in positions if one.parents}
     lanes = [one.lane.name for one in positions]
-    info = _divided(log.topics([found.topic]).get(found.topic), lanes, replaced(lineage))
+    gone = {*replaced(lineage), *divided_twice(lanes, lineage)}
+    info = _divided(log.topics([found.topic]).get(found.topic), lanes, gone)
     asked, log = info.lanes if info else (), BucketLog(log)
     starts = _of_all(log.start_offsets(asked), asked)
     return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked), log.places)
@@ -267,12 +270,15 @@ def check_listed(of: StreamLog, positions: Collection[Position]) -> None:
 
 
 def check_divided(stream: StreamId, positions: Collection[Position]) -> None:
-    """See that no partition is read up to where it is divided otherwise.
+    """See that no partition is read up to where it is divided otherwise, or in two ways at once.
 
     Raises:
         ConfigError: one is; says what to do.
     """
     lineage = {one.lane.name: one.parents for one in positions if one.parents}
+    places = {one.lane.name: one.next_offset for one in positions}
+    if reason := told(stream, divided_twice(places, lineage), places):
+        raise ConfigError(reason)
     ends = replaced(lineage)
     left = [one.lane.name for one in positions if one.next_offset < ends.get(one.lane.name, FIRST)]
     if left:

@@ -244,6 +244,7 @@ class Observer:
             )
             self.board.streams[stream.id] = held
         held.stream, held.tenant, held.deployment = stream, tenant, deployment
+        held.unfit = None
 
     def _positions(self, streams: list[Stream]) -> None:
         held = [stream.id for stream in streams if stream.id in self.board.streams]

@@ -77,6 +77,8 @@ class PlanFault:
 
     kind: FaultKind
     where: str
+    #: which the planner was shown so, or planned so; None: it is of a bin or wave, or of no stream
+    stream: StreamId | None = None
 
     def __str__(self) -> str:
         return f"{self.kind.name}: {self.where}: {self.kind.value}"
@@ -98,9 +100,10 @@ def check(snapshot: Snapshot, plan: Plan, places: Places) -> list[PlanFault]:
             faults += (PlanFault(FaultKind.UNKNOWN_STREAM, str(piece)) for piece in pieces)
             continue
         faults += _slice_faults(snapshot, view, pieces, places)
-        faults += (PlanFault(kind, str(view.id)) for kind in _stream_faults(view, pieces))
+        kinds = [*_stream_faults(view, pieces)]
         if _too_large(snapshot.limits, view, pieces):
-            faults.append(PlanFault(FaultKind.STREAM_TOO_LARGE, str(view.id)))
+            kinds.append(FaultKind.STREAM_TOO_LARGE)
+        faults += (PlanFault(kind, str(view.id), view.id) for kind in kinds)
     return faults + _split_faults(streams, plan)
 
 
@@ -241,7 +244,7 @@ def _slice_faults(
         else:
             found.append(FaultKind.UNKNOWN_LANE)
         for kind in found:
-            yield PlanFault(kind, str(piece))
+            yield PlanFault(kind, str(piece), view.id)
 
 
 def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKind]:
@@ -349,7 +352,8 @@ def _split_faults(streams: dict[StreamId, StreamView], plan: Plan) -> list[PlanF
     bins: Counter[StreamId] = Counter()
     for bin_ in (bin_ for wave in plan.waves for bin_ in wave.bins):
         bins.update(merged & {_stream(piece) for piece in bin_.slices})
-    return [PlanFault(FaultKind.STREAM_SPLIT, str(name)) for name in bins if bins[name] > 1]
+    split = (streams[name].id for name in bins if bins[name] > 1)
+    return [PlanFault(FaultKind.STREAM_SPLIT, str(name), name) for name in split]
 
 
 def _over_throttle(view: StreamView, pieces: list[Slice]) -> bool:

@@ -1,9 +1,15 @@
-"""Whose turn the express is, while the other slots are held up."""
+"""Whose turn the express is, while the other slots are held up; and who is left out of a plan."""
+
+from dataclasses import replace
+
+import pytest
 
 from headrace.connectors.kafka import OFFSETS
+from headrace.cycle import turn_plan
 from headrace.cycle.turn_plan import RunningBins, plan_turn
 from headrace.model.plans import Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import StreamId
+from headrace.planning import plan
 
 LIMITS = Limits()
 
@@ -38,3 +44,26 @@ def test_new_and_quick_streams_take_turns_where_slots_are_held_up():
 def test_new_streams_wait_for_what_takes_no_longer_than_bins_do_and_where_no_call_may_be_ended():
     assert planned(NEW, held_s=1.0, was_long=False) == []
     assert planned(NEW, held_s=9.0, was_long=False, hasty=frozenset()) == []
+
+
+def test_a_stream_whose_plan_breaks_a_rule_is_left_out_and_others_are_planned():
+    lanes = tuple(LaneView(f"torn.visits[0]{part}", 0, 9, 9) for part in ("", "#0/2", "#1/2"))
+    torn = replace(stream("torn"), lanes=lanes)
+    whole = Snapshot("t1", (torn, QUICK), 2, LIMITS)
+    made = plan_turn(whole, RunningBins(2, 0, 0, False), LIMITS.bin_budget_s, OFFSETS)
+    tenants = {piece.lane.tenant for wave, _ in made.waves for piece in wave.slices}
+    assert tenants == {"quick"}
+    assert {name.tenant: fault.partition(":")[0] for name, fault in made.unfit.items()} == {
+        "torn": "SECOND_DIVISION"
+    }
+
+
+def test_a_plan_that_breaks_a_rule_of_no_stream_is_not_carried_out(monkeypatch):
+    def foreign(snapshot, places):
+        made = plan(snapshot, places)
+        return replace(made, waves=tuple(replace(wave, id="other") for wave in made.waves))
+
+    monkeypatch.setattr(turn_plan, "plan", foreign)
+    whole = Snapshot("t1", (QUICK,), 1, LIMITS)
+    with pytest.raises(AssertionError, match="breaks its rules"):
+        plan_turn(whole, RunningBins(1, 0, 0, False), LIMITS.bin_budget_s, OFFSETS)

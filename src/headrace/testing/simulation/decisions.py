@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.board import Board
 from headrace.errors import LaneExpired
 from headrace.model import places
 from headrace.model.buckets import whole_lane
@@ -190,6 +191,12 @@ class Decisions:
             self.found.append(f"{piece} has {too_old}")
         if waits_for:
             self.found.append(f"{piece} runs before {waits_for}")
+
+    def left_out(self, board: Board) -> None:
+        """Note streams of which a driver plans nothing, as what it would be can not be."""
+        for stream, held in board.streams.items():
+            if reason := held.doubled or held.unfit:
+                self.found.append(f"{stream} is left out of plans: {reason}")
 
     def _is_removed(self, stream: StreamId) -> bool:
         """Whether all that may come of a stream is what was recorded of it."""

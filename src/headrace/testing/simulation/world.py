@@ -299,6 +299,7 @@ class World:
         self.refused.discard(name)
         try:
             life.driver.turn()
+            self.decisions.left_out(life.driver.board)
             if life.driver.drained:
                 life.driver.leave()
                 self.say(f"{life.actor.name} has left")
