@@ -4,13 +4,17 @@ Use cases are deployed with other numbers of buckets, and by lane and by key, at
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from planted import DIVIDED, also, first_wrong
 
 from headrace.board import streams
+from headrace.connectors.kafka import OFFSETS
 from headrace.cycle import divisions
 from headrace.spark import bucket_reading
+from headrace.testing.log_fake import MemoryLog
+from headrace.testing.memory_store import data
 from headrace.testing.simulation import deployed, simulate
 from headrace.testing.simulation.run import silent
 
@@ -108,3 +112,18 @@ def test_a_lane_that_is_not_listed_any_more_is_not_divided_again():
     odds = DIVIDED | {"splits": 0.3, "drops": 0.15, "lists_late": 0.4}
     outcome = simulate(1119, odds=odds)
     assert not outcome.wrong, str(outcome)
+
+
+def test_a_rerun_that_is_newer_than_what_other_buckets_made_of_the_same_is_found(monkeypatch):
+    """As where lanes of another division were deeper, though their offsets compare."""
+    numberless = property(lambda log: replace(OFFSETS, numbers=False))
+    monkeypatch.setattr(MemoryLog, "places", numberless)
+    also(monkeypatch, DIVIDED | {"reruns": 1.0})
+    assert first_wrong(seeds=400, how=" had ")
+
+
+def test_buckets_whose_records_are_older_than_what_those_before_made_are_found(
+    monkeypatch, divided
+):
+    monkeypatch.setattr(data, "depths", lambda names, *rest, **how: dict.fromkeys(names, 0))
+    assert first_wrong(seeds=200, how="has depth 0")

@@ -84,8 +84,16 @@ def divisions(held: HeldStream, info: TopicInfo, recorded: Iterable[Wave]) -> La
             parents |= made.parents
     if not places:
         return None
-    stream = held.stream
-    return LaneStart(stream.id, info.topic_id, places, stream.topic_id, parents, epoch=held.epoch)
+    return LaneStart(
+        held.stream.id,
+        info.topic_id,
+        places,
+        held.stream.topic_id,
+        parents,
+        held.epoch,
+        # Records keep the numbers that they had, so versions of both divisions compare.
+        deeper=not held.measures.numbers,
+    )
 
 
 def forgettable(held: HeldStream, over: Iterable[str]) -> list[str]:

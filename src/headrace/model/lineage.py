@@ -172,7 +172,12 @@ def bounded(lineage: Lineage, ends: Mapping[str, Place]) -> dict[str, tuple[Pare
 
 
 def depths(
-    names: Iterable[str], lineage: Lineage, known: Mapping[str, int], base: int
+    names: Iterable[str],
+    lineage: Lineage,
+    known: Mapping[str, int],
+    base: int,
+    *,
+    deeper: bool = True,
 ) -> dict[str, int]:
     """How deep lanes are: deeper than all that they follow.
 
@@ -181,6 +186,7 @@ def depths(
         lineage: what they follow. Where nobody knows a parent, it may be as deep as any.
         known: depths of lanes that have one.
         base: that of lanes that follow nothing.
+        deeper: else as deep as the deepest that they follow, where numbers of both compare.
     """
     found, wanted, deepest = dict(known), set(names), max([base, *known.values()])
     # Generations can be more than calls may be within each other.
@@ -195,5 +201,6 @@ def depths(
             begun_with.add(name)
             left += [name, *first]
         else:
-            found[name] = 1 + max(found.get(lane, deepest) for lane in parents) if parents else base
+            of = max((found.get(lane, deepest) for lane in parents), default=base)
+            found[name] = of + 1 if parents and deeper else of
     return {name: found[name] for name in wanted}

@@ -88,3 +88,6 @@ class Places:
     between: Callable[[Place, Place], int | None]
     #: the place behind the record at a place
     behind: Callable[[Place], Place]
+    #: whether a place is the number of the record there, of which versions are made: then those of
+    #: one lane compare whoever reads it. Else records are counted by each that does
+    numbers: bool = False

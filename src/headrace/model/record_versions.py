@@ -10,10 +10,11 @@ before it since the depth was given. That is kept with the position and moves wi
 that runs again finds the same ones. Where nobody knows how many were passed, no fewer are counted:
 a number is given to no two records, and there can be gaps.
 
-Depth grows from a parent to what follows it, and for all lanes of a stream whenever one of them is
-sent back. So along a lineage, and over seeks, what is newer has the larger version. Two lanes of
-which neither follows the other, and two streams, have versions that do not compare: where a key
-comes from several of them, only what is in the records can tell.
+Depth grows from a parent to what follows it, but for another division of one lane, whose numbers
+compare; and for all lanes of a stream whenever one of them is sent back. So along a lineage, and
+over seeks, what is newer has the larger version. Two lanes of which neither follows the other, and
+two streams, have versions that do not compare: where a key comes from several of them, only what is
+in the records can tell.
 """
 
 from __future__ import annotations

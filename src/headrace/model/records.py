@@ -76,6 +76,8 @@ class LaneStart:
     parents: Lineage = field(default_factory=dict)
     #: under which alone it is done, as whoever asks chose the places; None: whatever it is
     epoch: int | None = None
+    #: those that follow others are deeper than these; needless where the places of both compare
+    deeper: bool = True
 
 
 @dataclass(frozen=True, slots=True)

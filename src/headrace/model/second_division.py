@@ -38,7 +38,7 @@ def told(stream: object, twice: Collection[str], places: Mapping[str, Place]) ->
     return (
         f"{spoken(lane)} has places in the store in two divisions at once, as after a restore or "
         "a change by hand, and would be read twice or out of order. 'headrace streams seek "
-        f"{stream} --to' a place of all partitions mends it; all before {least} of this one is done"
+        f"{stream} --to' a place mends it, of the whole topic; all before {least} here is done"
     )
 
 

@@ -1,7 +1,8 @@
 """How deep lanes are: what comes above in the versions of their records.
 
 A stream's row has the depth of lanes that follow nothing, each position's row that of its lane.
-What follows others is deeper than all of them. When something of a stream is sent back, all of its
+What follows others is deeper than all of them, but for another division of a lane whose records
+have numbers: those compare, whoever reads them. When something of a stream is sent back, all of its
 lanes go above everything that any of them had: what is read again has to be newer than what its
 descendants had before, too. So the depths stay in order among each other, and none comes again; nor
 does one of an earlier life of the stream, since its row outlives that. With another depth records
@@ -33,6 +34,8 @@ class Depths(NamedTuple):
     base: int
     #: of those that it has
     lanes: Mapping[str, int]
+    #: whether those that come are deeper than what they follow
+    deeper: bool = True
 
 
 def depths_of(connection: Connection, stream: StreamId, base: int) -> Depths:
@@ -70,7 +73,8 @@ def of_new(
     connection: Connection, stream: StreamId, names: Iterable[str], lineage: Lineage, known: Depths
 ) -> dict[str, int]:
     """How deep new lanes of a stream are; those of a rerun are as deep as what it reads."""
-    found, live = depths(names, lineage, known.lanes, known.base), original(stream.use_case)
+    found = depths(names, lineage, known.lanes, known.base, deeper=known.deeper)
+    live = original(stream.use_case)
     if live != stream.use_case:
         found |= depths_of(connection, stream._replace(use_case=live), 0).lanes
     return found

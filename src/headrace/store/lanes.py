@@ -51,6 +51,7 @@ def start(connection: Connection, first: LaneStart) -> None:
     known = depths.depths_of(connection, stream, row.depth)
     early = {name for name, of in first.parents.items() if is_undecided(of, known.lanes)}
     new = _without(offsets, known.lanes.keys() | early)
+    known = known._replace(deeper=first.deeper)
     _insert(connection, stream, row.epoch, new, first.parents, known)
 
 

@@ -19,7 +19,7 @@ def behind(offset: Place) -> Place:
 
 
 #: functions in C, as they are called for each lane in each turn
-OFFSETS = Places(after=operator.add, between=operator.sub, behind=behind)
+OFFSETS = Places(after=operator.add, between=operator.sub, behind=behind, numbers=True)
 
 
 def span_of(piece: Slice) -> int:

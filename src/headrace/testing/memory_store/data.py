@@ -76,12 +76,17 @@ class Data:
         self.streams[stream] = replace(self.streams[stream], **values)
 
     def put(
-        self, stream: StreamId, offsets: Mapping[str, Place], lineage: Lineage | None = None
+        self,
+        stream: StreamId,
+        offsets: Mapping[str, Place],
+        lineage: Lineage | None = None,
+        *,
+        deeper: bool = True,
     ) -> None:
         """Let lanes of a stream stand there, under its epoch; they follow what they did."""
         lanes, epoch = self.positions[stream], self.streams[stream].epoch
         known = {name: position.depth for name, position in lanes.items()}
-        deep = depths(offsets, lineage or {}, known, self.depths.get(stream, 0))
+        deep = depths(offsets, lineage or {}, known, self.depths.get(stream, 0), deeper=deeper)
         live = self.positions.get(stream._replace(use_case=original(stream.use_case)), {})
         for name, offset in offsets.items():
             new = Position(LaneId(*stream, name), offset, epoch, (), deep[name])

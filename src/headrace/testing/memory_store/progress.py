@@ -54,7 +54,7 @@ class MemoryProgress:
             new = {
                 name: at for name, at in start.offsets.items() if name not in lanes.keys() | early
             }
-            self.data.put(start.stream, new, start.parents)
+            self.data.put(start.stream, new, start.parents, deeper=start.deeper)
             followed = {name: start.parents[name] for name in new if name in start.parents}
             self.data.follow(start.stream, followed)
 

@@ -187,8 +187,8 @@ class Decisions:
         waits_for = self.gate.waits_for(
             piece.lane, now.log, lineage, lambda name: self._end_for(piece.lane, name)
         )
-        if too_old := self.gate.too_old(piece, lineage):
-            self.found.append(f"{piece} has {too_old}")
+        if odd := self.gate.too_old(piece, lineage) or self.gate.too_new(piece):
+            self.found.append(f"{piece} has {odd}")
         if waits_for:
             self.found.append(f"{piece} runs before {waits_for}")
 

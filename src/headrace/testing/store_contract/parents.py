@@ -227,6 +227,16 @@ class TestDepths:
         found = depths_of(store)
         assert found.pop(youngest) > max(found.values())
 
+    def test_a_lane_that_needs_not_be_deeper_is_as_deep_as_the_deepest_it_follows(
+        self, store: Store
+    ) -> None:
+        _split(store)
+        before, youngest = depths_of(store), lane(9).name
+        parents = {youngest: (Parent(OLD, place_at(9)), Parent(LEFT, place_at(9)))}
+        first = LaneStart(ACME, "id-1", {youngest: place_at(9)}, "id-1", parents, deeper=False)
+        store.progress.start_lanes([first])
+        assert depths_of(store) == before | {youngest: before[LEFT]}
+
     def test_lanes_come_together_in_any_order(self, store: Store) -> None:
         started(store)
         parents = {OLD: (Parent(LEFT, place_at(1)),), LEFT: (Parent(RIGHT, place_at(1)),)}
