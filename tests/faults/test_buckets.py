@@ -1,10 +1,12 @@
-"""Partitions divided by keys: drivers killed in slices of buckets, and each heir divides otherwise.
+"""Partitions divided by keys, or by places: drivers killed in slices of buckets.
 
-Afterwards the records of each key have their effects in order, as each guarantee has it, whatever
-bucket of which division they were in.
+Each heir divides otherwise. Afterwards the records of each key have their effects in order, as each
+guarantee has it, whatever bucket of which division they were in. Without an order none of them is
+lost or there twice, but for what was in flight, of each bucket once.
 """
 
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 
 import pytest
 from matrix import FULL, ROW, note
@@ -12,54 +14,61 @@ from rig import NAMES, Rig
 
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import number_of
+from headrace.model.places import place_at
+from headrace.spark.place_hash import bucket_of_place
 from headrace.testing.in_flight import Made, slices_again, slices_never
 from headrace.testing.ledger import Found, Ledger, Place
 
 pytestmark = ROW
 PER_S = 50.0
-KEYS = 13
+KEYS, FINEST = 13, 16
 #: what each use case is called in the rig's own five
 GUARANTEES = {
-    "by_key_once": "transacts",
-    "by_key_files": "intends",
-    "by_key_again": "repeats",
-    "by_key_claims": "claims",
+    "divided_once": "transacts",
+    "divided_files": "intends",
+    "divided_again": "repeats",
+    "divided_claims": "claims",
 }
-KEYED = """
-BY_KEY = dict(topic=TOPIC, order="key", buckets=4)
+DIVIDED = """
+DIVIDED = dict(topic=TOPIC, order="lane")
 
-@use_case(sink=SqlTable("by_key_once", columns=COLUMNS), guarantee="exactly-once", **BY_KEY)
-def by_key_once(table, context):
+@use_case(sink=SqlTable("divided_once", columns=COLUMNS), guarantee="exactly-once", **DIVIDED)
+def divided_once(table, context):
     return places(table, context)
 
-@use_case(sink=ParquetFiles("by_key_files"), guarantee="exactly-once", **BY_KEY)
-def by_key_files(table, context):
+@use_case(sink=ParquetFiles("divided_files"), guarantee="exactly-once", **DIVIDED)
+def divided_files(table, context):
     return places(table, context)
 
-@use_case(sink=SqlTable("by_key_again", columns=COLUMNS), guarantee="at-least-once", **BY_KEY)
-def by_key_again(table, context):
+@use_case(sink=SqlTable("divided_again", columns=COLUMNS), guarantee="at-least-once", **DIVIDED)
+def divided_again(table, context):
     return places(table, context)
 
-@use_case(sink=SqlTable("by_key_claims", columns=COLUMNS), guarantee="at-most-once", **BY_KEY)
-def by_key_claims(table, context):
+@use_case(sink=SqlTable("divided_claims", columns=COLUMNS), guarantee="at-most-once", **DIVIDED)
+def divided_claims(table, context):
     return places(table, context)
 """
-#: where a driver is killed, and what it finds its use cases deployed with
-LIVES = (
-    ("mid-commit@by-key-once:3", 'order="key", buckets=4'),
-    ("sink-written@by-key-again:2", 'order="key", buckets=7'),
-    ("mid-slice@by-key-files:2", 'order="lane"'),
-    ("claimed@by-key-claims:2", 'order="key", buckets=3'),
-    ("mid-commit@by-key-files:2", 'order="key", buckets=8'),
+KILLED = (
+    "mid-commit@divided-once:3",
+    "sink-written@divided-again:2",
+    "mid-slice@divided-files:2",
+    "claimed@divided-claims:2",
+    "mid-commit@divided-files:2",
 )
+#: what drivers that are killed there find their use cases deployed with; of those by places each
+#: has buckets that are made of whole ones of the finest
+LIVES = {
+    "key": (4, 7, 1, 3, 8),
+    "none": (4, FINEST, 1, 2, 8),
+}
 
 
-class KeyedRig(Rig):
+class DividedRig(Rig):
     """A rig whose records have keys, and some none."""
 
-    def __post_init__(self):
-        self.keys = {}
-        super().__post_init__()
+    def __init__(self, order, *args, **more):
+        self.order, self.keys = order, {}
+        super().__init__(*args, more=DIVIDED, **more)
 
     def _send(self, producer, topic, partition):
         number = next(self._numbers)
@@ -73,11 +82,12 @@ class KeyedRig(Rig):
         place = Place(message.topic(), message.partition(), message.offset())
         self.keys[place] = int(message.value()) % KEYS
 
-    def deploy(self, order):
+    def deploy(self, buckets):
+        order = 'order="lane"' if buckets == 1 else f'order="{self.order}", buckets={buckets}'
         path = self.folder / "use_cases.py"
         lines = path.read_text().splitlines()
-        at = next(row for row, line in enumerate(lines) if line.startswith("BY_KEY = "))
-        lines[at] = f"BY_KEY = dict(topic=TOPIC, {order})"
+        at = next(row for row, line in enumerate(lines) if line.startswith("DIVIDED = "))
+        lines[at] = f"DIVIDED = dict(topic=TOPIC, {order})"
         path.write_text("\n".join(lines))
         self.headrace("use-cases", "deploy")
 
@@ -102,54 +112,73 @@ class KeyedRig(Rig):
         ]
         return late or ([f"{pending} recorded waves"] if pending else [])
 
-    def by_key(self):
-        """Each place as one in what has an order: the records of a key in a partition, numbered."""
+    def parts(self):
+        """Each place as one in what is in at most one slice: the records of a part, numbered.
+
+        That is a key of a partition, or what one bucket has of it, however it is divided.
+        """
         found, counts = {}, Counter()
         for place in sorted(self.ledger.sent):
-            lane = place.topic, place.partition * 100 + self.keys[place]
+            finest = bucket_of_place(place_at(place.offset), FINEST)
+            part = self.keys[place] if self.order == "key" else finest
+            lane = place.topic, place.partition * 100 + part
             found[place] = Place(*lane, counts[lane])
             counts[lane] += 1
         return found
 
-    def judge_keys(self, row):
-        """Hold what was done by key against what was sent."""
-        ledger, of_key = Ledger(), self.by_key()
+    def judge_parts(self, row):
+        """Hold what was done by key, or by place, against what was sent."""
+        ledger, of_part = Ledger(), self.parts()
         for tenant in {place.topic.partition(".")[0] for place in self.ledger.sent}:
             ledger.topic(tenant, self.topic(tenant))
         for place in self.ledger.sent:
-            ledger.acknowledged(of_key[place])
-        effects = {name: self.made(name) for name in GUARANTEES if name != "by_key_files"}
+            ledger.acknowledged(of_part[place])
+        effects = {name: self.made(name) for name in GUARANTEES if name != "divided_files"}
         made = {
-            name: [(who, Made(of_key[done.place], done.begin, done.end)) for who, _, done in of]
+            name: [(who, Made(of_part[done.place], done.begin, done.end)) for who, _, done in of]
             for name, of in effects.items()
         }
         found = {name: [Found(who, one.place) for who, one in of] for name, of in made.items()}
-        files = [found._replace(place=of_key[found.place]) for found in self.files("by_key_files")]
+        files = self.files("divided_files")
+        found["divided_files"] = [one._replace(place=of_part[one.place]) for one in files]
         verdicts = {name: ledger.judge(of) for name, of in found.items()}
-        verdicts["by_key_files"] = ledger.judge(files)
         told = {GUARANTEES[name]: verdict for name, verdict in verdicts.items()}
         note(row, told, faults=self.kills, records=len(ledger))
+        unordered = set(GUARANTEES) if self.order == "none" else {"divided_files"}
         for name, verdict in verdicts.items():
             assert not verdict.foreign, (name, str(verdict))
-            assert name == "by_key_files" or not verdict.out_of_order, (name, str(verdict))
-            assert name == "by_key_claims" or not verdict.lost, (name, str(verdict))
-            assert name == "by_key_again" or not verdict.twice, (name, str(verdict))
-        again = slices_again(one for _, one in made["by_key_again"])
-        # Of so many records of a partition as there are keys one has each.
-        largest = -(-max(one.end - one.begin for _, one in made["by_key_claims"]) // KEYS)
-        never = slices_never(verdicts["by_key_claims"].lost, largest)
+            assert name in unordered or not verdict.out_of_order, (name, str(verdict))
+            assert name == "divided_claims" or not verdict.lost, (name, str(verdict))
+            assert name == "divided_again" or not verdict.twice, (name, str(verdict))
+        again = slices_again(one for _, one in made["divided_again"])
+        span = max(one.end - one.begin for _, one in made["divided_claims"])
+        never = slices_never(verdicts["divided_claims"].lost, most_within(span, of_part))
         for lane, times in (again | never).items():
             assert times <= self.kills, (lane, times)
 
 
+def most_within(span, of_part):
+    """How many records of a part there are at most in so many places."""
+    offsets = defaultdict(list)
+    for place, part in sorted(of_part.items()):
+        offsets[part[:2]].append(place.offset)
+    return max(
+        bisect_left(found, at + span) - row
+        for found in offsets.values()
+        for row, at in enumerate(found)
+    )
+
+
+@pytest.mark.parametrize("order", ["key", "none"])
 @pytest.mark.parametrize("turn", range(3 if FULL else 1))
-def test_keys_are_in_order_whoever_is_killed_and_however_partitions_are_divided(
-    kafka, tmp_path, turn
+def test_all_is_as_promised_whoever_is_killed_and_however_partitions_are_divided(
+    kafka, tmp_path, turn, order
 ):
-    rig = KeyedRig(tmp_path / "service", kafka.bootstrap_servers, more=KEYED)
+    rig = DividedRig(order, tmp_path / "service", kafka.bootstrap_servers)
+    lives = [*zip(KILLED, LIVES[order], strict=True)]
     with rig.sending(PER_S):
-        for step, order in LIVES if FULL else (*LIVES[:1], *LIVES[-1:]):
-            rig.deploy(order)
+        for step, buckets in lives if FULL else (lives[0], lives[-1]):
+            rig.deploy(buckets)
             with rig.start(step) as driver:
                 driver.until_stopped()
                 driver.kill()
@@ -157,8 +186,8 @@ def test_keys_are_in_order_whoever_is_killed_and_however_partitions_are_divided(
             rig.progressing(driver)
             driver.drain()
     rig.settle(300.0)
-    rig.judge(f"killed in slices of buckets, and divided otherwise by the heir ({turn + 1})")
-    rig.judge_keys(f"killed in slices of buckets, and divided otherwise ({turn + 1}): by key")
+    rig.judge(f"killed in slices of buckets by {order}, and divided otherwise ({turn + 1})")
+    rig.judge_parts(f"killed in slices of buckets, and divided otherwise ({turn + 1}): by {order}")
     with rig.store() as store:
         kept = Counter(whole_lane(one.lane.name) for one in store.progress.load_positions())
     assert max(kept.values()) >= 8
