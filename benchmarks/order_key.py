@@ -5,6 +5,9 @@ one slice after the other, however many slots are free; by key it has 16 buckets
 without an order, of places. All drivers have four slots and start knowing nothing, and their rate
 counts from the second half on. Every record up to where its bucket is must be there once, and those
 of a key in their order, where one is promised.
+
+And what the possibility costs those who divide nothing is held against the code from before
+(`plain_lane.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from benchmarks.harness import (
     topics,
     write,
 )
+from benchmarks.plain_lane import against_before
 from headrace import SliceContext
 from headrace.model.places import number_at
 from headrace.model.streams import Order
@@ -44,13 +48,17 @@ def main(args: list[str]) -> None:
     """Run and write `results/order_key.json`."""
     quick = "--quick" in args
     seconds = 16.0 if quick else 40.0
-    with broker() as config, session(slots=SLOTS) as spark:
-        rates = {order: _rate(spark, config, order, seconds) for order in ORDERS}
+    with broker() as config:
+        with session(slots=SLOTS) as spark:
+            rates = {order: _rate(spark, config, order, seconds) for order in ORDERS}
+        plain = against_before(config, quick)
     ratio, of_none = (round(rates[order] / rates["lane"], 2) for order in ("key", "none"))
     result = {"wait_s": WAIT_S, "slots": SLOTS, "rate_per_s": rates, "ratio": ratio}
-    result["ratio_none"] = of_none
+    result |= {"ratio_none": of_none, "plain_lane": plain}
     write("order_key.quick" if quick else "order_key", result)
     print(f"{rates}: {ratio} and {of_none} times the rate (target {TARGET:g})")
+    if plain is not None:
+        print(f"order lane, dividing nothing: {plain['speed_over_before']} x the speed from before")
 
 
 def _handled(records: pa.Table, context: SliceContext) -> pa.Table:
