@@ -50,6 +50,7 @@ def as_divided(held: HeldStream, info: TopicInfo) -> TopicInfo:
     last = {
         lane: [name for name in parts if name not in held.replaced]
         for lane, parts in (known | of).items()
+        if parts  # what is new to a rerun follows its lanes all the same
     }
     return replace(info, lanes=names, parents=of_parts(info.parents, last))
 

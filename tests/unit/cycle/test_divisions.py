@@ -232,6 +232,21 @@ def test_a_rerun_reads_the_buckets_that_there_are(keyed):
     assert places(keyed, rerun) == dict.fromkeys(divided(LANE, 4), 40)
 
 
+def test_a_rerun_is_told_that_what_its_buckets_were_of_is_gone(keyed):
+    """As where lanes are whole; it stood for ever, and nobody was told why."""
+    rerun = begin(keyed.store, range_of(keyed.store, keyed.log, ACME, "earliest", None), 0.5)
+    deployed = {one.use_case: one for one in keyed.store.registry.deployments()}
+    again = replace(keyed.use_cases[0], name=rerun.use_case)
+    keyed.log.split("acme.visits", 0)
+    keyed.log.drop_lane("acme.visits", 0)
+    keyed.engine.take(again, deployed[rerun.use_case])
+    keyed.driver.take(again, deployed[rerun.use_case])
+    rest(keyed)
+    (stream,) = [one for one in keyed.store.registry.streams() if one.id == rerun]
+    assert stream.state is State.SUSPENDED
+    assert "acme.visits[0]" in stream.reason
+
+
 def test_a_rerun_ends_where_one_of_its_buckets_ends_far_before_the_others(keyed, monkeypatch):
     """As after a seek of that one: what has come to its end holds nobody up."""
     monkeypatch.setattr("headrace.board.streams.SPREAD", 10)
