@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headrace.model.buckets import whole_lane
-from headrace.model.places import number_at
 from headrace.model.streams import LaneId, Slice, StreamId, original
 from headrace.testing.simulation.divided import Divided
 
@@ -62,8 +61,8 @@ class Gate:
     divided: Divided
     #: by stream and the how-manieth topic: lanes that were gone when it began, or were given up
     _given_up: dict[tuple[StreamId, int], set[str]] = field(default_factory=dict)
-    #: how deep slices of lanes were since their streams were last sent back, and where these end
-    _depths: dict[StreamId, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    #: how deep slices of lanes were since their streams were last sent back
+    _depths: dict[StreamId, dict[str, int]] = field(default_factory=dict)
     #: all of these slices
     _begun: dict[StreamId, list[Slice]] = field(default_factory=dict)
     #: how deep slices have to be at least, as something of their streams was read before
@@ -83,28 +82,28 @@ class Gate:
 
     def sent_back(self, stream: StreamId) -> None:
         """What is read of a stream from now on is newer than all that was."""
-        before = [depth for depth, _ in self._depths.pop(stream, {}).values()]
-        self._least[stream] = max([self._least.get(stream, 0) - 1, *before]) + 1
+        before = self._depths.pop(stream, {})
+        self._least[stream] = max([self._least.get(stream, 0) - 1, *before.values()]) + 1
         self._begun.pop(stream, None)
 
     def too_old(self, piece: Slice, lineage: TrueLineage) -> str:
         """Why what is in a slice would not be newer than it has to be; empty: it is.
 
-        What another division of its lane read has smaller offsets, and is no deeper; what other
-        lanes read that it follows is less deep, as their offsets tell nothing.
+        What another division of its lane read is no deeper, as their offsets compare; what other
+        lanes read that it follows is less deep.
         """
         stream, name = piece.lane.stream, piece.lane.name
         if piece.depth < self._least.get(stream, 0):
             return f"depth {piece.depth}, below {self._least[stream]}"
-        depths, here = self._depths.setdefault(stream, {}), number_at(piece.from_offset)
-        depths[name] = max(depths.get(name, (0, 0)), (piece.depth, number_at(piece.until_offset)))
+        depths = self._depths.setdefault(stream, {})
+        depths[name] = piece.depth
         self._begun.setdefault(stream, []).append(piece)
         parents = lineage.parents.get(whole_lane(name), ())
         before = {lane.name for lane in self.divided.before(piece.lane)}
-        for parent, (depth, until) in depths.items():
+        for parent, depth in depths.items():
             follows = whole_lane(parent) in parents and depth >= piece.depth
-            if follows or (parent in before and (depth, until) > (piece.depth, here)):
-                return f"depth {piece.depth} at {here}, and {parent} has {depth} up to {until}"
+            if follows or (parent in before and depth > piece.depth):
+                return f"depth {piece.depth}, and {parent} has {depth}"
         return ""
 
     def too_new(self, piece: Slice) -> str:
