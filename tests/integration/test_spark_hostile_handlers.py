@@ -5,6 +5,7 @@ use inside, as a function typed at a prompt would.
 """
 # ruff: noqa: PLC0415
 
+import os
 import time
 
 import pyarrow as pa
@@ -66,7 +67,13 @@ def neighbours_are_served(receipts):
     )
 
 
-@pytest.mark.parametrize("how", ["exit", "kill", "segfault", "close all files"])
+AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root may become somebody else")
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["exit", "kill", "segfault", "close all files", pytest.param("be nobody", marks=AS_ROOT)],
+)
 def test_a_handler_that_takes_its_process_with_it_is_found_in_the_next_attempt(engine, how):
     def handler(table, context, how=how):
         import ctypes
@@ -80,6 +87,10 @@ def test_a_handler_that_takes_its_process_with_it_is_found_in_the_next_attempt(e
                 os.kill(os.getpid(), signal.SIGKILL)
             if how == "close all files":
                 os.closerange(3, 4096)
+                return table.select(["offset"])
+            if how == "be nobody":
+                os.setgid(65534)
+                os.setuid(65534)
                 return table.select(["offset"])
             ctypes.string_at(0)
         return table.select(["offset"])

@@ -45,7 +45,8 @@ import psutil
 
 from headrace.errors import TaskLost
 from headrace.model.streams import Slice
-from headrace.spark.vitals import Vitals, is_as_fast, niceness
+from headrace.spark.rights import rights_now
+from headrace.spark.vitals import Vitals
 
 _T = TypeVar("_T")
 
@@ -116,11 +117,11 @@ class CrashMarkers:
         """Run ``call``; should the process die in it, ``planned`` is to blame; None: nobody is."""
         number = _NOWHERE if planned is None else self._number[planned]
         _NUMBER.pack_into(self._map, self._at, number)
-        nice = niceness()
+        rights = rights_now()
         try:
             return call()
         finally:
-            if self._vitals is not None and not (self._vitals.are_there() and is_as_fast(nice)):
+            if self._vitals is not None and not (self._vitals.are_there() and rights.are_kept()):
                 os._exit(_TAKEN_ALONG)
             _NUMBER.pack_into(self._map, self._at, _NOWHERE)
 

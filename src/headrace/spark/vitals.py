@@ -12,9 +12,6 @@ Files that a call leaves open are gone for all to come, and the one who finds no
 neighbour. So a call after which few are left ends its worker. The three that every process has are
 set right (`standard_files.py`).
 
-Who makes its process give way to others (`os.nice`) slows down all to come. Only root may take that
-back; where it cannot be, the call ends its worker. What a module does when it is imported stays.
-
 Threads cannot be ended, so a call that leaves some hundreds of them more than there were ends its
 worker as well: the next one that needs a thread might be a neighbour.
 
@@ -34,7 +31,6 @@ import os
 import resource
 import signal
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
 
 from headrace.spark.standard_files import StandardFile, behind_of, standard_files
@@ -102,19 +98,6 @@ class Vitals:
         except (OSError, ValueError):
             return False
         return True
-
-
-def niceness() -> int:
-    """How much this process gives way to others."""
-    return os.getpriority(os.PRIO_PROCESS, 0)
-
-
-def is_as_fast(before: int) -> bool:
-    """Whether it gives way no more than before, or could be made so."""
-    if niceness() > before:
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, before)
-    return niceness() <= before
 
 
 def vitals_now() -> Vitals:

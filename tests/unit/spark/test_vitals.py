@@ -20,6 +20,9 @@ PIECES = tuple(
     Slice(LaneId("keep", name, f"{name}.visits[0]"), f"{name}.visits", 0, 10, 1) for name in "ab"
 )
 NOFILE = resource.RLIMIT_NOFILE
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root may become somebody else")
+on_linux = pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux's own")
 
 
 def close_all():
@@ -107,6 +110,34 @@ def be_kind_for_good():
     os.setpriority = refuse_priority  # as the kernel does to all but root
 
 
+def be_idle():
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def be_a_batch():
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def be_idle_for_good():
+    be_idle()
+    os.sched_setscheduler = refuse_priority
+
+
+def be_nobody_for_now():
+    os.setgroups([NOBODY])
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+
+
+def be_nobody():
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def be_of_another_group():
+    os.setgid(NOBODY)
+
+
 def refuse_priority(*_):
     raise PermissionError(13, "Permission denied")
 
@@ -135,10 +166,22 @@ def after_its_module_was_kind(path, act):
     os._exit(0 if os.nice(0) == kind else 1)
 
 
+def after_its_module_was_idle(path, act):
+    vitals = vitals_now()
+    be_idle_for_good()
+    CrashMarkers(path, PIECES, vitals).during(PIECES[0], act)
+    os._exit(0)
+
+
+def standing():
+    idle = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
+    return os.nice(0), idle, os.getresuid(), os.getresgid(), os.getgroups()
+
+
 def after_kindness(path, act):
-    before = os.nice(0)
+    before = standing()
     CrashMarkers(path, PIECES, vitals_now()).during(PIECES[0], act)
-    os._exit(0 if os.nice(0) == before else 1)
+    os._exit(0 if standing() == before else 1)
 
 
 def after_with_three(path, act):
@@ -192,6 +235,8 @@ def status_of(path, act, then=after):
         leave_files,
         speak_with_somebody_as_standard_error,
         be_kind_for_good,
+        pytest.param(be_idle_for_good, marks=on_linux),
+        pytest.param(be_nobody, marks=as_root),
     ],
 )
 def test_a_worker_that_is_of_no_use_any_more_ends_and_its_marker_names_the_call(tmp_path, act):
@@ -254,11 +299,22 @@ def test_a_child_does_not_take_its_parents_file_for_its_own():
     assert vitals_now().file == mine.file
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root may go back")
-def test_a_worker_that_a_call_made_slow_for_all_to_come_is_as_fast_as_before(tmp_path):
-    assert status_of(tmp_path / "marker", be_kind, after_kindness) == 0
+@as_root
+@pytest.mark.parametrize("act", [be_kind, be_nobody_for_now, be_of_another_group])
+def test_a_worker_that_a_call_made_less_for_all_to_come_is_as_before(tmp_path, act):
+    assert status_of(tmp_path / "marker", act, after_kindness) == 0
 
 
-def test_nobody_is_to_blame_for_a_module_that_makes_its_worker_slow(tmp_path):
+@on_linux
+@pytest.mark.parametrize("act", [be_idle, be_a_batch])
+def test_a_worker_that_a_call_had_served_after_all_others_is_served_as_before(tmp_path, act):
+    assert status_of(tmp_path / "marker", act, after_kindness) == 0
+
+
+@pytest.mark.parametrize(
+    "module",
+    [after_its_module_was_kind, pytest.param(after_its_module_was_idle, marks=on_linux)],
+)
+def test_nobody_is_to_blame_for_a_module_that_makes_its_worker_slow(tmp_path, module):
     """It does so once, when it is imported; then any call would be named."""
-    assert status_of(tmp_path / "marker", os.getpid, after_its_module_was_kind) == 0
+    assert status_of(tmp_path / "marker", os.getpid, module) == 0
