@@ -1,8 +1,9 @@
 """One go at taking a deployment: everything in it that is somebody else's code or server.
 
 Here nothing is believed. It runs in a thread of its own, whatever is raised stays in it, and it
-says how far it has come, so that one that hangs can be told by name. What to do about it is decided
-in `taking.py`.
+says how far it has come, so that one that hangs can be told by name. What an import sets for its
+process is put back after it (`spark/process_settings.py`). What to do about all that is decided in
+`taking.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from headrace.deploying.needs import require_known_ends, require_registry
 from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
 from headrace.model.records import Answer, Deployment
 from headrace.ports import Connections, Site
+from headrace.spark.process_settings import BeforeLoad, before_load
 from headrace.use_cases import UseCase
 
 #: imports what was deployed; may take long, and raise anything
@@ -89,6 +91,7 @@ class Attempt:
     made: ReadyVersion | None = None
     error: HeadraceError | None = None
     over: threading.Event = field(default_factory=threading.Event)
+    _before: BeforeLoad | None = None
 
     def begin(self, parts: DriverParts, connections: Connections, load: Load) -> None:
         """Start the thread; ``over`` is set when it ends, however it does."""
@@ -99,7 +102,7 @@ class Attempt:
 
     def _run(self, parts: DriverParts, connections: Connections, load: Load) -> None:
         try:
-            self.use_case = use_case = load(self.deployment)
+            self.use_case = use_case = self._loaded(load)
             self.step = "pack"
             use_case = use_case.within(connections.warehouse)
             if use_case.needs_registry:
@@ -114,6 +117,18 @@ class Attempt:
             self.error = self._told(error)
         finally:
             self.over.set()
+
+    def _loaded(self, load: Load) -> UseCase:
+        self._before = before_load()
+        try:
+            return load(self.deployment)
+        finally:
+            self.put_back()
+
+    def put_back(self) -> None:
+        """What was set for all of the process by what is imported is as it was."""
+        if self._before is not None:
+            self._before.put_back()
 
     def would_hang(self, deployment: Deployment) -> bool:
         """Whether this one, which hangs, shows that another would."""

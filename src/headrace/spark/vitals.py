@@ -87,17 +87,29 @@ class Vitals:
         if behind_of(self.file) != self.behind or behind_of(self.free) is not None:
             return False
         are_right = all(file.is_set_right() for file in self.standard)
-        return are_right and all(map(self._is_kept, self.limits))
+        return are_right and are_as_high(self.limits)
 
-    def _is_kept(self, number: int) -> bool:
-        before, (now, highest) = self.limits[number], resource.getrlimit(number)
-        if not _is_lower(now, before):
-            return True
-        try:
-            resource.setrlimit(number, (before, highest))
-        except (OSError, ValueError):
-            return False
+
+def limits_now() -> dict[int, int]:
+    """What holds, by the number of the limit; how far it may be raised is not asked."""
+    return {number: resource.getrlimit(number)[0] for number in _LIMITS}
+
+
+def are_as_high(limits: dict[int, int]) -> bool:
+    """Whether none is lower than it was, or all of these could be raised again."""
+    kept = [_is_kept(number, before) for number, before in limits.items()]
+    return all(kept)
+
+
+def _is_kept(number: int, before: int) -> bool:
+    now, highest = resource.getrlimit(number)
+    if not _is_lower(now, before):
         return True
+    try:
+        resource.setrlimit(number, (before, highest))
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def vitals_now() -> Vitals:
@@ -113,7 +125,7 @@ def vitals_now() -> Vitals:
         _file = kept, os.getpid()
     behind = behind_of(_file[0])
     assert behind is not None, "whoever closed it ended this process"
-    limits = {number: resource.getrlimit(number)[0] for number in _LIMITS}
+    limits = limits_now()
     free = _free_above(limits[resource.RLIMIT_NOFILE])
     threads = threading.active_count()
     return Vitals(_file[0], behind, standard_files(), free, limits, _timers(), threads)

@@ -24,6 +24,7 @@ from typing import Any
 import cloudpickle
 
 from headrace.errors import CodeNotLoaded, words_of
+from headrace.spark.process_settings import load_apart
 from headrace.spark.shipping import home_of
 from headrace.versions.loading import forget_all_but
 
@@ -73,7 +74,7 @@ def loaded(pickled: bytes) -> Any:
         CodeNotLoaded: it does not unpickle here, which a later try may.
     """
     try:
-        return cloudpickle.loads(pickled)
+        return load_apart(lambda: cloudpickle.loads(pickled))
     except BaseException as error:
         # Else a package that is installed meanwhile would not be seen.
         importlib.invalidate_caches()

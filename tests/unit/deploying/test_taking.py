@@ -1,6 +1,10 @@
 """What is deployed is taken beside the turns, and the store is told what became of it."""
 
 import importlib
+import logging
+import os
+import resource
+import socket
 import sys
 import threading
 from dataclasses import replace
@@ -18,12 +22,13 @@ from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
 from headrace.running.assembly import Assembly
 from headrace.sinks import ParquetFiles
+from headrace.spark.process_settings import before_load
 from headrace.store import SqlPositionsFactory
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory, Row
-from headrace.versions import Code, LocalModule
+from headrace.versions import Code, LocalModule, find_module, read_code
 from headrace.versions.loading import _known
 
 #: far more than anything here takes that does not hang
@@ -174,6 +179,80 @@ def test_whatever_code_of_others_does_turns_go_on_with_the_version_before(
     assert assembly.run(on_turn)
     assert turns >= TURNS
     assert running(assembly) == before
+
+
+SETTING = """\
+import logging, os, resource, socket, sys, threading
+socket.setdefaulttimeout(1.0)
+os.umask(0o777)
+os.chdir("/")
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+sys.setrecursionlimit(300)
+threading.stack_size(65536)
+logging.disable(logging.CRITICAL)
+sys.path.insert(0, "/nowhere")
+os.environ["OF_A_MODULE"] = "stays"
+"""
+
+
+def of_process():
+    mode = os.umask(0o022)
+    os.umask(mode)
+    files, silent = resource.getrlimit(resource.RLIMIT_NOFILE), logging.root.manager.disable
+    given = socket.getdefaulttimeout(), sys.getrecursionlimit(), threading.stack_size()
+    return mode, os.getcwd(), files, silent, given, list(sys.path)
+
+
+@pytest.mark.parametrize("then", ["", "raise RuntimeError('theirs')\n"], ids=["taken", "refused"])
+def test_what_a_module_sets_for_its_process_when_it_is_imported_is_put_back(
+    tmp_path, store, assembly, monkeypatch, then
+):
+    """A timeout of sockets, say, would end the waves of all use cases."""
+    monkeypatch.delenv("OF_A_MODULE", raising=False)
+    before, kept = of_process(), before_load()
+    try:
+        write(tmp_path, answer="1")
+        wanted = deployed_with(tmp_path, store, SETTING + then)
+        assert of_process() == before
+        taken(assembly)
+        assert of_process() == before
+    finally:
+        kept.put_back()
+    assert (running(assembly)["one"] == wanted.digest) is (then == "")
+    assert os.environ["OF_A_MODULE"] == "stays", "libraries may need it"
+
+
+def deployed_with(folder, store, top):
+    """Deploy the file with these lines at its top, which run in the driver alone."""
+    path = folder / "use_cases.py"
+    path.write_text(top + path.read_text())
+    code = read_code(find_module("use_cases.py", folder))
+    source_of(settings(), folder).shelf.keep(code, "test")
+    (one,) = (known for known in store.registry.deployments() if known.use_case == "one")
+    wanted = replace(one, digest=code.digest)
+    store.registry.deploy(wanted)
+    return wanted
+
+
+def test_what_was_set_by_an_import_that_hangs_is_put_back_when_it_is_too_late(
+    tmp_path, store, assembly, foreign
+):
+    before, kept = socket.getdefaulttimeout(), before_load()
+    assembly.taking.limit_s = 0.01
+
+    def load(_deployment):
+        socket.setdefaulttimeout(1.0)
+        foreign.reached.set()
+        foreign.gone_on.wait()
+
+    foreign.load = load
+    try:
+        new_version(tmp_path, store)
+        assembly.taking.poll()
+        assert foreign.reached.is_set()
+        assert socket.getdefaulttimeout() == before
+    finally:
+        kept.put_back()
 
 
 def test_no_turn_asks_a_sink_for_anything_once_its_version_was_taken(

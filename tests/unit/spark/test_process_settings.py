@@ -4,16 +4,19 @@ import contextvars
 import decimal
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 from contextlib import suppress
 
+import cloudpickle
 import pytest
 from task_bench import Bench, ListSink, by_tenant, with_tenant
 
-from headrace.spark.process_settings import run_apart
+from headrace.spark.process_settings import before_load, load_apart, run_apart
+from headrace.spark.worker_cache import WorkerCache
 
 WHO = contextvars.ContextVar("who", default="nobody")
 
@@ -177,6 +180,81 @@ def test_a_neighbour_sees_nothing_of_it(act, tmp_path, bench):
         "bolt": None,
     }
     assert state() == before
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_it_is_as_before_when_a_module_is_imported_in_a_worker(act, tmp_path):
+    before = state()
+    assert WorkerCache().code("a", cloudpickle.dumps(Imported(act, tmp_path))) == "it is there"
+    assert state() == before
+
+
+class Imported:
+    """Pickled, a module that does something to its process when it is imported there."""
+
+    def __init__(self, act, folder):
+        self.does = act, folder
+
+    def __reduce__(self):
+        return imported, self.does
+
+
+def imported(act, folder):
+    act(folder)
+    return "it is there"
+
+
+def fewer_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def variable():
+    os.environ["OF_A_MODULE"] = "stays"
+
+
+def test_a_load_leaves_no_limit_lower_than_before():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    load_apart(fewer_files)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+
+
+def test_a_load_leaves_variables_of_the_environment_for_libraries_need_them(monkeypatch):
+    monkeypatch.delenv("OF_A_MODULE", raising=False)
+    load_apart(variable)
+    assert os.environ["OF_A_MODULE"] == "stays"
+
+
+FOR_ALL_THREADS = [go_elsewhere, make_files_private, flatten_the_stack, give_sockets_no_time]
+
+
+@pytest.mark.parametrize("act", [*FOR_ALL_THREADS, find_modules_elsewhere, silence_all])
+def test_who_waits_for_a_load_in_another_thread_may_put_back_what_is_of_all_threads(act, tmp_path):
+    before, kept = state(), []
+
+    def load():
+        kept.append(before_load())
+        act(tmp_path)
+
+    loading = threading.Thread(target=load)
+    loading.start()
+    loading.join()
+    traced = sys.gettrace()
+    kept[0].put_back()
+    assert state() == before
+    assert sys.gettrace() is traced
+
+
+def test_what_is_changed_is_told_by_its_name(tmp_path):
+    before = before_load()
+    assert before.changed() == []
+    give_sockets_no_time(tmp_path)
+    round_to_one_digit(tmp_path)
+    find_modules_elsewhere(tmp_path)
+    try:
+        found = before.changed()
+    finally:
+        before.put_back()
+    assert found == ["decimal.getcontext", "socket.setdefaulttimeout", "sys.path"]
 
 
 def test_it_works_where_the_folder_is_gone_before(tmp_path):
