@@ -5,7 +5,8 @@ start a Spark of its own; and so may pickling its handler and ``prepare`` of its
 that would stop a thousand tenants. So whoever deploys has a child process do all three with a time
 limit, and takes its word. The child is in `checking_process.py`; it gets addresses and credentials
 through its standard input, and answers in lines of JSON. It has what it packed unpacked by a
-process that has imported nothing, as a worker would.
+process that has imported nothing, as a worker would. It also refuses what would hold the
+interpreter, so that a driver had no turns meanwhile (`beats.py`).
 
 A driver still imports what was deployed, in its own process. What passes here and fails there is
 refused there.
@@ -24,6 +25,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,8 @@ class Check:
     but: frozenset[str] = frozenset()
     #: where sinks are prepared; None: they are not, since no server is there yet
     connections: Connections | None = field(default=None, repr=False)
+    #: seconds of computing in which no other thread of the process may go on
+    most_held_s: float = inf
 
     def is_wanted(self, name: str) -> bool:
         """Whether the use case of this name is to be packed and prepared."""

@@ -15,11 +15,13 @@ import pickle
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
 from headrace.deploying import unpacking_process
 from headrace.deploying.answers import private_output, tell
+from headrace.deploying.beats import Beats
 from headrace.deploying.checking import Check
 from headrace.deploying.needs import require_registry
 from headrace.deploying.unpacking_process import Packed, Unpacking
@@ -33,11 +35,12 @@ from headrace.errors import (
     words_of,
 )
 from headrace.ports import Connections, Site
+from headrace.spark.process_settings import before_load
 from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
 from headrace.use_cases import UseCase
 from headrace.versions import load_code
-from headrace.versions.elsewhere import refuse_elsewhere
+from headrace.versions.elsewhere import refuse_elsewhere, refuse_late
 from headrace.versions.loading import line_in, origin_of
 from headrace.versions.paths import folder_of_file
 
@@ -66,12 +69,14 @@ def main() -> int:
 
 def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
     until_s = time.monotonic() + check.limit_s
+    beats = Beats(_files(check))
+    beats.begin()
     tell(out, doing=f"{check.path}: it is imported")
-    path_before = list(sys.path)
-    use_cases = load_code(check.code, check.path).use_cases
-    refuse_elsewhere(check.code, folder_of_file(check.path), path_before)
+    use_cases = _load(check)
+    _refuse_held(check, beats, "it is imported")
     wanted = [use_case for name, use_case in use_cases.items() if check.is_wanted(name)]
     packed = [Packed(_at(check, use_case), _pack(check, use_case, out)) for use_case in wanted]
+    _refuse_held(check, beats, f"it is packed, for {_names(wanted)}")
     rest_s = until_s - time.monotonic()
     faulthandler.cancel_dump_traceback_later()
     _unpack_elsewhere(Unpacking(check.limit_s, tuple(one for one in packed if one.code)), out)
@@ -85,6 +90,7 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
             tell(out, doing=f"{at}: its sink {type(use_case.sink).__name__} is prepared")
             positions = SqlPositionsFactory().open(check.connections)
             _prepare(use_case, Site(check.connections, positions), check, at)
+            _refuse_held(check, beats, f"its sink is prepared, for {_names([use_case])}")
     return {
         name: {
             "topic": use_case.topic,
@@ -94,6 +100,41 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
         }
         for name, use_case in use_cases.items()
     }
+
+
+def _load(check: Check) -> dict[str, UseCase]:
+    """Import it, and leave the process as a driver is left."""
+    before, path_before = before_load(), list(sys.path)
+    use_cases = load_code(check.code, check.path).use_cases
+    refuse_elsewhere(check.code, folder_of_file(check.path), path_before)
+    refuse_late(check.code, path_before)
+    changed = before.changed()
+    before.put_back()
+    if changed and check.connections is not None:
+        sets = f"{check.path} sets {', '.join(changed)} when it is imported"
+        then = "that is put back after that; set it in the function that needs it"
+        sys.stderr.write(f"{sets}: {then}\n")
+    return use_cases
+
+
+def _refuse_held(check: Check, beats: Beats, doing: str) -> None:
+    if beats.held_s <= check.most_held_s:
+        return
+    where = f"{beats.line[0]}, line {beats.line[1]}" if beats.line else str(check.path)
+    raise ConfigError(
+        f"{where}: Python is held for {beats.held_s:.1f} s at a stretch when {doing}, so that no "
+        f"driver takes a turn for any tenant meanwhile; {check.most_held_s:.3g} s, a third of "
+        "driver.lease, are the most: load what is large at the first call, in a function that "
+        "keeps it (functools.cache), or in smaller parts"
+    )
+
+
+def _names(use_cases: Sequence[UseCase]) -> str:
+    return ", ".join(f"use case {use_case.name}" for use_case in use_cases)
+
+
+def _files(check: Check) -> list[str]:
+    return [origin_of(module, folder_of_file(check.path)) for module in check.code.modules]
 
 
 def _at(check: Check, use_case: UseCase) -> str:
@@ -148,8 +189,7 @@ def _prepare(use_case: UseCase, site: Site, check: Check, at: str) -> None:
     except HeadraceError as error:
         raise ConfigError(f"{at}: {error}") from error
     except BaseException as error:
-        files = [origin_of(module, folder_of_file(check.path)) for module in check.code.modules]
-        line = line_in(error, files)
+        line = line_in(error, _files(check))
         where = f" ({line[0]}, line {line[1]})" if line else ""
         raise ConfigError(
             f"{at}: its sink {type(use_case.sink).__name__} cannot be prepared{where}: "

@@ -27,6 +27,7 @@ from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import original
 from headrace.operating.retiring import left_out
+from headrace.policies.leases import most_held_s
 from headrace.ports import Connections, Registry, Store
 from headrace.settings import Settings
 from headrace.use_cases import UseCase
@@ -177,7 +178,8 @@ def check(
     found = source_of(settings, folder).read()
     connections = connections_of(settings, folder) if servers else None
     names, limit_s = None if only is None else frozenset({only}), settings.deploy_timeout
-    asked = Check(found.code, found.path, limit_s, names, frozenset(but), connections)
+    held_s = most_held_s(settings.driver.lease)
+    asked = Check(found.code, found.path, limit_s, names, frozenset(but), connections, held_s)
     return _offered(settings, found, checked(asked))
 
 

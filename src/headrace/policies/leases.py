@@ -45,6 +45,11 @@ class Assignment:
     give: frozenset[StreamId]
 
 
+def most_held_s(lease_s: float) -> float:
+    """Seconds for which a driver may be kept from its turns, and be far from given up for dead."""
+    return lease_s / 3
+
+
 def watched(
     before: Mapping[str, PeerSilence], peers: Iterable[Peer], passed_s: float
 ) -> dict[str, PeerSilence]:

@@ -67,6 +67,27 @@ def refuse_elsewhere(code: Code, folder: Path, path_before: Sequence[str]) -> No
         )
 
 
+def refuse_late(code: Code, path_before: Sequence[str]) -> None:
+    """Refuse a version whose functions import something by a path that its import alone has.
+
+    Args:
+        code: the version, whose main module is imported.
+        path_before: ``sys.path`` as it was before, and as it is put back.
+
+    Raises:
+        ConfigError: what it was, and what to do.
+    """
+    for name in sorted(_tops_said(code) - sys.modules.keys()):
+        file = _would_be(name) if _may_be_elsewhere(name) else None
+        if file is None or file == _would_be(name, path_before):
+            continue
+        raise ConfigError(
+            f"{name} is imported by a function from {file}, a place that the module adds to "
+            "sys.path: that is put back when the module is imported; import it at the top of the "
+            "module, too"
+        )
+
+
 def _advice(name: str, file: Path, folder: Path) -> str:
     install = "install it as a package, on executors too"
     file = file.resolve()
@@ -117,11 +138,16 @@ def _tops_said(code: Code) -> set[str]:
     } - {name.partition(".")[0] for name in code.names}
 
 
-def _would_be(name: str) -> Path | None:
+def _would_be(name: str, path: Sequence[str] | None = None) -> Path | None:
+    """Where it would be imported from, by ``sys.path`` or this one."""
+    searched = sys.path
     try:
+        sys.path = searched if path is None else list(path)
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return None
+    finally:
+        sys.path = searched
     if spec is None:
         return None
     places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())

@@ -259,6 +259,63 @@ def test_another_process_needs_no_file(tmp_path, top, answer):
     assert done.stdout == "5\n", done.stderr
 
 
+#: in C, which lets no other thread go on meanwhile; more than a second
+HOLDS = "import re\nre.match('(a+)+$', 'a' * 26 + 'b')"
+#: as long in Python
+COMPUTES = "import time\nwhile time.process_time() < 3.0:\n    pass"
+#: pickled with the use case, as part of its sink
+PACKED_SLOWLY = """\
+class SqlTable(SqlTable):
+    def __reduce_ex__(self, protocol):
+        re.match('(a+)+$', 'a' * 26 + 'b')
+        return super().__reduce_ex__(protocol)"""
+HELD_BY = {
+    "an import": ({"top": HOLDS}, r"use_cases.py, line 6: .*held for \d.* when it is imported.*"),
+    "a sink": (
+        {"prepare": "import re; re.match('(a+)+$', 'a' * 26 + 'b')"},
+        r"use_cases.py, line 9: .*held for \d.* when its sink is prepared.* use case count",
+    ),
+    "what is packed": (
+        {"top": f"import re\n{PACKED_SLOWLY}"},
+        r"use_cases.py, line 8: .*held for \d.* when it is packed",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ["an import", "a sink", "what is packed"])
+def test_what_would_hold_the_turns_of_a_driver_is_refused_by_its_line(check, case):
+    given, told = HELD_BY[case]
+    with pytest.raises(ConfigError, match=told) as refused:
+        check(**given, most_held_s=0.4)
+    assert "no driver takes a turn" in str(refused.value)
+    assert "functools.cache" in str(refused.value)
+
+
+@pytest.mark.parametrize("top", [COMPUTES, "import time\ntime.sleep(1.5)"])
+def test_what_takes_long_and_lets_other_threads_go_on_is_fit(check, top):
+    assert check(top=top, most_held_s=0.5)
+
+
+def test_what_a_function_would_find_on_a_path_of_its_module_alone_is_refused(check, tmp_path):
+    """In a worker the path is put back by then."""
+    place = tmp_path.with_name(f"{tmp_path.name}-env") / "site-packages"
+    place.mkdir(parents=True)
+    (place / "timing.py").write_text("x = 1\n")
+    path = PATH.format(folder=place)
+    with pytest.raises(ConfigError, match=r"timing is imported by a function .* top of the module"):
+        check(top=f"{path}def later():\n    import timing")
+    assert check(top=f"{path}import timing\ndef later():\n    import timing")
+
+
+def test_what_a_module_sets_for_its_process_is_told_to_whoever_deploys(check, capfd):
+    check()
+    assert "put back" not in capfd.readouterr().err
+    check(top="import decimal, socket\ndecimal.getcontext().prec = 9\nsocket.setdefaulttimeout(9)")
+    told = capfd.readouterr().err
+    assert "use_cases.py sets decimal.getcontext, socket.setdefaulttimeout when it is" in told
+    assert "put back after that; set it in the function that needs it" in told
+
+
 def folder_at(tmp_path, name):
     """A folder below the use case, or beside it."""
     place = tmp_path / name if name == "lib" else tmp_path.with_name(f"{tmp_path.name}-{name}")
