@@ -221,6 +221,19 @@ def test_what_needs_no_server_is_checked_without_one(tmp_path):
         check_without_servers(chosen, tmp_path)
 
 
+@pytest.mark.parametrize(("driver", "most_s"), [({}, 5.0), ({"lease": "45s"}, 15.0)])
+def test_a_third_of_the_lease_is_what_a_version_may_hold_a_driver(
+    tmp_path, monkeypatch, driver, most_s
+):
+    write(tmp_path)
+    asked = []
+    monkeypatch.setattr(
+        "headrace.deploying.offer.checked", lambda wanted: asked.append(wanted) or {}
+    )
+    check_without_servers(settings(driver=driver), tmp_path)
+    assert [wanted.most_held_s for wanted in asked] == [most_s]
+
+
 def test_a_registry_that_cannot_be_is_refused_before_anything_is_deployed(tmp_path):
     with pytest.raises(ConfigError, match=r"registry: schema\.registry\.url: an address looks"):
         connections_of(settings(registry={"schema.registry.url": "registry"}), tmp_path)
