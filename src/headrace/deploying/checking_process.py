@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TextIO
 
@@ -113,7 +114,8 @@ def _load(check: Check) -> dict[str, UseCase]:
     if changed and check.connections is not None:
         sets = f"{check.path} sets {', '.join(changed)} when it is imported"
         then = "that is put back after that; set it in the function that needs it"
-        sys.stderr.write(f"{sets}: {then}\n")
+        with suppress(OSError):  # nor is it sure that sys.stderr is still ours
+            os.write(2, f"{sets}: {then}\n".encode())
     return use_cases
 
 
