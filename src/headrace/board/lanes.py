@@ -64,6 +64,8 @@ class Lane:
     trouble: str = ""
     #: a slice up to here hung or killed its worker; until it is passed the stream runs apart
     suspect_until: Place | None = None
+    #: most records of its next slice, while it is; None is no limit
+    most_records: int | None = None
     #: the next slices end here, so that what comes before a failed record is a slice by itself
     stop_before: Place | None = None
     #: and have at most so many records up to there, where its log cannot count them
@@ -208,9 +210,14 @@ class Lane:
         self.position, self.end, self.sure, self.planned_to = place, UNKNOWN, UNKNOWN, UNKNOWN
         self.visits = None
         self.tries = self.attempts = self.letters = self.taken = 0
+        self.most_records = None
         self.not_before_s = 0.0
         self.failure = self.aside = self.suspect_until = self.stop_before = None
         self.short = self.behind = None
+
+    def may_run(self, now_s: float) -> bool:
+        """Whether something of it may be planned, if its stream may."""
+        return self.wave is None and self.end > self.position and not self.held_back(now_s)
 
     def held_back(self, now_s: float) -> bool:
         """Whether nothing of it may be planned: it waits after trouble, a letter, or a person."""

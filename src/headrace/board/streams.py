@@ -33,6 +33,17 @@ class Allowance(NamedTuple):
 NO_LIMIT = Allowance(None, None)
 
 
+class Room(NamedTuple):
+    """Whether a bin that runs apart may start now: of any stream, or of one that hung."""
+
+    long: bool
+    hung: bool
+
+
+#: of so many lanes in doubt none holds up the others; where there are more it may be all of them
+FEW = 4
+
+
 @dataclass(slots=True)
 class HeldStream:
     """A stream this driver holds."""
@@ -250,22 +261,59 @@ class HeldStream:
             for lane, stopped in zip(self.lanes.values(), held_back, strict=True)
         )
 
-    def view(self, now_s: float, allowance: Allowance = NO_LIMIT) -> StreamView:
-        """What the planner is shown of it."""
+    @property
+    def in_doubt(self) -> list[Lane]:
+        """Lanes to be tried apart, one after the other, while the others go on."""
+        if self.apart != str(self.stream.id) or self.deployment.order.merges_lanes:
+            return []
+        found = [lane for lane in self.lanes.values() if lane.suspect_until is not None]
+        return found if len(found) <= FEW else []
+
+    def shown(self, now_s: float, room: Room | None) -> tuple[Mapping[str, Lane], bool]:
+        """The lanes that may be planned together now, and whether others of them are in doubt.
+
+        A try of one in doubt goes first, by itself, if its bin may start; the next one waits until
+        it is over. Without ``room`` all of them share the fate of the stream.
+        """
+        doubted = self.in_doubt if room is not None and self.apart else []
+        if room is None or not doubted:
+            return self.lanes, False
+        rest = {name: lane for name, lane in self.lanes.items() if lane.suspect_until is None}
+        due = [lane for lane in doubted if lane.may_run(now_s)]
+        may_start = room.hung if self.hung else room.long
+        others_may = any(lane.may_run(now_s) for lane in rest.values())
+        if not due or any(lane.wave for lane in doubted) or (others_may and not may_start):
+            return rest, True
+        first = min(due, key=lambda lane: lane.not_before_s)
+        return {name: lane for name, lane in self.lanes.items() if lane is first}, False
+
+    def _most_records(self, lanes: Iterable[Lane]) -> int | None:
+        """Of the next slices of these lanes."""
+        if not self.apart:
+            return self.most_records
+        known = [self.most_records, *(lane.most_records for lane in lanes)]
+        return min((most for most in known if most is not None), default=None)
+
+    def view(
+        self, now_s: float, allowance: Allowance = NO_LIMIT, room: Room | None = None
+    ) -> StreamView:
+        """What the planner is shown of it; of lanes in doubt see `shown`."""
         merged, places, far = self.merges, self.measures, self.farthest
-        guess = self.most_records is None
+        shown, spared = self.shown(now_s, room)
+        most = self._most_records(shown.values())
+        guess = most is None
         lanes = tuple(
             lane.view(name, places, merged=merged, far=lane.far_in(far), guess=guess)
             if far
             else lane.view(name, places, merged=merged)
-            for name, lane in self.lanes.items()
+            for name, lane in shown.items()
             if not lane.held_back(now_s)
         )
         if self.heirs:
             lanes = tuple(self._with_parents(lanes))
         records = allowance.records
-        if self.most_records is not None:
-            records = self.most_records if records is None else min(records, self.most_records)
+        if most is not None:
+            records = most if records is None else min(records, most)
         return StreamView(
             id=self.stream.id,
             topic=self.stream.topic,
@@ -277,8 +325,9 @@ class HeldStream:
             credit_s=self.credit_s,
             allowance_records=records,
             allowance_bytes=allowance.bytes,
-            apart=self.apart,
-            hung=self.hung,
+            apart="" if spared else self.apart,
+            hung=self.hung and not spared,
+            spared=spared,
             call_limit_s=self.deployment.handler_timeout_s,
         )
 

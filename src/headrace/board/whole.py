@@ -82,7 +82,12 @@ class Board:
     @property
     def hung_bins(self) -> int:
         """Bins in flight of streams that hung, or killed their worker, when last alone."""
-        bins = (bin_ for flight in self.flights.values() for bin_ in flight.wave.bins)
+        bins = (
+            bin_
+            for flight in self.flights.values()
+            for bin_ in flight.wave.bins
+            if not bin_.hurried
+        )
         streams = (self.streams.get(bin_.slices[0].lane.stream) for bin_ in bins)
         return sum(held is not None and held.hung for held in streams)
 

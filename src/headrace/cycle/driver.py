@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.board import NO_LIMIT, Board, HeldStream
+from headrace.board import NO_LIMIT, Board, HeldStream, Room
 from headrace.cycle.accounts import Accounts
 from headrace.cycle.apart_again import ApartAgain
 from headrace.cycle.apply import Applier
@@ -48,6 +48,7 @@ from headrace.model.waves import Wave
 from headrace.planning.shares import CREDIT_BINS
 from headrace.policies.backpressure import PaceBounds
 from headrace.policies.elasticity import SlotLimits
+from headrace.policies.express import room_apart
 from headrace.ports import (
     Clock,
     DeadLetters,
@@ -381,7 +382,7 @@ class Driver:
         held_s, hasty = self.board.held_s(now_s), self.versions.hasty
         hung = self.board.hung_bins
         running = RunningBins(self.slots, long_running, hung, self._was_long, held_s, hasty)
-        snapshot, places = self._snapshot(now_s, free), self.parts.log.places
+        snapshot, places = self._snapshot(now_s, free, running), self.parts.log.places
         made = plan_turn(snapshot, running, self.limits.bin_budget_s, places)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.
         self._busy = bool(made.waves)
@@ -425,11 +426,19 @@ class Driver:
         self.parts.engine.start(wave)
         reached("submitted", wave.use_case)
 
-    def _snapshot(self, now_s: float, free_slots: int) -> Snapshot:
+    def _snapshot(self, now_s: float, free_slots: int, running: RunningBins) -> Snapshot:
         self._turn += 1
         runnable = self.board.runnable(now_s)
         allowed = self.gates.allowances(runnable, now_s)
-        views = tuple(held.view(now_s, allowed.get(held.stream.id, NO_LIMIT)) for held in runnable)
+        room = Room(*room_apart(running.slots, running.long, running.hung))
+        views = tuple(
+            held.view(
+                now_s,
+                allowed.get(held.stream.id, NO_LIMIT),
+                room if held.apart and held.stream.id.use_case in running.hasty else None,
+            )
+            for held in runnable
+        )
         limits = self.capacity.limits(self.limits)
         return Snapshot(f"{self.run_id}-{self._turn}", views, free_slots, limits)
 

@@ -98,14 +98,16 @@ class Failing:
     def worked(self, receipt: Receipt, held: HeldStream, lane: Lane) -> None:
         """A slice came through: trouble at its position is over."""
         lane.tries = lane.attempts = lane.letters = 0
+        if lane.suspect_until is None and held.apart and held.in_doubt:
+            return  # it says nothing of those that are
+        most = held.most_records if lane.most_records is None else lane.most_records
         if lane.suspect_until is not None and lane.position >= lane.suspect_until:
-            lane.suspect_until = None
-        suspected = any(lane.suspect_until is not None for lane in held.lanes.values())
+            lane.suspect_until = lane.most_records = None
         held.hung = False
-        if not suspected:
+        if not any(lane.suspect_until is not None for lane in held.lanes.values()):
             held.apart = ""
-            if held.most_records is not None:
-                most = max(held.most_records, receipt.slice.records) * GROWTH
+            if most is not None:
+                most = max(most, receipt.slice.records) * GROWTH
                 held.most_records = most if most < held.lag_records else None
 
     def failed(
@@ -210,13 +212,10 @@ class Failing:
     ) -> None:
         self._remember(piece, error, verdict, lane)
         lane.not_before_s = self.clock.monotonic_s() + verdict.wait_s
-        held.most_records = verdict.most_records
         if verdict.apart:
-            alone = f"{held.stream.id}"
-            # Alone it has all the time of one that hangs, though what it met passes by itself.
-            silent = held.apart == alone and error.code == TenantsSinkSlow.__name__
-            held.apart, held.hung = alone, silent or not error.temporary
-            lane.suspect_until = max(_past(piece, held), lane.suspect_until or UNKNOWN)
+            _doubt(piece, error, verdict, held, lane)
+        else:
+            held.most_records = verdict.most_records
         log.warning(
             "slice held back",
             **of_slice(piece),
@@ -346,6 +345,21 @@ class Failing:
     def _remember(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
         lane.tries, lane.attempts = verdict.history.tries, verdict.history.attempts
         lane.trouble = _told(piece.lane.name, error)
+
+
+def _doubt(piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane) -> None:
+    """Have a lane tried apart, in smaller slices, or its stream where nothing is of one lane."""
+    alone = f"{held.stream.id}"
+    # Alone it has all the time of one that hangs, though what it met passes by itself.
+    silent = held.apart == alone and error.code == TenantsSinkSlow.__name__
+    others = any(other is not lane for other in held.in_doubt)
+    held.hung = silent or not error.temporary or (held.hung and others)
+    held.apart = alone
+    if held.deployment.order.merges_lanes:
+        held.most_records = verdict.most_records
+    else:
+        lane.most_records = verdict.most_records
+    lane.suspect_until = max(_past(piece, held), lane.suspect_until or UNKNOWN)
 
 
 def _rest(receipt: Receipt, held: HeldStream) -> Slice:

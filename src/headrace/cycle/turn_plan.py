@@ -86,7 +86,8 @@ def _plan_of(
     faults = check(snapshot, made, places)
     views = {view.id: view for view in snapshot.streams} if made.waves else {}
     express_s = snapshot.limits.express_s
-    planned = [_hurried(wave, views) for wave in made.waves] if express else made.waves
+    in_haste = express or any(view.spared for view in views.values())
+    planned = [_hurried(wave, views, express=express) if in_haste else wave for wave in made.waves]
     waves = tuple(
         (wave, sum(is_long(bin_, views, express_s) for bin_ in wave.bins)) for wave in planned
     )
@@ -105,5 +106,5 @@ def _parts(
     yield quick_only(snapshot) if is_quicks else snapshot
 
 
-def _hurried(wave: Wave, views: Mapping[StreamId, StreamView]) -> Wave:
-    return replace(wave, bins=tuple(hurried(bin_, views) for bin_ in wave.bins))
+def _hurried(wave: Wave, views: Mapping[StreamId, StreamView], *, express: bool) -> Wave:
+    return replace(wave, bins=tuple(hurried(bin_, views, express=express) for bin_ in wave.bins))

@@ -117,6 +117,8 @@ class StreamView:
     apart: str = ""
     #: it hung, or killed its worker, when it was last alone
     hung: bool = False
+    #: lanes of it run apart and are not shown; should others hang too, that may not take long
+    spared: bool = False
     #: seconds one call of its handler may take, by itself, before it counts as hanging
     call_limit_s: float = 30.0
 

@@ -225,5 +225,5 @@ def _bounded(credit_s: float, demand: Demand) -> float:
     if -most_s <= credit_s <= most_s:
         return credit_s  # nearly everybody's, twice in each turn
     view = demand.view
-    most_owed_s = most_debt_s(most_s, view.call_limit_s, apart=bool(view.apart))
+    most_owed_s = most_debt_s(most_s, view.call_limit_s, apart=bool(view.apart) or view.spared)
     return min(most_s, max(-most_owed_s, credit_s))

@@ -80,11 +80,17 @@ def new_only(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, streams=tuple(filter(_is_new, snapshot.streams)))
 
 
-def hurried(planned: Bin, views: Mapping[StreamId, StreamView]) -> Bin:
-    """A bin of the express, in haste if a stream of it is new."""
-    used = {piece.lane.stream for piece in planned.slices}
-    is_new = any(_is_new(views[stream]) for stream in used)
-    return replace(planned, hurried=True) if is_new else planned
+def hurried(planned: Bin, views: Mapping[StreamId, StreamView], *, express: bool) -> Bin:
+    """A bin, in haste if a stream of it has lanes that run apart, or is new in the express."""
+    used = [views[stream] for stream in {piece.lane.stream for piece in planned.slices}]
+    in_haste = any(view.spared or (express and _is_new(view)) for view in used)
+    return replace(planned, hurried=True) if in_haste else planned
+
+
+def room_apart(slots: int, long_running: int, hung_running: int) -> tuple[bool, bool]:
+    """Whether a bin that runs apart may start: of any stream, and of one that hung when alone."""
+    long = slots < 2 or long_running < slots - 1
+    return long, long and (slots <= 2 or hung_running < slots - 2)
 
 
 def is_long(planned: Bin, views: Mapping[StreamId, StreamView], express_s: float) -> bool:

@@ -1,8 +1,12 @@
 """What one bucket suffers from is its own: neighbours go on, and nobody is delayed for it."""
 
+import itertools
+
 import pytest
 from lanes_of_acme import ACME, LANE, places
+from timed import HANGS, TIMEOUT_S, Timed
 
+from headrace.board.streams import FEW
 from headrace.model.buckets import bucket_of, divided
 from headrace.model.streams import Throttle
 from headrace.spark import bucket_reading
@@ -121,3 +125,54 @@ def test_more_than_was_planned_is_paid_for_before_anything_goes_on(world):
     assert len(world.seen) == before
     world.turns(100, seconds=0.1)
     assert len(world.seen) - before <= 10 * rate_per_s
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+def test_a_call_that_hangs_for_its_time_holds_up_no_other_bucket(slots):
+    """Its tries have a slot for half a minute each; the other buckets once waited for all of them.
+
+    Quick tenants never wait for them either.
+    """
+    costs = {"big": (0.001, 0.0002), "quick": (0.0002, 0.0001)}
+    timed = Timed(costs, slots=slots, lag=10, order="key", buckets=16, steady=tuple(costs))
+    timed.run(20.0)
+    hangs = "big.visits[0]#2/16"
+    timed.engine.costs[hangs] = (HANGS, 0.0)
+    timed.run(TIMEOUT_S + 5.0)
+    begun_s = timed.clock.steady_s
+    timed.run(2 * TIMEOUT_S)
+    assert timed.held("big").lanes[hangs].suspect_until is not None, "it is still tried"
+    waits = longest_waits(timed, begun_s)
+    own = {name: wait for name, wait in waits.items() if name.startswith("big")}
+    assert len(own) == 15
+    assert max(own.values()) < 3.0
+    assert max(wait for name, wait in waits.items() if name.startswith("quick")) < 3.0
+    timed.run(300.0)
+    (failure,) = timed.store.failures.every(only_open=True)
+    assert failure.slice.lane.name == hangs
+
+
+def test_a_tenant_whose_buckets_all_hang_leaves_the_others_what_they_had():
+    """Each bucket that is found to hang besides has the second slot for a moment, and few may."""
+    costs = {"big": (0.001, 0.0002), "quick": (0.0002, 0.0001)}
+    timed = Timed(costs, lag=10, order="key", buckets=16, steady=tuple(costs))
+    timed.run(10.0)
+    timed.engine.costs["big"] = (HANGS, 0.0)
+    timed.run(2 * TIMEOUT_S)
+    assert longest_waits(timed, 10.0)["quick.visits[0]#2/16"] < 2.0
+    doubted = [lane.suspect_until is not None for lane in timed.held("big").lanes.values()]
+    assert FEW < sum(doubted) < len(doubted)
+
+
+def longest_waits(timed, since_s):
+    """By lanes that came through at all: the longest time between two slices that did."""
+    ends = {}
+    for name, _, at_s in timed.engine.passed:
+        if at_s >= since_s:
+            ends.setdefault(name, [since_s]).append(at_s)
+    return {
+        name: max(
+            after - before for before, after in itertools.pairwise([*at, timed.clock.steady_s])
+        )
+        for name, at in ends.items()
+    }

@@ -42,7 +42,7 @@ class TimedEngine:
     """Implements ``headrace.ports.Engine``: waves end when their seconds are over."""
 
     clock: FakeClock
-    #: by tenant: seconds of one call, and of each record of it
+    #: by tenant, and by lane where one is named: seconds of one call, and of each record of it
     costs: dict
     slots: int = 2
     executors: int = 1
@@ -53,6 +53,8 @@ class TimedEngine:
     locked: set = field(default_factory=set)
     #: tenant, records and end of each slice that came back
     ran: list = field(default_factory=list)
+    #: lane, place behind it and end of each slice that came through
+    passed: list = field(default_factory=list)
     _flights: list = field(default_factory=list)
     #: when each slot is free
     _free_s: list = field(default_factory=list)
@@ -86,6 +88,9 @@ class TimedEngine:
             found.append(result)
             for receipt in result.receipts:
                 self.ran.append((receipt.slice.lane.tenant, receipt.records, self.clock.steady_s))
+                if receipt.error is None:
+                    place = receipt.slice.lane.name, receipt.reached, self.clock.steady_s
+                    self.passed.append(place)
         return found
 
     def lose_all(self):
@@ -140,7 +145,8 @@ class TimedEngine:
             )
 
     def _called(self, piece, most_s, *, shared):
-        call_s, record_s = self.costs[piece.lane.tenant]
+        costs = self.costs
+        call_s, record_s = costs.get(piece.lane.name) or costs[piece.lane.tenant]
         seconds = call_s + piece.records * record_s
         if seconds <= most_s:
             size = piece.records
@@ -170,6 +176,7 @@ class Timed:
             sink=_Nowhere("intent" if intends else None),
             name="call",
             order=order,
+            buckets=chosen.get("buckets"),
             guarantee="exactly-once" if intends else "at-least-once",
         )(lambda *_: None)
         self.store.registry.deploy(
@@ -179,6 +186,7 @@ class Timed:
                 "0" * 64,
                 "{tenant}.visits",
                 order=made.order,
+                buckets=made.divides_by,
                 handler_timeout_s=TIMEOUT_S,
             )
         )

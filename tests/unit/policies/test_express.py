@@ -92,8 +92,8 @@ def test_a_new_stream_of_a_use_case_that_bears_it_may_take_the_express_in_haste(
     for wave in plan(made, OFFSETS).waves:
         (planned,) = wave.bins
         assert is_long(planned, {new.id: new}, LIMITS.express_s)
-        assert hurried(planned, {new.id: new}).in_company
-        assert not hurried(planned, {new.id: stream("new", 9)}).in_company
+        assert hurried(planned, {new.id: new}, express=True).in_company
+        assert not hurried(planned, {new.id: stream("new", 9)}, express=True).in_company
 
 
 @pytest.mark.parametrize(
