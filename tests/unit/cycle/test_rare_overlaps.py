@@ -235,7 +235,8 @@ def test_a_recorded_slice_that_only_took_too_long_does_not_make_the_next_ones_ti
     killing(monkeypatch, 1, HandlerSlow)
     world.driver.turn()
     world.turns(1)
-    assert world.driver.board.streams[ACME].most_records == 160 // NARROWING
+    (lane,) = world.driver.board.streams[ACME].lanes.values()
+    assert lane.most_records == 160 // NARROWING
 
 
 def test_merged_lanes_keep_their_order_where_one_has_only_a_gap(world):

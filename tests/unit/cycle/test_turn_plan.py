@@ -67,3 +67,10 @@ def test_a_plan_that_breaks_a_rule_of_no_stream_is_not_carried_out(monkeypatch):
     whole = Snapshot("t1", (QUICK,), 1, LIMITS)
     with pytest.raises(AssertionError, match="breaks its rules"):
         plan_turn(whole, RunningBins(1, 0, 0, False), LIMITS.bin_budget_s, OFFSETS)
+
+
+def test_what_goes_on_beside_a_lane_that_is_tried_apart_has_no_slot_for_long():
+    spared = replace(QUICK, spared=True)
+    whole = Snapshot("t1", (spared,), 3, LIMITS)
+    made = plan_turn(whole, RunningBins(4, 1, 1, False), LIMITS.bin_budget_s, OFFSETS)
+    assert [(wave.bins[0].hurried, long) for wave, long in made.waves] == [(True, 0)]

@@ -140,3 +140,13 @@ def test_a_group_of_debtors_waits_while_others_want_the_slots() -> None:
 def test_a_group_of_debtors_has_a_slot_that_nobody_else_can_use() -> None:
     debtor = stream("debtor", *[900] * 4, cost=cost(0.06), credit_s=-5.0)
     assert together(valid_plan(snapshot(debtor, SMALL, slots=2))) == [{"small"}, {"debtor"}]
+
+
+def test_what_goes_on_beside_a_lane_that_hangs_owes_for_all_the_time_of_that() -> None:
+    debtor = stream("debtor", *[900] * 4, cost=cost(0.06), credit_s=-90.0)
+    made = {
+        spared: valid_plan(snapshot(replace(debtor, spared=spared), WHALE, slots=1))
+        for spared in (True, False)
+    }
+    owed = {key: min(credit.credit_s for credit in found.credits) for key, found in made.items()}
+    assert owed[True] < -80.0 < owed[False]
