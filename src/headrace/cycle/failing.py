@@ -99,6 +99,7 @@ class Failing:
         """A slice came through: trouble at its position is over."""
         lane.tries = lane.attempts = lane.letters = 0
         if lane.suspect_until is None and held.apart and held.in_doubt:
+            _widen(held, held.most_records, receipt)
             return  # it says nothing of those that are
         most = held.most_records if lane.most_records is None else lane.most_records
         if lane.suspect_until is not None and lane.position >= lane.suspect_until:
@@ -106,9 +107,7 @@ class Failing:
         held.hung = False
         if not any(lane.suspect_until is not None for lane in held.lanes.values()):
             held.apart = ""
-            if most is not None:
-                most = max(most, receipt.slice.records) * GROWTH
-                held.most_records = most if most < held.lag_records else None
+            _widen(held, most, receipt)
 
     def failed(
         self,
@@ -345,6 +344,13 @@ class Failing:
     def _remember(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
         lane.tries, lane.attempts = verdict.history.tries, verdict.history.attempts
         lane.trouble = _told(piece.lane.name, error)
+
+
+def _widen(held: HeldStream, most: int | None, receipt: Receipt) -> None:
+    """Let the next slices have more than those that were narrowed, of which one came through."""
+    if most is not None:
+        most = max(most, receipt.slice.records) * GROWTH
+        held.most_records = most if most < held.lag_records else None
 
 
 def _doubt(piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane) -> None:

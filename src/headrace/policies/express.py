@@ -17,6 +17,11 @@ One that overruns that is tried again apart, and the express is closed to it. Wh
 interrupted (C code), its wave has to be ended for that: some 17 s, or 62 s for the first waves of a
 version (`watchdog.limit_s`).
 
+Of a stream of which a few lanes are in doubt, one of these at a time is what runs apart. Its other
+lanes are planned as ever, also in the express. But where one lane hangs others may as well, so
+their calls have the patience of company: what is found to hang so is in doubt too, and when more
+than a few are, the stream as a whole runs apart. It owes for all of that time as before.
+
 The express is not left idle for it: where no quick work waits, a flood may use it too, by the short
 bin. With one slot there is no express; fairness alone then decides whose turn it is.
 

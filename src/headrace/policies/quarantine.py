@@ -21,9 +21,10 @@ skipped (goes on behind it, the record being kept in the dead letters) or sought
 
 A stream that hung, whose worker died, or whose own database let others wait, is tried again
 *apart*, in bins of its own, and with ever smaller slices: so neighbours are safe, and the record to
-blame is found. When a worker dies and nobody knows at which stream, its streams are divided into
-parts that run apart (`divided`), and the part that dies again is divided again: who comes through
-is innocent and free.
+blame is found. While few of its lanes are in doubt, these are tried one after the other, and the
+others go on in haste (`HeldStream.shown`). When a worker dies and nobody knows at which stream, its
+streams are divided into parts that run apart (`divided`), and the part that dies again is divided
+again: who comes through is innocent and free.
 
 Nothing here waits, stores or remembers; `cycle/failing.py` does what is decided.
 """

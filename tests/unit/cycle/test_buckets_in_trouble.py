@@ -140,8 +140,10 @@ def test_a_call_that_hangs_for_its_time_holds_up_no_other_bucket(slots):
     timed.engine.costs[hangs] = (HANGS, 0.0)
     timed.run(TIMEOUT_S + 5.0)
     begun_s = timed.clock.steady_s
+    timed.held("big").most_records = 1  # one of the others raised meanwhile
     timed.run(2 * TIMEOUT_S)
     assert timed.held("big").lanes[hangs].suspect_until is not None, "it is still tried"
+    assert timed.held("big").most_records is None
     waits = longest_waits(timed, begun_s)
     own = {name: wait for name, wait in waits.items() if name.startswith("big")}
     assert len(own) == 15
