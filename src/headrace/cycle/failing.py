@@ -18,9 +18,8 @@ import structlog
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetter, PendingLetters
-from headrace.errors import TenantsSinkSlow
+from headrace.cycle.in_doubt import doubt, past, widen
 from headrace.model.lane_names import spoken
-from headrace.model.places import OPEN, UNKNOWN, Place
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Slice
@@ -42,8 +41,6 @@ from headrace.telemetry.report import Reporter
 log = structlog.get_logger(__name__)
 
 BACKOFF = Backoff(first_s=0.2, most_s=30.0)
-#: after trouble that passed, each good slice may be so many times larger than the last
-GROWTH = 4
 
 
 @dataclass(slots=True)
@@ -99,7 +96,7 @@ class Failing:
         """A slice came through: trouble at its position is over."""
         lane.tries = lane.attempts = lane.letters = 0
         if lane.suspect_until is None and held.apart and held.in_doubt:
-            _widen(held, held.most_records, receipt)
+            widen(held, held.most_records, receipt)
             return  # it says nothing of those that are
         most = held.most_records if lane.most_records is None else lane.most_records
         if lane.suspect_until is not None and lane.position >= lane.suspect_until:
@@ -107,7 +104,7 @@ class Failing:
         held.hung = False
         if not any(lane.suspect_until is not None for lane in held.lanes.values()):
             held.apart = ""
-            _widen(held, most, receipt)
+            widen(held, most, receipt)
 
     def failed(
         self,
@@ -182,7 +179,7 @@ class Failing:
             held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
             if held is not None and lane is not None:
                 held.apart = labels[piece.lane.stream]
-                lane.suspect_until = _past(piece, held)
+                lane.suspect_until = past(piece, held)
         log.warning(
             "one stream hurts its neighbours; they run in parts until it is found",
             **of_wave(wave),
@@ -212,7 +209,7 @@ class Failing:
         self._remember(piece, error, verdict, lane)
         lane.not_before_s = self.clock.monotonic_s() + verdict.wait_s
         if verdict.apart:
-            _doubt(piece, error, verdict, held, lane)
+            doubt(piece, error, verdict, held, lane)
         else:
             held.most_records = verdict.most_records
         log.warning(
@@ -346,28 +343,6 @@ class Failing:
         lane.trouble = _told(piece.lane.name, error)
 
 
-def _widen(held: HeldStream, most: int | None, receipt: Receipt) -> None:
-    """Let the next slices have more than those that were narrowed, of which one came through."""
-    if most is not None:
-        most = max(most, receipt.slice.records) * GROWTH
-        held.most_records = most if most < held.lag_records else None
-
-
-def _doubt(piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane) -> None:
-    """Have a lane tried apart, in smaller slices, or its stream where nothing is of one lane."""
-    alone = f"{held.stream.id}"
-    # Alone it has all the time of one that hangs, though what it met passes by itself.
-    silent = held.apart == alone and error.code == TenantsSinkSlow.__name__
-    others = any(other is not lane for other in held.in_doubt)
-    held.hung = silent or not error.temporary or (held.hung and others)
-    held.apart = alone
-    if held.deployment.order.merges_lanes:
-        held.most_records = verdict.most_records
-    else:
-        lane.most_records = verdict.most_records
-    lane.suspect_until = max(_past(piece, held), lane.suspect_until or UNKNOWN)
-
-
 def _rest(receipt: Receipt, held: HeldStream) -> Slice:
     """What of a slice was not reached."""
     piece, reached = receipt.slice, receipt.reached
@@ -385,14 +360,6 @@ def _most_in(piece: Slice, held: HeldStream) -> int:
 def _counted(piece: Slice, held: HeldStream) -> int | None:
     """How many records its log counts in a slice; None: nobody knows without reading."""
     return None if piece.is_open else held.measures.between(piece.until_offset, piece.from_offset)
-
-
-def _past(piece: Slice, held: HeldStream) -> Place:
-    """Where a slice is passed; of an open one the place after its records, if it can be counted."""
-    if not piece.is_open:
-        return piece.until_offset
-    until = held.measures.after(piece.from_offset, piece.records)
-    return held.measures.behind(piece.from_offset) if until == OPEN else until
 
 
 def hurts(error: SliceError) -> bool:

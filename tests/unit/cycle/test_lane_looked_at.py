@@ -6,7 +6,7 @@ import pytest
 from uncounted import UNCOUNTED
 
 from headrace.board.lanes import Lane
-from headrace.cycle.failing import _past
+from headrace.cycle.in_doubt import past
 from headrace.cycle.lineage import is_over
 from headrace.model.lineage import Parent
 from headrace.model.places import OPEN, UNKNOWN, place_at
@@ -69,8 +69,8 @@ def test_up_to_a_bad_record_as_many_wait_as_its_log_counts_or_as_its_slice_had(l
 
 
 def test_an_open_slice_that_nobody_can_count_is_passed_behind_its_first_place():
-    assert _past(piece(records=4), SimpleNamespace(measures=WIDE_PLACES)) == wide(4)
-    behind = _past(piece(records=4), SimpleNamespace(measures=UNCOUNTED))
+    assert past(piece(records=4), SimpleNamespace(measures=WIDE_PLACES)) == wide(4)
+    behind = past(piece(records=4), SimpleNamespace(measures=UNCOUNTED))
     assert UNKNOWN < wide(0) < behind < wide(1)
 
 
