@@ -49,8 +49,8 @@ class TestRedisHashes(OrderedRows, SinkContract):
     def losing_an_answer(self):
         whole, loses = Cache.each, [True]
 
-        def unheard(cache, commands):
-            answers = whole(cache, commands)
+        def unheard(cache, *asked):
+            answers = whole(cache, *asked)
             if loses:
                 loses.clear()
                 raise SinkUnavailable("no answer in time")

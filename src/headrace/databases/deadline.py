@@ -46,6 +46,16 @@ class Deadline(threading.local):
         """Seconds that are left, if they are fewer than these."""
         return min(most_s, max(_LEAST_S, self.until_s - time.monotonic()))
 
+    def wait_s(self, most_s: float) -> float:
+        """Seconds that the next wait of many may take.
+
+        Raises:
+            TimeoutError: the time is over, so there is none.
+        """
+        if time.monotonic() >= self.until_s:
+            raise TimeoutError(f"not {IN_TIME}")
+        return self.left_s(most_s)
+
     def servers_s(self, most_s: float) -> float:
         """The same, for what the server ends itself."""
         return min(most_s, self.left_s() * _SERVERS_PART)

@@ -6,6 +6,7 @@ time by the client on its own: whether something may be written again is for the
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.own_servers import filled
 from headrace.connectors.redis.library import library, translated
 from headrace.connectors.tls_files import FILES, context_of, files_of, options_of
+from headrace.databases.deadline import Deadline
+from headrace.databases.sockets import SocketInTime
 from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
@@ -79,6 +82,7 @@ class Cache:
         self.where = f"connection {name}"
         self.address = address
         self._waits = waits
+        self._deadline = Deadline()
         self._made: Any = None
         self._making = threading.Lock()
 
@@ -97,8 +101,12 @@ class Cache:
         except Exception as error:
             raise translated(error, self.where) from error
 
-    def each(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def each(self, commands: Sequence[tuple[Any, ...]], until_s: float = math.inf) -> list[Any]:
         """The answers to commands that are sent at once; an error of the server is one of them.
+
+        Args:
+            commands: each with its arguments.
+            until_s: second of the steady clock at which the connection is given up.
 
         Raises:
             HeadraceError: the connection failed, so nobody knows what of them was done.
@@ -107,7 +115,8 @@ class Cache:
         for command in commands:
             pipeline.execute_command(*command)
         try:
-            answers: list[Any] = pipeline.execute(raise_on_error=False)
+            with self._deadline.until(until_s):
+                answers: list[Any] = pipeline.execute(raise_on_error=False)
         except Exception as error:
             raise translated(error, self.where) from error
         read_only = library().exceptions.ReadOnlyError
@@ -129,7 +138,10 @@ class Cache:
     def _client(self) -> Any:
         with self._making:
             if self._made is None:
-                self._made = _client(self.address, self._waits, self.where)
+                client = _client(self.address, self._waits, self.where)
+                pool = client.connection_pool
+                pool.connection_class = _in_time(pool.connection_class, self._deadline)
+                self._made = client
             return self._made
 
 
@@ -158,6 +170,16 @@ def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
         retry=lib.retry.Retry(lib.backoff.NoBackoff(), 0),
         **(tls if at.tls else {}),
     )
+
+
+def _in_time(kind: Any, deadline: Deadline) -> Any:
+    """Connections like these, all of whose waits end with the time of their thread."""
+
+    class InTime(kind):  # type: ignore[misc]
+        def _connect(self) -> SocketInTime:
+            return SocketInTime(deadline.connected(super()._connect), deadline)
+
+    return InTime
 
 
 _caches = KeptServers[Cache](lambda cache: cache.close())

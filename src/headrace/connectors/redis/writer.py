@@ -54,7 +54,7 @@ class RedisWriter:
 
     def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
         commands = [_LOAD, *(_command(key.newest) for key in part)]
-        loaded, *answers = self._cache.each(commands)
+        loaded, *answers = self._cache.each(commands, self._until_s)
         if isinstance(loaded, HeadraceError):
             raise loaded
         return [answer if isinstance(answer, HeadraceError) else None for answer in answers]

@@ -14,7 +14,7 @@ from headrace.sinks import RedisHashes
 class SlowCache:
     """Answers everything, a while later for each."""
 
-    def each(self, commands):
+    def each(self, commands, until_s):
         time.sleep(len(commands) * MOMENT_S / 500)
         return [None] * len(commands)
 

@@ -1,0 +1,53 @@
+"""Sockets whose waits are over when the time of their thread is.
+
+A limit that a client gives its socket is one of each wait, and a server that sends a byte now and
+then never lets one run out: an answer has no end at all. So each wait here has what is left of the
+time that all of them have together (``deadline``).
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from headrace.databases.deadline import Deadline
+
+
+class SocketInTime:
+    """A connected socket, with or without TLS; it is that one, but for how long it waits."""
+
+    def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
+        self._socket = connected
+        self._deadline = deadline
+        self._most_s = connected.gettimeout()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    def settimeout(self, most_s: float | None) -> None:
+        """Wait so long at most, also where there is more time."""
+        self._most_s = most_s
+        self._socket.settimeout(most_s)
+
+    def recv(self, *args: Any) -> bytes:
+        """As of a socket.
+
+        Raises:
+            TimeoutError: nothing came, or the time is over.
+        """
+        self._hurry()
+        return self._socket.recv(*args)
+
+    def recv_into(self, *args: Any) -> int:
+        """As of a socket; raises as ``recv`` does."""
+        self._hurry()
+        return self._socket.recv_into(*args)
+
+    def sendall(self, *args: Any) -> None:
+        """As of a socket; raises as ``recv`` does."""
+        self._hurry()
+        self._socket.sendall(*args)
+
+    def _hurry(self) -> None:
+        if self._most_s is not None:
+            self._socket.settimeout(self._deadline.wait_s(self._most_s))
