@@ -27,6 +27,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 
 from headrace.databases.addresses import Address
 from headrace.databases.deadline import IN_TIME, Deadline
+from headrace.databases.sockets import SocketInTime
 
 #: codes of errors after which nothing of the session can be counted on: it is shut down, or was
 #: interrupted, maybe in a commit
@@ -141,9 +142,13 @@ def _be_over(engine: Engine, limits: Limits, deadline: Deadline) -> None:
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: Any, args: Any, options: Any) -> Any:
         try:
-            return deadline.connected(lambda: dialect.connect(*args, **options))
+            connected = deadline.connected(lambda: dialect.connect(*args, **options))
         except TimeoutError:
             raise OperationalError(NOT_LET_IN, f"it did not let in {IN_TIME}") from None
+        # Nothing is read before it is asked for, so nothing is lost with the reader that it had.
+        connected._sock = SocketInTime(connected._sock, deadline)
+        connected._rfile = connected._sock.makefile("rb")
+        return connected
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -7,7 +7,9 @@ time that all of them have together (``deadline``).
 
 from __future__ import annotations
 
+import io
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from headrace.databases.deadline import Deadline
@@ -19,15 +21,19 @@ class SocketInTime:
     def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
         self._socket = connected
         self._deadline = deadline
-        self._most_s = connected.gettimeout()
+        self._most_s = self._set_s = connected.gettimeout()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._socket, name)
 
     def settimeout(self, most_s: float | None) -> None:
         """Wait so long at most, also where there is more time."""
-        self._most_s = most_s
+        self._most_s = self._set_s = most_s
         self._socket.settimeout(most_s)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """As of a socket, for reading; reads raise as ``recv`` does."""
+        return io.BufferedReader(_Read(self._socket.makefile(mode, buffering=0), self._hurry))
 
     def recv(self, *args: Any) -> bytes:
         """As of a socket.
@@ -49,5 +55,29 @@ class SocketInTime:
         self._socket.sendall(*args)
 
     def _hurry(self) -> None:
-        if self._most_s is not None:
-            self._socket.settimeout(self._deadline.wait_s(self._most_s))
+        if self._most_s is None:
+            return
+        left_s = self._deadline.wait_s(self._most_s)
+        if left_s != self._set_s:
+            self._set_s = left_s
+            self._socket.settimeout(left_s)
+
+
+class _Read(io.RawIOBase):
+    """What a socket brings, each time with what is left."""
+
+    def __init__(self, brought: Any, hurry: Callable[[], None]) -> None:
+        self._brought = brought
+        self._hurry = hurry
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int | None:
+        self._hurry()
+        read: int | None = self._brought.readinto(into)
+        return read
+
+    def close(self) -> None:
+        self._brought.close()
+        super().close()

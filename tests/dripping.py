@@ -1,0 +1,52 @@
+"""A server that answers so much at once, and then byte by byte."""
+
+import socket
+import threading
+from contextlib import contextmanager
+
+EVERY_S = 0.05
+
+
+@contextmanager
+def dripping(drips, *, greeting=b"", answers=()):
+    """Its port.
+
+    Args:
+        drips: what it says byte by byte, of the first request beyond the answers.
+        greeting: said to who connects.
+        answers: to each of the first requests, at once.
+    """
+    over, held = threading.Event(), []
+
+    def talk(one):
+        try:
+            one.sendall(greeting)
+            for answer in answers:
+                one.recv(65536)
+                one.sendall(answer)
+            one.recv(65536)
+            for byte in drips:
+                one.sendall(bytes([byte]))
+                if over.wait(EVERY_S):
+                    return
+        except OSError:
+            return
+
+    def take():
+        while True:
+            try:
+                one, _ = listening.accept()
+            except OSError:
+                return
+            held.append(one)
+            threading.Thread(target=talk, args=(one,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=take, daemon=True).start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            over.set()
+            listening.shutdown(socket.SHUT_RDWR)
+            for one in held:
+                one.close()
