@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,10 +16,12 @@ from urllib.parse import urlsplit
 from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.search.library import library, translated
 from headrace.connectors.tls_files import FILES, context_of, files_of, options_of
+from headrace.databases.deadline import Deadline
+from headrace.databases.sockets import SocketInTime
 from headrace.errors import ConfigError
 from headrace.ports import Connections, Server
 
-#: seconds for an answer
+#: seconds for an answer, all of it
 _ANSWER_S: Final = 15.0
 _PORT: Final = 9200
 _FORM: Final = "write it as https://host1,host2:9200?ca_file=/etc/ssl/ca.pem, with the user apart"
@@ -72,6 +75,7 @@ class Cluster:
         self.address = address
         #: indexes that were found to be what their sinks describe
         self.fitted: set[object] = set()
+        self._deadline = Deadline()
         self._made: Any = None
         self._making = threading.Lock()
 
@@ -91,7 +95,9 @@ class Cluster:
 
     def raw(self, method: str, path: str, body: object = None) -> Any:
         """The same; raises whatever the client does."""
-        return self._client().transport.perform_request(method, path, params={}, body=body)
+        transport = self._client().transport
+        with self._deadline.until(time.monotonic() + _ANSWER_S):
+            return transport.perform_request(method, path, params={}, body=body)
 
     def close(self) -> None:
         """Give the connections up."""
@@ -103,11 +109,11 @@ class Cluster:
     def _client(self) -> Any:
         with self._making:
             if self._made is None:
-                self._made = _client(self.address, self.where)
+                self._made = _client(self.address, self.where, self._deadline)
             return self._made
 
 
-def _client(at: Address, where: str) -> Any:
+def _client(at: Address, where: str, deadline: Deadline) -> Any:
     lib = library()
     # What it meets is told by who asked, and tried again.
     logging.getLogger("opensearch").setLevel(logging.CRITICAL)
@@ -116,12 +122,33 @@ def _client(at: Address, where: str) -> Any:
         hosts=[{"host": host, "port": port} for host, port in at.hosts],
         http_auth=None if at.user is None else (at.user, at.password or ""),
         http_compress=False,
+        connection_class=_in_time(lib.Urllib3HttpConnection, deadline),
         timeout=_ANSWER_S,
         max_retries=0,
         retry_on_timeout=False,
         retry_on_status=(),
         **tls,
     )
+
+
+def _in_time(node: Any, deadline: Deadline) -> Any:
+    """Connections to a node, all of whose waits end with the time of their thread."""
+
+    class InTime(node):  # type: ignore[misc]
+        def _create_urllib3_pool(self) -> None:
+            super()._create_urllib3_pool()
+            self.pool.ConnectionCls = _connecting(self.pool.ConnectionCls, deadline)
+
+    return InTime
+
+
+def _connecting(kind: Any, deadline: Deadline) -> Any:
+    class InTime(kind):  # type: ignore[misc]
+        def connect(self) -> None:
+            super().connect()
+            self.sock = SocketInTime(self.sock, deadline)
+
+    return InTime
 
 
 _clusters = KeptServers[Cluster]()
