@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from headrace.databases.deadline import Deadline
 
@@ -31,7 +31,7 @@ class SocketInTime:
         self._most_s = self._set_s = most_s
         self._socket.settimeout(most_s)
 
-    def makefile(self, mode: str) -> io.BufferedReader:
+    def makefile(self, mode: Literal["rb"]) -> io.BufferedReader:
         """As of a socket, for reading; reads raise as ``recv`` does."""
         return io.BufferedReader(_Read(self._socket.makefile(mode, buffering=0), self._hurry))
 

@@ -144,6 +144,8 @@ def _in_time(node: Any, deadline: Deadline) -> Any:
 
 def _connecting(kind: Any, deadline: Deadline) -> Any:
     class InTime(kind):  # type: ignore[misc]
+        sock: Any
+
         def connect(self) -> None:
             super().connect()
             self.sock = SocketInTime(self.sock, deadline)
