@@ -37,6 +37,12 @@ app = typer.Typer(
 )
 
 
+_NO_USE_CASE = (
+    "no use case is deployed, so there are no streams: 'headrace use-cases deploy' deploys those "
+    "of the file, or says what is wrong with them"
+)
+
+
 @app.command("list")
 def list_(
     *,
@@ -56,7 +62,8 @@ def list_(
 ) -> None:
     """Show streams: what each does now and why, its lag and positions.
 
-    Where Kafka does not answer no lag is shown, and why is said on stderr.
+    Where Kafka does not answer no lag is shown, and why is said on stderr. So is that no use case
+    is deployed, without which there are no streams.
 
     Example: `headrace streams list --tenant acme`, or `headrace streams list --state suspended`
     """
@@ -71,6 +78,8 @@ def list_(
         if away is not None:
             _tell_no_lag(away, config)
         print_list(table_of(found), [row.values() for row in found], as_json=as_json)
+        if not store.registry.deployments():
+            say(_NO_USE_CASE, err)
 
 
 def _tell_no_lag(away: BrokerUnavailable, config: Path) -> None:

@@ -27,6 +27,12 @@ LINE_S = 5.0
 #: rows shown at once; those with the largest lag come first
 MOST_ROWS = 40
 
+_NO_TENANT = "no streams yet: 'headrace tenants add NAME' adds a tenant"
+_NO_USE_CASE = (
+    "no use case runs here: 'headrace use-cases list' shows what is deployed, and why it does not "
+    "run; 'headrace use-cases deploy' deploys those of the file"
+)
+
 _COLOURS = {
     ShownState.ACTIVE: "green",
     ShownState.THROTTLED: "cyan",
@@ -76,7 +82,7 @@ class LiveTable:
     ) -> None:
         """Draw once more and leave the last table standing."""
         if self._live is not None:
-            self._live.update(table_of(self._rows(), self._title), refresh=True)
+            self._live.update(self._shown(), refresh=True)
             self._live.stop()
 
     def note(self, text: str) -> None:
@@ -89,13 +95,21 @@ class LiveTable:
         now_s = time.monotonic()
         if now_s < self._next_s:
             return
-        rows = self._rows()
         if self._live is not None:
-            self._live.update(table_of(rows, self._title), refresh=True)
+            self._live.update(self._shown(), refresh=True)
             self._next_s = now_s + REFRESH_S
         else:
-            self._console.print(line_of(rows, self._held), highlight=False, soft_wrap=True)
+            line = line_of(rows, self._held) if (rows := self._rows()) else self._without_streams()
+            self._console.print(line, highlight=False, soft_wrap=True)
             self._next_s = now_s + LINE_S
+
+    def _shown(self) -> Table | Text:
+        rows = self._rows()
+        return table_of(rows, self._title) if rows else Text(self._without_streams())
+
+    def _without_streams(self) -> str:
+        """Whom it has none of, and what to type for it."""
+        return _NO_TENANT if self._driver.deployed else _NO_USE_CASE
 
     def _rows(self) -> list[StreamRow]:
         return [
@@ -148,8 +162,6 @@ def line_of(rows: list[StreamRow], held: Mapping[str, str] | None = None) -> str
     lag = sum(row.lag_records for row in rows)
     done = sum(row.records_total for row in rows)
     rate = sum(row.rate_per_s for row in rows)
-    if not rows:
-        return "no streams yet: 'headrace tenants add NAME' adds a tenant"
     streams = "1 stream" if len(rows) == 1 else f"{len(rows)} streams"
     return (
         f"{streams} ({told}): lag {lag}, done {done}, {rate:.0f}/s, "

@@ -2,12 +2,15 @@
 
 import json
 import time
+from contextlib import closing
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from typer.testing import CliRunner
 
 from headrace.cli import asking, streams
+from headrace.cli.app import app
 from headrace.cli.console import settings_and_folder
 from headrace.cli.failure_text import when
 from headrace.cli.servers import folder_of, remember
@@ -23,6 +26,7 @@ from headrace.model.statistics import LaneFigures, WriterFigures
 from headrace.model.streams import LaneId, State, Stream, StreamId, Tenant
 from headrace.ports import SchemaKind
 from headrace.ports.schema_subjects import NewSchema
+from headrace.store import open_store
 from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.statistics_contract import report_of
 
@@ -95,6 +99,22 @@ def values(headrace):
     result = headrace("streams", "list", "--json")
     assert result.exit_code == 0, result.output
     return {load["tenant"]: load for load in json.loads(result.output)}
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_where_no_use_case_is_deployed_an_empty_list_says_so(tmp_path, config, form):
+    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as empty:
+        empty.registry.add_tenant(Tenant("acme"))
+    words = ["streams", "list", *form, "--config", str(config)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("no use case is deployed, so there are no streams")
+    assert "'headrace use-cases deploy'" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_where_one_is_deployed_nothing_is_said_of_that(headrace):
+    assert headrace("streams", "list").stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,26 @@ def test_a_log_line_stands_above_the_table_and_not_in_it(logs):
     assert shown.getvalue().count("acme/score") >= 2, "and was drawn again below"
 
 
-def test_without_streams_it_says_how_to_get_some():
-    assert "headrace tenants add" in line_of([])
+def shown_of(driver, **options):
+    shown = io.StringIO()
+    with LiveTable(driver, Console(file=shown, width=200, **options)) as table:
+        table.refresh()
+    return shown.getvalue()
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_without_streams_it_says_how_to_get_some(is_terminal):
+    driver = SimpleNamespace(rows=list, deployed={"score": "as it was deployed"})
+    assert "headrace tenants add" in shown_of(driver, force_terminal=is_terminal)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_where_no_use_case_runs_no_tenant_is_asked_for(is_terminal):
+    told = shown_of(SimpleNamespace(rows=list, deployed={}), force_terminal=is_terminal)
+    assert "no use case runs here" in told
+    assert "'headrace use-cases list'" in told
+    assert "'headrace use-cases deploy'" in told
+    assert "tenants add" not in told
 
 
 @pytest.mark.parametrize("sent", ["no [/red] page", "a [link=http://x]b", "\x1b[2J\r\ud800"])
