@@ -229,7 +229,7 @@ class Failing:
         failure = Failure(piece, error, self.clock.now_s(), attempts, behind=behind)
         lane.failure = self.store.failures.keep(failure, stop_use_case=stop_use_case)
         self._remember(piece, error, verdict, lane)
-        lane.suspect_until = None
+        lane.suspect_until = lane.most_records = None
         log.error(
             "use case stopped" if stop_use_case else "lane stopped",
             **of_slice(piece),

@@ -164,8 +164,19 @@ class BeforeLoad:
 
     def changed(self) -> list[str]:
         """What is otherwise now, by the names of what sets it."""
-        before, now = self.settings.values(), settings_now().values()
+        before, now = self.values(), before_load().values()
         return sorted(name for name, value in before.items() if now[name] != value)
+
+    def values(self) -> dict[str, Any]:
+        """How it was, by what sets it."""
+        own = {
+            "resource.setrlimit": self.limits,
+            "os.nice": self.rights.niceness,
+            "os.sched_setscheduler": self.rights.scheduling,
+            "os.setuid": self.rights.users,
+            "os.setgid": (self.rights.groups, self.rights.other_groups),
+        }
+        return own | self.settings.values()
 
 
 def settings_now() -> ProcessSettings:

@@ -59,6 +59,7 @@ def test_a_bucket_that_hangs_stands_alone(world):
     world.turns(60, seconds=5.0)
     (failure,) = world.store.failures.every(only_open=True)
     assert failure.slice.lane.name == stands
+    assert world.driver.board.streams[ACME].lanes[stands].most_records is None
     assert places(world) == dict.fromkeys(divided(LANE, BUCKETS), 40) | {stands: 2}
     fill(world, [OTHERS % number for number in range(20)])
     world.turns(6, seconds=0.5)

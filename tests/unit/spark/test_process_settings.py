@@ -250,11 +250,17 @@ def test_what_is_changed_is_told_by_its_name(tmp_path):
     give_sockets_no_time(tmp_path)
     round_to_one_digit(tmp_path)
     find_modules_elsewhere(tmp_path)
+    fewer_files()
     try:
         found = before.changed()
     finally:
         before.put_back()
-    assert found == ["decimal.getcontext", "socket.setdefaulttimeout", "sys.path"]
+    assert found == [
+        "decimal.getcontext",
+        "resource.setrlimit",
+        "socket.setdefaulttimeout",
+        "sys.path",
+    ]
 
 
 def test_it_works_where_the_folder_is_gone_before(tmp_path):
