@@ -43,7 +43,7 @@ class Fake:
             return {"status": self.status, "error": self.error}
         return {"status": 201}
 
-    def each(self, commands):
+    def each(self, commands, until_s):
         keys = [command[3] for command in commands[1:]]
         self.offered += [key.partition(":")[0] for key in keys]
         return [b"", *(self.error if key.startswith("bad:") else 1 for key in keys)]
