@@ -160,9 +160,9 @@ class TestNewestOfSqlTableElsewhere(NewestRows, TestKeyedSqlTableElsewhere):
             at=self.name,
         )
 
-    def states(self, states):
+    def rows(self, states):
         changed = pa.array([state.version for state in states], pa.int64())
-        return super().states(states).append_column("changed", changed)
+        return super().rows(states).append_column("changed", changed)
 
 
 class TestNewestOfSqlTableElsewhereOnce(TestNewestOfSqlTableElsewhere):
