@@ -590,8 +590,8 @@ def test_records_that_are_not_newer_than_what_was_read_before_are_found(monkeypa
             if planted != "seek":
                 super().deepen(stream)
 
-        def put(self, stream, offsets, lineage=None):
-            super().put(stream, offsets, lineage if planted != "split" else None)
+        def put(self, stream, offsets, lineage=None, **how):
+            super().put(stream, offsets, lineage if planted != "split" else None, **how)
 
     only_lineage(monkeypatch, seeks=1.0)
     made = replace(in_memory(), store=lambda: MemoryStore(Careless()))
