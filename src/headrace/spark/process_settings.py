@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.spark.rights import Rights, rights_now
-from headrace.spark.vitals import are_as_high, limits_now
+from headrace.spark.vitals import are_as_high, is_one_lower, limits_now
 
 _T = TypeVar("_T")
 _Pairs = dict[str, tuple[Callable[[], Any], Callable[[Any], object]]]
@@ -163,14 +163,13 @@ class BeforeLoad:
         self.rights.are_kept()
 
     def changed(self) -> list[str]:
-        """What is otherwise now, by the names of what sets it."""
-        before, now = self.values(), before_load().values()
-        return sorted(name for name, value in before.items() if now[name] != value)
+        """What is otherwise now and will be put back, by the names of what sets it."""
+        before, now = self._values(), before_load()._values()
+        limits = ["resource.setrlimit"] if is_one_lower(self.limits) else []
+        return sorted([*limits, *(name for name, value in before.items() if now[name] != value)])
 
-    def values(self) -> dict[str, Any]:
-        """How it was, by what sets it."""
+    def _values(self) -> dict[str, Any]:
         own = {
-            "resource.setrlimit": self.limits,
             "os.nice": self.rights.niceness,
             "os.sched_setscheduler": self.rights.scheduling,
             "os.setuid": self.rights.users,

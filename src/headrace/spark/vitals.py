@@ -101,6 +101,12 @@ def are_as_high(limits: dict[int, int]) -> bool:
     return all(kept)
 
 
+def is_one_lower(limits: dict[int, int]) -> bool:
+    """Whether one is lower than it was."""
+    now = limits_now()
+    return any(_is_lower(now[number], before) for number, before in limits.items())
+
+
 def _is_kept(number: int, before: int) -> bool:
     now, highest = resource.getrlimit(number)
     if not _is_lower(now, before):

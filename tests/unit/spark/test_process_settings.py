@@ -263,6 +263,19 @@ def test_what_is_changed_is_told_by_its_name(tmp_path):
     ]
 
 
+def test_a_limit_that_a_module_raises_stays_and_is_not_told_as_put_back():
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    fewer_files()
+    before = before_load()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, most))
+    try:
+        assert before.changed() == []
+        before.put_back()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (300, most)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))
+
+
 def test_it_works_where_the_folder_is_gone_before(tmp_path):
     here = os.getcwd()
     go_where_nothing_is(tmp_path)
