@@ -17,13 +17,6 @@ ACME = StreamId("keep", "acme")
 KEYS = 7
 
 
-def begun(world, handler):
-    world.use_cases = [world.make(handler)]
-    world.deploy()
-    world.tenant("acme")
-    world.start()
-
-
 def fill(world, records):
     """More records, each with its number as value."""
     for _ in range(records):
@@ -42,18 +35,32 @@ def divide(world, buckets):
     world.turns(60, seconds=1.0)
 
 
-def test_a_rerun_of_what_was_read_before_another_division_has_the_versions_it_had(world):
+def begun_noting(world, column):
+    """What is read from now on: a value of each record, and its version."""
     told = []
 
     def noted(table, context):
         versions = context.versions(table).to_pylist()
-        told.extend(zip(table["offset"].to_pylist(), versions, strict=True))
-        return pa.table({"offset": table["offset"]})
+        told.extend(zip(table[column].to_pylist(), versions, strict=True))
+        return pa.table({column: table[column]})
 
-    begun(world, noted)
-    for buckets in (4, 8, 1, 3):
+    world.use_cases = [world.make(noted)]
+    world.deploy()
+    world.tenant("acme")
+    world.start()
+    return told
+
+
+def read_by(world, *divisions):
+    """Twenty records more, and then another division, for each."""
+    for buckets in divisions:
         fill(world, 20)
         divide(world, buckets)
+
+
+def test_a_rerun_of_what_was_read_before_another_division_has_the_versions_it_had(world):
+    told = begun_noting(world, "offset")
+    read_by(world, 4, 8, 1, 3)
     fill(world, 20)
     first = dict(told)
     assert len(told) == len(first) == 100
@@ -71,17 +78,9 @@ def test_a_rerun_of_what_was_read_before_another_division_has_the_versions_it_ha
 
 def test_where_records_have_no_numbers_what_later_buckets_read_is_newer_all_the_same(world):
     """They are counted by each lane anew: there lanes of another division are deeper."""
-    world.log, found = WideLog(), []
-
-    def noted(table, context):
-        versions = context.versions(table).to_pylist()
-        found.extend(zip(table["value"].to_pylist(), versions, strict=True))
-        return pa.table({"value": table["value"]})
-
-    begun(world, noted)
-    for buckets in (4, 1, 3, 3):
-        fill(world, 20)
-        divide(world, buckets)
+    world.log = WideLog()
+    found = begun_noting(world, "value")
+    read_by(world, 4, 1, 3, 3)
     assert len(found) == 80
     for own in range(KEYS):
         of_key = [version for value, version in found if int(value) % KEYS == own]
