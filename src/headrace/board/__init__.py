@@ -9,7 +9,7 @@ loop (`cycle/`) changes it, and what observes (`telemetry/`) reads it.
 
 from headrace.board.flights import Flight
 from headrace.board.lanes import Lane
-from headrace.board.streams import NO_LIMIT, Allowance, HeldStream, Room
+from headrace.board.streams import NO_LIMIT, Allowance, HeldStream
 from headrace.board.whole import Board, LaneHolder
 
-__all__ = ["NO_LIMIT", "Allowance", "Board", "Flight", "HeldStream", "Lane", "LaneHolder", "Room"]
+__all__ = ["NO_LIMIT", "Allowance", "Board", "Flight", "HeldStream", "Lane", "LaneHolder"]

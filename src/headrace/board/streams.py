@@ -21,6 +21,7 @@ from headrace.model.statistics import LagIs, worst_known
 from headrace.model.streams import Position, State, Stream, Tenant
 from headrace.policies.data_loss import Short
 from headrace.policies.density import SPREAD
+from headrace.policies.express import SlotRoom
 
 
 class Allowance(NamedTuple):
@@ -31,13 +32,6 @@ class Allowance(NamedTuple):
 
 
 NO_LIMIT = Allowance(None, None)
-
-
-class Room(NamedTuple):
-    """Whether a bin that runs apart may start now: of any stream, or of one that hung."""
-
-    long: bool
-    hung: bool
 
 
 #: of so many lanes in doubt none holds up the others; where there are more it may be all of them
@@ -269,7 +263,7 @@ class HeldStream:
         found = [lane for lane in self.lanes.values() if lane.suspect_until is not None]
         return found if len(found) <= FEW else []
 
-    def shown(self, now_s: float, room: Room | None) -> tuple[Mapping[str, Lane], bool]:
+    def shown(self, now_s: float, room: SlotRoom | None) -> tuple[Mapping[str, Lane], bool]:
         """The lanes that may be planned together now, and whether others of them are in doubt.
 
         A try of one in doubt goes first, by itself, if its bin may start; the next one waits until
@@ -280,7 +274,7 @@ class HeldStream:
             return self.lanes, False
         rest = {name: lane for name, lane in self.lanes.items() if lane.suspect_until is None}
         due = [lane for lane in doubted if lane.may_run(now_s)]
-        may_start = room.hung if self.hung else room.long
+        may_start = room.long > 0 and (room.hung > 0 or not self.hung)
         others_may = any(lane.may_run(now_s) for lane in rest.values())
         if not due or any(lane.wave for lane in doubted) or (others_may and not may_start):
             return rest, True
@@ -295,7 +289,7 @@ class HeldStream:
         return min((most for most in known if most is not None), default=None)
 
     def view(
-        self, now_s: float, allowance: Allowance = NO_LIMIT, room: Room | None = None
+        self, now_s: float, allowance: Allowance = NO_LIMIT, room: SlotRoom | None = None
     ) -> StreamView:
         """What the planner is shown of it; of lanes in doubt see `shown`."""
         merged, places, far = self.merges, self.measures, self.farthest

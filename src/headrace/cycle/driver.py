@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.board import NO_LIMIT, Board, HeldStream, Room
+from headrace.board import NO_LIMIT, Board, HeldStream
 from headrace.cycle.accounts import Accounts
 from headrace.cycle.apart_again import ApartAgain
 from headrace.cycle.apply import Applier
@@ -48,7 +48,7 @@ from headrace.model.waves import Wave
 from headrace.planning.shares import CREDIT_BINS
 from headrace.policies.backpressure import PaceBounds
 from headrace.policies.elasticity import SlotLimits
-from headrace.policies.express import room_apart
+from headrace.policies.express import slot_room
 from headrace.ports import (
     Clock,
     DeadLetters,
@@ -430,7 +430,7 @@ class Driver:
         self._turn += 1
         runnable = self.board.runnable(now_s)
         allowed = self.gates.allowances(runnable, now_s)
-        room = Room(*room_apart(running.slots, running.long, running.hung))
+        room = slot_room(running.slots, running.long, running.hung)
         views = tuple(
             held.view(
                 now_s,

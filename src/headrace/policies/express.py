@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from headrace.model.plans import Limits, Snapshot, StreamView
 from headrace.model.streams import StreamId
@@ -55,6 +56,15 @@ ALONE_TIMES = 2.0
 _WORTH = 2.0
 #: how much of the newest bin is believed
 _LEARN = 0.1
+
+
+class SlotRoom(NamedTuple):
+    """Bins that may start now; none where it is not above 0."""
+
+    #: that may hold their slots for long
+    long: int
+    #: of these, of streams that hung, or killed their worker, when last alone
+    hung: int
 
 
 def learned_overhead_s(overhead_s: float, wave_s: float, work_s: float) -> float:
@@ -92,10 +102,12 @@ def hurried(planned: Bin, views: Mapping[StreamId, StreamView], *, express: bool
     return replace(planned, hurried=True) if in_haste else planned
 
 
-def room_apart(slots: int, long_running: int, hung_running: int) -> tuple[bool, bool]:
-    """Whether a bin that runs apart may start: of any stream, and of one that hung when alone."""
-    long = slots < 2 or long_running < slots - 1
-    return long, long and (slots <= 2 or hung_running < slots - 2)
+def slot_room(slots: int, long_running: int, hung_running: int) -> SlotRoom:
+    """How many long bins may start; with one slot each may, as there is no express."""
+    if slots < 2:
+        return SlotRoom(1, 1)
+    long = slots - 1 - long_running
+    return SlotRoom(long, slots - 2 - hung_running if slots > 2 else long)
 
 
 def is_long(planned: Bin, views: Mapping[StreamId, StreamView], express_s: float) -> bool:
@@ -133,11 +145,11 @@ def with_express(
         return replace(snapshot, limits=replace(limits, fixed_times=few))
     if snapshot.free_slots < 1:
         return snapshot
+    room = slot_room(slots, long_running, hung_running)
     if slots > 2:
-        snapshot = _fewer_hung(snapshot, max(0, slots - 2 - hung_running))
-    room = slots - 1 - long_running
-    if room > 0:
-        return replace(snapshot, free_slots=min(snapshot.free_slots, room))
+        snapshot = _fewer_hung(snapshot, max(0, room.hung))
+    if room.long > 0:
+        return replace(snapshot, free_slots=min(snapshot.free_slots, room.long))
     short_s = min(limits.bin_budget_s, limits.express_s)
     short = replace(limits, bin_budget_s=short_s, fixed_times=1.0)
     fit = tuple(
