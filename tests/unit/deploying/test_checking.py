@@ -286,14 +286,14 @@ HELD_BY = {
 def test_what_would_hold_the_turns_of_a_driver_is_refused_by_its_line(check, case):
     given, told = HELD_BY[case]
     with pytest.raises(ConfigError, match=told) as refused:
-        check(**given, most_held_s=0.4)
+        check(**given, most_held_s=0.4, limit_s=60.0)
     assert "no driver takes a turn" in str(refused.value)
     assert "functools.cache" in str(refused.value)
 
 
 @pytest.mark.parametrize("top", [COMPUTES, "import time\ntime.sleep(1.5)"])
 def test_what_takes_long_and_lets_other_threads_go_on_is_fit(check, top):
-    assert check(top=top, most_held_s=0.5)
+    assert check(top=top, most_held_s=0.5, limit_s=60.0)
 
 
 def test_what_a_function_would_find_on_a_path_of_its_module_alone_is_refused(check, tmp_path):
