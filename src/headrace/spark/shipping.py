@@ -22,7 +22,7 @@ from typing import Any
 import cloudpickle
 
 from headrace.errors import ConfigError, words_of
-from headrace.model.streams import Guarantee, Order, original
+from headrace.model.streams import original
 from headrace.use_cases import UseCase
 from headrace.versions.code import Code
 from headrace.versions.loading import (
@@ -33,6 +33,8 @@ from headrace.versions.loading import (
     version_of,
 )
 
+#: in what a use case as it was recorded is another one
+_TERMS = ("guarantee", "order", "bad_record")
 #: what goes by value is one list for the process
 _registering = threading.Lock()
 
@@ -51,8 +53,8 @@ def _stays_with_the_driver(*_given: object) -> None:
 
 
 def differs_in_terms_alone(use_case: UseCase, last: UseCase) -> bool:
-    """Whether nothing but guarantee and order are other; what is the user's is not looked into."""
-    same = [field.name for field in fields(UseCase) if field.name not in ("guarantee", "order")]
+    """Whether nothing but terms is other; what is the user's is not looked into."""
+    same = [field.name for field in fields(UseCase) if field.name not in _TERMS]
     return all(getattr(use_case, name) is getattr(last, name) for name in same)
 
 
@@ -61,7 +63,8 @@ def under_terms(code: bytes, use_case: UseCase) -> bytes:
 
     A driver needs it in the middle of a turn, where no code of a user may run.
     """
-    return pickle.dumps(_Under(code, use_case.guarantee, use_case.order)) if code else code
+    terms = {name: getattr(use_case, name) for name in _TERMS}
+    return pickle.dumps(_Under(code, terms)) if code else code
 
 
 class _Under:
@@ -74,9 +77,9 @@ class _Under:
         return _loaded_under, self._given
 
 
-def _loaded_under(code: bytes, guarantee: Guarantee, order: Order) -> UseCase:
+def _loaded_under(code: bytes, terms: dict[str, Any]) -> UseCase:
     use_case: UseCase = cloudpickle.loads(code)
-    return replace(use_case, guarantee=guarantee, order=order)
+    return replace(use_case, **terms)
 
 
 def pickled(use_case: UseCase) -> bytes:

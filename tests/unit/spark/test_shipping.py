@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import cloudpickle
 
-from headrace.model.streams import Guarantee, Order
+from headrace.model.streams import BadRecordPolicy, Guarantee, Order
 from headrace.sinks import ParquetFiles
 from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
 from headrace.use_cases import use_case
@@ -23,9 +23,11 @@ def made(answer="a"):
 
 def test_code_that_was_made_before_is_the_same_use_case_under_other_terms():
     before = made()
-    other = replace(before, order=Order.STREAM, guarantee=Guarantee.EXACTLY_ONCE)
+    policy = BadRecordPolicy.DEAD_LETTER
+    other = replace(before, order=Order.STREAM, guarantee=Guarantee.EXACTLY_ONCE, bad_record=policy)
     loaded = cloudpickle.loads(under_terms(code_of(before), other))
     assert (loaded.order, loaded.guarantee) == (Order.STREAM, Guarantee.EXACTLY_ONCE)
+    assert loaded.bad_record is policy
     assert loaded(None, None) == "a"
     assert loaded.terms == other.terms
 
@@ -33,6 +35,9 @@ def test_code_that_was_made_before_is_the_same_use_case_under_other_terms():
 def test_code_is_used_again_only_where_nothing_but_terms_is_other():
     before = made()
     assert differs_in_terms_alone(replace(before, order=Order.STREAM), before)
+    # In the middle of a turn, where nothing of the user's may be packed.
+    terms = replace(before.terms, order=Order.STREAM, bad_record=BadRecordPolicy.DEAD_LETTER)
+    assert differs_in_terms_alone(before.as_recorded(terms), before)
     assert not differs_in_terms_alone(made(), before)
     assert not differs_in_terms_alone(replace(before, sink=ParquetFiles("y")), before)
 
