@@ -3,7 +3,8 @@
 How many slots there are, whether a wave has begun, whether Spark is still there: the answers come
 from the JVM within a millisecond, unless it collects garbage, or a cluster manager hangs while it
 holds a lock. So a thread asks. A moment is waited for, which is mostly enough to have the answer of
-now; if it is not, the last answer stands until the next one is there.
+now; if it is not, the last answer stands until the next one is there, and no other question is
+waited for until one is answered: there is one for each wave that is late.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 #: questions that hang at once before others wait for them
 _MOST = 8
-#: how long an answer is waited for, once for each question
+#: how long an answer is waited for, once for each question, while Spark answers
 _MOMENT_S = 0.1
 
 
@@ -44,13 +45,15 @@ class Polled(Generic[T]):
         """The answer of now, or the last one there was; one that fails changes nothing."""
         patience_s = 0.0
         if self._asking is None:
-            self._asking, patience_s = self._spark.submit(self._ask), _MOMENT_S
+            self._asking, patience_s = self._spark.submit(self._ask), self._spark.patience_s
         if self._asking is None:
             return self._last
         try:
             error = self._asking.exception(patience_s)
         except TimeoutError:
+            self._spark.patience_s = 0.0
             return self._last
+        self._spark.patience_s = _MOMENT_S
         asked, self._asking = self._asking, None
         if error is None:
             self._last = asked.result()
@@ -66,6 +69,8 @@ class PolledSpark:
         self._session = session
         self._closed = threading.Event()
         self._threads = DaemonThreads(_MOST, "spark")
+        #: how long a question is waited for that is asked now
+        self.patience_s = _MOMENT_S
         #: tasks that the executors can run at once
         self.slots = Polled(self, lambda: known_slots(session), 1)
         self.executors = Polled(self, lambda: live_executors(session), 1)

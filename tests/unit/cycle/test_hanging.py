@@ -1,6 +1,7 @@
 """Whoever hangs, a driver beats, and the waves of all others go on."""
 
 import threading
+from concurrent.futures import Future
 
 import pytest
 
@@ -185,6 +186,20 @@ class JvmThatHangs:
     def sparkContext(self):  # noqa: N802
         self.ask()
         raise OSError("gone")
+
+
+def test_a_spark_that_does_not_answer_is_waited_for_once_however_many_waves_are_late(monkeypatch):
+    session, waited = JvmThatHangs(), []
+    engine = SparkEngine(session, tools=None)
+    waits = Future.exception
+    monkeypatch.setattr(Future, "exception", lambda asked, s: waited.append(s) or waits(asked, s))
+    engine._groups.update({f"w{number}": f"w{number} group" for number in range(100)})
+    for _ in range(2):
+        assert [engine.began(name) for name in engine._groups] == [None] * 100
+    assert sum(waited) == pytest.approx(0.1)
+    session.released.set()
+    engine._groups.clear()
+    engine.close()
 
 
 def test_a_spark_that_does_not_answer(world, beats, monkeypatch):
