@@ -23,6 +23,7 @@ from headrace.embedded.folder_lock import holder
 from headrace.errors import ConfigError, ConnectionDown, HeadraceError, StoreUnavailable, Temporary
 from headrace.fleet.states import EXIT_CONFIG, EXIT_TEMPORARY
 from headrace.ports import Store
+from headrace.process.standard_error import written_by_a_thread
 from headrace.settings import Settings, read_settings
 from headrace.store import open_store
 from headrace.telemetry.log_fields import WORKER_LOGS
@@ -101,7 +102,7 @@ def for_a_door(
     config: Path, door: Door, host: str | None, port: int | None
 ) -> Iterator[tuple[Settings, Path, Store]]:
     """Settings with the address that was typed, the folder of their paths, and the store."""
-    with shown_errors():
+    with shown_errors(), written_by_a_thread():
         settings, folder = settings_and_folder(config)
         settings = with_address(settings, door, host, port)
         with closing(open_store(settings.store_url())) as store:
@@ -223,5 +224,6 @@ def configure_logs(level: str = "INFO", form: LogFormat = LogFormat.AUTO) -> Non
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
         ),
-        logger_factory=structlog.PrintLoggerFactory(_WhereStderrLeads()),  # type: ignore[arg-type]
+        # A line in one piece: half of one is never left out.
+        logger_factory=structlog.WriteLoggerFactory(_WhereStderrLeads()),  # type: ignore[arg-type]
     )

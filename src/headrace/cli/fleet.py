@@ -40,6 +40,7 @@ from headrace.fleet.state_file import DriverView, FleetView
 from headrace.fleet.states import EXIT_TEMPORARY, Phase, RestartRules
 from headrace.fleet.supervise import Wanted, supervise
 from headrace.process.signals import CLOSE_S
+from headrace.process.standard_error import written_by_a_thread
 from headrace.settings import Settings
 from headrace.versions.paths import as_asked
 
@@ -89,7 +90,7 @@ def supervise_(  # noqa: PLR0913 - options of a command
     with 2 if the YAML file is wrong. (A use case file that does not load gives its drivers up.)
     """
     configure_logs(log_level, log_format)
-    with shown_errors():
+    with shown_errors(), written_by_a_thread():
         settings, folder = settings_and_folder(config)
         connections_of(settings, folder)
         wanted = Wanted(

@@ -34,6 +34,7 @@ from headrace.demo.run import DemoOptions, run_demo
 from headrace.deploying.offer import driver_name
 from headrace.fleet.health import Pulse, answering
 from headrace.process.signals import CLOSE_S, ComingUp, ending_on_signals
+from headrace.process.standard_error import written_by_a_thread
 from headrace.running.assembly import Assembly, assembled
 from headrace.running.live import LiveTable
 from headrace.settings import Settings
@@ -61,7 +62,12 @@ def run(  # noqa: PLR0913 - options of a command
     `spark-submit --master yarn $(python -c "import headrace.__main__ as m; print(m.__file__)") run`
     """
     configure_logs(log_level, log_format)
-    with shown_errors(), ending_on_signals() as coming_up, ExitStack() as stack:
+    with (
+        shown_errors(),
+        written_by_a_thread(),
+        ending_on_signals() as coming_up,
+        ExitStack() as stack,
+    ):
         settings, folder = settings_and_folder(config)
         warn_of_copies(config, settings)
         settings = with_options(settings, master, name)

@@ -39,6 +39,7 @@ from headrace.fleet.health import Pulse
 from headrace.model.places import FIRST
 from headrace.model.streams import State
 from headrace.process.signals import ending_on_signals
+from headrace.process.standard_error import written_by_a_thread
 from headrace.running.assembly import assembled, refuse_early
 from headrace.settings import Settings, read_settings
 from headrace.store import open_store
@@ -112,7 +113,12 @@ def up(  # noqa: PLR0913 - options of a command
     what it kept.
     """
     configure_logs(log_level, log_format)
-    with shown_errors(), ending_on_signals() as coming_up, ExitStack() as stack:
+    with (
+        shown_errors(),
+        written_by_a_thread(),
+        ending_on_signals() as coming_up,
+        ExitStack() as stack,
+    ):
         settings, base = read_settings(config), folder_of_file(as_asked(config))
         warn_of_copies(config, settings)
         folder = folder_of(base)

@@ -1,0 +1,236 @@
+"""Standard error that holds nobody up who writes to it.
+
+A driver logs in its turns, and a door in its event loop. Where standard error is a pipe that nobody
+reads, or a disk that hangs, such a write waits for ever, and with it all tenants; and a process
+that is asked to end waits at its last word.
+
+So while `written_by_a_thread` lasts, what Python writes to ``sys.stderr`` is queued, and a thread
+writes it, in order. Whoever writes waits a moment for that: as long as somebody reads, a line is
+out before its writer goes on, and a process that is killed, or ends itself by ``os._exit``, owes
+none. What is not out in that moment is left to the thread, and nobody waits until it is. When the
+queue is full, what comes is left out, and a line of the log counts it. At the end what is queued
+has a time limit; then nobody reads, and standard error leads nowhere from there on.
+
+Descriptors stay as they are meanwhile: what C code, Spark's JVM and `faulthandler` write goes there
+by itself, and waits. A forked child has no such thread, and writes by itself.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import queue
+import select
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+#: of all that waits
+MOST_CHARACTERS = 4_000_000
+#: longest wait of whoever writes, once for each time that it is not read
+WRITER_WAIT_S = 0.25
+#: after a wait beyond the first, where threads are busy, nobody waits for the second
+_LONG_WAIT_S, _NO_WAIT_S = 0.005, 1.0
+#: for all that is queued, at the end
+END_S = 2.0
+#: between two lines that count what was left out
+_TOLD_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What somebody wrote; None: nothing more comes."""
+
+    text: str | None
+    is_out: threading.Event = field(default_factory=threading.Event)
+
+
+class ThreadedStream(io.TextIOBase):
+    """A stream in the place of a real one, which a thread writes to."""
+
+    def __init__(self, real: TextIO, most: int) -> None:
+        """Start the thread.
+
+        Args:
+            real: where it leads.
+            most: characters that wait at most.
+        """
+        self._real, self._most = real, most
+        # Not by Python's buffer: a thread that is stuck in that one breaks the interpreter's end.
+        self._number = _number_of(real)
+        # One that signals and forks can interrupt, which its writers are.
+        self._texts: queue.SimpleQueue[_Text] = queue.SimpleQueue()
+        self._lock = threading.RLock()
+        #: characters that are not out
+        self._waiting = 0
+        #: texts that were not queued
+        self._left_out = 0
+        self._told_s = self._waits_from_s = 0.0
+        #: was not out in time, when last looked at
+        self._late = _Text("")
+        self._late.is_out.set()
+        real.flush()
+        work = threading.Thread(target=self._work, name="headrace-stderr", daemon=True)
+        self._thread: threading.Thread | None = work
+        work.start()
+        _threaded.add(self)
+
+    def write(self, text: str) -> int:
+        """Hand it to the thread, and wait a moment; what there is no room for is left out."""
+        if self._thread is None:
+            return self._real.write(text)
+        is_ours = threading.current_thread() is self._thread
+        with self._lock:
+            if self._waiting + len(text) > self._most and not is_ours:
+                self._left_out += 1
+                return len(text)
+            self._waiting += len(text)
+            queued = _Text(text)
+            self._texts.put(queued)
+        if not is_ours:
+            self._wait_for(queued)
+        return len(text)
+
+    def _wait_for(self, queued: _Text) -> None:
+        began_s = time.monotonic()
+        if began_s < self._waits_from_s or not self._late.is_out.is_set():
+            return
+        if not queued.is_out.wait(WRITER_WAIT_S):
+            self._late = queued
+        over_s = time.monotonic()
+        if over_s - began_s > _LONG_WAIT_S:
+            self._waits_from_s = over_s + _NO_WAIT_S
+
+    def flush(self) -> None:
+        """Nothing: the thread lets nothing lie."""
+        if self._thread is None:
+            self._real.flush()
+
+    def end(self, within_s: float = END_S) -> bool:
+        """Have all that waits written, and end the thread; whether that was done in time."""
+        thread, last = self._thread, _Text(None)
+        if thread is None:
+            return True
+        self._texts.put(last)
+        is_over = last.is_out.wait(within_s)
+        self._thread = None
+        return is_over
+
+    @property
+    def buffer(self) -> Any:
+        """For whoever writes bytes, which pass by."""
+        return self._real.buffer
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Of the real one."""
+        return self._real.encoding
+
+    def fileno(self) -> int:
+        """The number of the real one, for processes that are started."""
+        return self._real.fileno()
+
+    def isatty(self) -> bool:
+        """Whether the real one is a terminal."""
+        return self._real.isatty()
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write_alone(self) -> None:
+        """Have no thread, as in a forked child: what waits is its parent's to write."""
+        self._thread = None
+
+    def _work(self) -> None:
+        while (queued := self._texts.get()).text is not None:
+            self._out(queued.text)
+            queued.is_out.set()
+            self._tell_left_out(_TOLD_EVERY_S)
+        self._tell_left_out(0.0)
+        while not self._texts.empty() and (told := self._texts.get()).text is not None:
+            self._out(told.text)
+        queued.is_out.set()
+
+    def _out(self, text: str) -> None:
+        # What cannot be written is lost as what nobody reads: its writer can do nothing about it.
+        try:
+            if self._number is None:
+                self._real.write(text)
+                self._real.flush()
+            else:
+                _write(self._number, text.encode(self._real.encoding, "backslashreplace"))
+        except (OSError, ValueError):
+            with self._lock:
+                self._left_out += 1
+        with self._lock:
+            self._waiting -= len(text)
+
+    def _tell_left_out(self, every_s: float) -> None:
+        now_s = time.monotonic()
+        if not self._left_out or now_s - self._told_s < every_s:
+            return
+        with self._lock:
+            left_out, self._left_out = self._left_out, 0
+        self._told_s = now_s
+        log.warning(
+            "lines were not written, standard error takes them too slowly", left_out=left_out
+        )
+
+
+#: those of this process
+_threaded: weakref.WeakSet[ThreadedStream] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for stream in _threaded:
+        stream.write_alone()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+@contextmanager
+def written_by_a_thread(most: int = MOST_CHARACTERS) -> Iterator[None]:
+    """Meanwhile standard error holds nobody up; then all of it is written, or nobody reads it."""
+    before = sys.stderr
+    stream = sys.stderr = ThreadedStream(before, most)
+    try:
+        yield
+    finally:
+        if sys.stderr is stream:
+            sys.stderr = before
+        if not stream.end():
+            _lead_nowhere(before)
+
+
+def _number_of(stream: TextIO) -> int | None:
+    """Its file descriptor, if it is the process's own; a stream that a test put there has none."""
+    return stream.fileno() if stream is sys.__stderr__ else None
+
+
+def _write(number: int, rest: bytes) -> None:
+    while rest:
+        try:
+            rest = rest[os.write(number, rest) :]
+        except BlockingIOError:  # somebody who shares the pipe wants that of it
+            select.select([], [number], [])
+
+
+def _lead_nowhere(stream: TextIO) -> None:
+    """Have nobody wait for a reader who does not read: not the last word, nor Python's own end."""
+    if _number_of(stream) is None:
+        return
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
