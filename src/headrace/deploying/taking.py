@@ -13,13 +13,15 @@ thread: an attempt that is not back in time is left to itself, and nothing that 
 is begun meanwhile. Should it come back, what it made is taken, if it is still wanted.
 
 What was replaced is forgotten here as well, with all that it imported, so that a driver that is
-deployed to every day stays as small as it was.
+deployed to every day stays as small as it was; a thread of its own frees it, since what it closes
+then may hang too.
 
 What takes the whole process with it, such as ``os._exit`` or a crash in C, cannot be held off here.
 """
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
@@ -295,7 +297,11 @@ class Taking:
         hanging = {attempt.module for attempt in self._hanging}
         refused = {refused.module for refused in self._refused.values()}
         # The engine last: what was ready a moment ago is there by now.
-        forget_all_but(ready | hanging | refused | self.driver.parts.engine.modules())
+        needed = ready | hanging | refused | self.driver.parts.engine.modules()
+        if forget_all_but(needed):
+            # It may close clients of servers, which may hang; left alone, a turn would do it that
+            # happens to collect garbage.
+            threading.Thread(target=gc.collect, name="headrace-freeing", daemon=True).start()
 
     def _tell(self, wanted: Iterable[Deployment]) -> None:
         """Answer deployments in the store, if there is anything new to say."""

@@ -126,16 +126,20 @@ def is_of_version(module: ModuleType) -> bool:
     return isinstance(module.__loader__, _Loader | _Bare)
 
 
-def forget_all_but(needed: Collection[str]) -> None:
+def forget_all_but(needed: Collection[str]) -> bool:
     """Forget the versions that none of these modules is of, and what was imported of them.
 
     Args:
         needed: names of modules, of versions or not.
+
+    Returns:
+        Whether there were any; what they hold is there until it is collected as garbage.
     """
-    prefixes = {module.partition(".")[0] for module in needed}
-    for prefix in _known.keys() - prefixes:
+    over = _known.keys() - {module.partition(".")[0] for module in needed}
+    for prefix in over:
         _forget(prefix)
         del _known[prefix]
+    return bool(over)
 
 
 def origin_of(module: LocalModule, folder: Path) -> str:

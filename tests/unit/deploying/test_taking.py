@@ -1,5 +1,6 @@
 """What is deployed is taken beside the turns, and the store is told what became of it."""
 
+import gc
 import importlib
 import logging
 import os
@@ -643,6 +644,37 @@ def test_while_an_import_hangs_nothing_is_forgotten(tmp_path, store, assembly, f
     assert all(taking.over.wait(MOST_S) for taking in late)
     taken(assembly)
     assert imported() == 1
+
+
+#: as a client of a server that it closes when nobody has it any more
+CLOSES = """
+
+class Client:
+    def __del__(self):
+        import threading
+        threading.closed.append(threading.current_thread().name)
+
+client = Client()
+"""
+
+
+def test_what_a_former_version_closes_is_closed_by_no_turn(tmp_path, store, assembly, monkeypatch):
+    closed = []
+    monkeypatch.setattr(threading, "closed", closed, raising=False)
+    path = tmp_path / "use_cases.py"
+    write(tmp_path, answer="1")
+    path.write_text(path.read_text() + CLOSES)
+    deployed(tmp_path, store)
+    taken(assembly)
+    new_version(tmp_path, store, 2)
+    taken(assembly)
+    taken(assembly)
+    for thread in threading.enumerate():
+        if thread.name == "headrace-freeing":
+            thread.join(MOST_S)
+    gc.collect()  # as a turn does that makes many objects
+    assert closed
+    assert set(closed) == {"headrace-freeing"}
 
 
 def test_what_is_being_swapped_in_stays_though_a_newer_one_is_ready(
