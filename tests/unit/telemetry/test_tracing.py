@@ -2,11 +2,16 @@
 
 import asyncio
 import sys
+import threading
 
 import httpx
 import pyarrow as pa
 import pytest
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import (
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headrace.connectors.kafka.ingest import Stored
@@ -21,6 +26,7 @@ from headrace.settings.doors import DoorsSettings
 from headrace.settings.gateway import GatewaySettings
 from headrace.spark.portions import Portion
 from headrace.spark.tally import Tally, traceparents_of
+from headrace.telemetry import spans as spans_by_sdk
 from headrace.telemetry import tracing
 from headrace.telemetry.report import Reporter
 from headrace.telemetry.spans import Spans
@@ -94,6 +100,24 @@ def test_a_slice_with_an_error_says_so(told):
     spans.committed(receipt(traceparents=(PARENT,), error=error), "w1", 1000.0)
     (span,) = finished()
     assert span.status.description == "HandlerError"
+
+
+def test_a_turn_that_tells_slices_does_not_wait_for_an_exporter_that_hangs(monkeypatch):
+    class Hangs(SpanExporter):
+        def export(self, _):
+            assert released.wait(30), "nobody released it"
+            return SpanExportResult.SUCCESS
+
+    released = threading.Event()
+    monkeypatch.setattr(spans_by_sdk, "OTLPSpanExporter", Hangs)
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "8")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")
+    spans = tracing.opened("x", {"OTEL_TRACES_EXPORTER": "otlp"})
+    for _ in range(100):
+        spans.committed(receipt(traceparents=(PARENT,)), "w1", 1000.0)
+    assert not released.is_set()
+    released.set()
+    spans.close()
 
 
 def headers_of(*rows):
