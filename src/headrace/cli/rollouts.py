@@ -38,7 +38,7 @@ def show(row: Sequence[Standing]) -> None:
     """A line for each driver, or that there is none."""
     for standing in row:
         say(f"  {standing.driver} {told(standing)}")
-    if all(standing.stand is Stand.SILENT for standing in row):
+    if all(standing.stand in (Stand.SILENT, Stand.GONE) for standing in row):
         say(f"  no driver runs: the next one to start takes it{_or_who_comes_back(len(row))}")
 
 
@@ -70,6 +70,11 @@ def told(standing: Standing) -> str:
         return "runs it"
     if standing.stand is Stand.SILENT:
         return "gives no sign of life, and is not waited for"
+    if standing.stand is Stand.GONE:
+        return (
+            "lived when this was deployed, and gives no sign of life since: its log says why, and "
+            "if this ends it, deploy what was before"
+        )
     if standing.stand is Stand.OVERTAKEN:
         return f"runs {(standing.digest or '')[:12]}, which was deployed after it"
     if standing.stand is Stand.WAITING:

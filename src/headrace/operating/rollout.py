@@ -51,22 +51,29 @@ class Rollout:
             on_look: told what each look shows.
         """
         seen: dict[str, PeerSilence] = {}
+        lived = self._just_told()
         began_s = before_s = time.monotonic()
         while True:
             now_s = time.monotonic()
-            seen = watched(seen, self.store.membership.drivers(), now_s - before_s)
+            before, seen = seen, watched(seen, self.store.membership.drivers(), now_s - before_s)
             before_s = now_s
-            found = self._look(seen)
+            lived |= {name for name in before.keys() & seen.keys() if not seen[name].silent_s}
+            found = self._look(seen, lived)
             on_look(found)
             stands = {standing.stand for row in found.values() for standing in row}
             if Stand.WAITING not in stands or now_s - began_s >= wait_s:
                 return found
             time.sleep(LOOK_EVERY_S)
 
-    def _look(self, seen: Mapping[str, PeerSilence]) -> Standings:
+    def _just_told(self) -> set[str]:
+        """Drivers that have told something lately, as they do every two seconds."""
+        now_s, reports = time.time(), self.store.statistics.reports()
+        return {report.driver for report in reports if now_s - report.at_s <= LOST_AFTER_S}
+
+    def _look(self, seen: Mapping[str, PeerSilence], lived: Collection[str]) -> Standings:
         silent = {driver.name for driver in dead("", seen, self.lease_s)}
         peers = [driver.peer for driver in seen.values()]
-        return _found(self.store.membership, self.deployments, peers, silent)
+        return _found(self.store.membership, self.deployments, peers, silent, lived)
 
 
 def standings_now(store: Store, deployments: Collection[Deployment], now_s: float) -> Standings:
@@ -81,13 +88,14 @@ def _found(
     deployments: Collection[Deployment],
     peers: Collection[Peer],
     silent: Collection[str],
+    lived: Collection[str] = (),
 ) -> Standings:
     # A name that lost streams were found in is no driver: it never beats.
     drivers, answers = [peer.name for peer in peers if peer.beats], membership.answers()
     # Of a rerun that is over, or not begun yet, nobody runs anything.
     return {
         deployment.use_case: standings(
-            deployment, drivers if deployment.until != {} else (), silent, answers
+            deployment, drivers if deployment.until != {} else (), silent, answers, lived
         )
         for deployment in deployments
     }

@@ -24,6 +24,7 @@ class Stand(StrEnum):
     OVERTAKEN = "overtaken"  #: it runs another version, which was deployed after this one
     WAITING = "waiting"  #: it has not answered yet
     SILENT = "silent"  #: it gives no sign of life; what it said last may be long over
+    GONE = "gone"  #: it lived when this was deployed, and gives no sign of life since
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ def standings(
     drivers: Iterable[str],
     silent: Collection[str],
     answers: Iterable[Answer],
+    lived: Collection[str] = (),
 ) -> list[Standing]:
     """Where all drivers are with a deployment, by name.
 
@@ -55,14 +57,19 @@ def standings(
         drivers: those that the store has.
         silent: names of those that give no sign of life.
         answers: what drivers say, to whatever deployments.
+        lived: names of those that gave signs of life when it was deployed.
     """
     said = {answer.driver: answer for answer in answers if answer.use_case == deployment.use_case}
+    found = [_standing(name, said.get(name), deployment) for name in sorted(drivers)]
     return [
-        Standing(name, Stand.SILENT)
-        if name in silent
-        else _standing(name, said.get(name), deployment)
-        for name in sorted(drivers)
+        _silent(standing, lived) if standing.driver in silent else standing for standing in found
     ]
+
+
+def _silent(last: Standing, lived: Collection[str]) -> Standing:
+    """What is known of one that says nothing any more, from where it was."""
+    ends_there = last.stand is Stand.WAITING and last.driver in lived
+    return Standing(last.driver, Stand.GONE if ends_there else Stand.SILENT)
 
 
 def _standing(driver: str, answer: Answer | None, deployment: Deployment) -> Standing:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from headrace.deploying.offer import deploy as deploy_into
 from headrace.embedded.folder_lock import holder
 from headrace.errors import ConfigError
 from headrace.model.records import Answer, FailureState
+from headrace.model.statistics import Report
 from headrace.model.streams import BadRecordPolicy, State, StreamId, Tenant
 from headrace.store import open_store
 
@@ -274,6 +276,17 @@ def test_a_driver_that_is_silent_takes_a_deployment_should_it_answer_again(
     assert "d1 gives no sign of life, and is not waited for\n" in result.output
     line = f"no driver runs: the next one to start takes it, or {told}, should it answer again\n"
     assert line in result.output
+
+
+def test_a_driver_that_lived_when_it_was_deployed_and_does_not_since_is_no_success(
+    headrace, store, config, pages
+):
+    config.write_text(f"{config.read_text()}driver: {{lease: 1s}}\n")
+    store.membership.beat("d1", store.membership.join("d1", ["pages"]))
+    store.statistics.publish(Report("d1", time.time() + 60.0, 0.0, 1, 1, 0, 1, "", (), (), ()))
+    result = headrace("use-cases", "deploy")
+    assert result.exit_code == 1
+    assert "d1 lived when this was deployed, and gives no sign of life since" in result.output
 
 
 def test_a_terminal_shows_who_is_waited_for(headrace, store, pages, monkeypatch):

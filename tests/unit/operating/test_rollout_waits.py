@@ -27,6 +27,9 @@ class Time:
     def monotonic(self):
         return self.now_s
 
+    def time(self):
+        return 1000.0 + self.now_s
+
     def sleep(self, seconds):
         self.now_s += seconds
         self.looks += 1
@@ -96,6 +99,43 @@ def test_one_that_is_silent_for_a_lease_is_not_waited_for(store, time):
     (found,) = waited(store)
     assert found.stand is Stand.SILENT
     assert time.now_s == pytest.approx(LEASE_S, abs=1.0)
+
+
+def reported(store, name, at_s):
+    store.statistics.publish(Report(name, at_s, 0.0, 1, 1, 0, 1, "", (), (), ()))
+
+
+def test_one_that_lived_when_it_was_deployed_and_is_silent_since_is_told_as_gone(store, time):
+    joined(store, "d1")
+    reported(store, "d1", 999.0)
+    (found,) = waited(store)
+    assert found.stand is Stand.GONE
+    assert time.now_s == pytest.approx(LEASE_S, abs=1.0)
+
+
+def test_so_is_one_that_beat_meanwhile_and_then_no_more(store, time):
+    number = joined(store, "d1")
+    time.happens[2] = lambda: store.membership.beat("d1", number)
+    (found,) = waited(store)
+    assert found.stand is Stand.GONE
+
+
+def test_one_that_was_silent_before_has_nothing_to_do_with_it(store, time):
+    joined(store, "d1")
+    reported(store, "d1", 980.0)
+    (found,) = waited(store)
+    assert found.stand is Stand.SILENT
+
+
+def test_one_that_answered_before_it_fell_silent_is_only_silent(store, time):
+    number = joined(store, "d1")
+    reported(store, "d1", 999.0)
+    says(store, "d1", number)
+    second = joined(store, "d2")
+    for look in range(1, 100):
+        time.happens[look] = lambda: store.membership.beat("d2", second)
+    found = waited(store, 30.0)
+    assert [standing.stand for standing in found] == [Stand.SILENT, Stand.WAITING]
 
 
 def test_one_that_leaves_meanwhile_is_not_waited_for(store, time):
