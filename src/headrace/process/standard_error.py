@@ -7,9 +7,10 @@ that is asked to end waits at its last word.
 So while `written_by_a_thread` lasts, what Python writes to ``sys.stderr`` is queued, and a thread
 writes it, in order. Whoever writes waits a moment for that: as long as somebody reads, a line is
 out before its writer goes on, and a process that is killed, or ends itself by ``os._exit``, owes
-none. What is not out in that moment is left to the thread, and nobody waits until it is. When the
-queue is full, what comes is left out, and a line of the log counts it. At the end what is queued
-has a time limit; then nobody reads, and standard error leads nowhere from there on.
+none. What is not out in that moment is left to the thread, and nobody waits until it is; nor for
+more than a tenth of the time, where many lines come in a busy process. When the queue is full, what
+comes is left out, and a line of the log counts it. At the end what is queued has a time limit; then
+nobody reads, and standard error leads nowhere from there on.
 
 Descriptors stay as they are meanwhile: what C code, Spark's JVM and `faulthandler` write goes there
 by itself, and waits. A forked child has no such thread, and writes by itself.
@@ -32,14 +33,17 @@ from typing import Any, TextIO
 
 import structlog
 
+from headrace.policies.throttle import Bucket
+
 log = structlog.get_logger(__name__)
 
 #: of all that waits
 MOST_CHARACTERS = 4_000_000
 #: longest wait of whoever writes, once for each time that it is not read
 WRITER_WAIT_S = 0.25
-#: after a wait beyond the first, where threads are busy, nobody waits for the second
-_LONG_WAIT_S, _NO_WAIT_S = 0.005, 1.0
+#: seconds of waits that all writers have at once, and for each second that passes: where threads
+#: are busy, each wait takes milliseconds
+_WAITS_AT_ONCE_S, _WAITS_PER_S = 1.0, 0.1
 #: for all that is queued, at the end
 END_S = 2.0
 #: between two lines that count what was left out
@@ -74,7 +78,9 @@ class ThreadedStream(io.TextIOBase):
         self._waiting = 0
         #: texts that were not queued
         self._left_out = 0
-        self._told_s = self._waits_from_s = 0.0
+        self._told_s = 0.0
+        now_s = time.monotonic()
+        self._waits = Bucket.full(_WAITS_PER_S, now_s, _WAITS_AT_ONCE_S / _WAITS_PER_S)
         #: was not out in time, when last looked at
         self._late = _Text("")
         self._late.is_out.set()
@@ -102,13 +108,15 @@ class ThreadedStream(io.TextIOBase):
 
     def _wait_for(self, queued: _Text) -> None:
         began_s = time.monotonic()
-        if began_s < self._waits_from_s or not self._late.is_out.is_set():
+        with self._lock:
+            self._waits = self._waits.refilled(began_s)
+            patience_s = min(WRITER_WAIT_S, self._waits.tokens)
+        if patience_s <= 0.0 or not self._late.is_out.is_set():
             return
-        if not queued.is_out.wait(WRITER_WAIT_S):
+        if not queued.is_out.wait(patience_s):
             self._late = queued
-        over_s = time.monotonic()
-        if over_s - began_s > _LONG_WAIT_S:
-            self._waits_from_s = over_s + _NO_WAIT_S
+        with self._lock:
+            self._waits = self._waits.spend(time.monotonic() - began_s)
 
     def flush(self) -> None:
         """Nothing: the thread lets nothing lie."""
