@@ -20,12 +20,13 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 
 from headrace.connectors.arrow_tables import checked, conformed
+from headrace.connectors.delta.fitting import Target
 from headrace.connectors.delta.homes import Home
 from headrace.connectors.delta.in_store import bucket_at, demand_in_store
 from headrace.connectors.delta.kinds import demand_columns
 from headrace.connectors.delta.making import make
 from headrace.connectors.delta.on_disk import Folder
-from headrace.connectors.delta.writer import DeltaWriter, Target
+from headrace.connectors.delta.writer import DeltaWriter
 from headrace.connectors.local_files import demand_below_warehouse, folder_at
 from headrace.errors import CodeNotLoaded, ConfigError
 from headrace.ports import Site

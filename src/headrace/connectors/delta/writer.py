@@ -24,21 +24,20 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
 
 import pyarrow as pa
 
-from headrace.connectors.arrow_tables import checked, conformed
 from headrace.connectors.delta.client import TableClient
 from headrace.connectors.delta.data_files import DataFile, paths_of, written
+from headrace.connectors.delta.fitting import Target, fitting
 from headrace.connectors.delta.homes import Home
-from headrace.connectors.delta.kinds import demand_value
 from headrace.connectors.delta.library import BeatenError, HalfSeenError
 from headrace.connectors.delta.marks import MarkIds, mark_ids
 from headrace.connectors.outcomes import failed
+from headrace.connectors.standing import gone
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, TargetMissing
 from headrace.model.streams import Slice
@@ -53,20 +52,6 @@ Outcomes = dict[int, Written]
 
 #: tables of this process for its next bins; a forked child must not use a parent's
 _kept: dict[tuple[int, Home], TableClient] = {}
-
-
-@dataclass(frozen=True)
-class Target:
-    """A table, and what is written to it."""
-
-    home: Home
-    schema: pa.Schema
-    partition_by: tuple[str, ...]
-
-    @property
-    def where(self) -> str:
-        """Names the table, in what people read."""
-        return self.home.where
 
 
 @dataclass
@@ -212,28 +197,9 @@ class DeltaWriter:
 
     def _ready(self, effects: Effects, outcomes: Outcomes) -> tuple[list[int], pa.Table]:
         """Which effects fit, and all of their rows; what is refused stands in ``outcomes``."""
-        indexes = sorted(effects)
-        try:
-            return indexes, self._fitting(_joined(effects[index].output for index in indexes))
-        except Exception:  # Arrow has many kinds; whose it is shows when each is alone
-            tables: dict[int, pa.Table] = {}
-        for index in indexes:
-            try:
-                tables[index] = self._fitting(effects[index].output)
-            except Exception as error:
-                outcomes[index] = failed(error, self._target.where)
-        return list(tables), _joined([self._target.schema.empty_table(), *tables.values()])
-
-    def _fitting(self, output: pa.Table) -> pa.Table:
-        target = self._target
-        if not output.num_columns and not output.num_rows:
-            return target.schema.empty_table()
-        table = checked(conformed(output, target.schema, target.where), target.schema, target.where)
-        # Such as text that is no UTF-8: it could be written, and nobody could read the file.
-        table.validate(full=True)
-        for name in target.partition_by:
-            demand_value(table[name], f"{target.where}: column {name!r}")
-        return table
+        indexes, rows, refused = fitting(effects, self._target)
+        outcomes |= refused
+        return indexes, rows
 
     def _done(self, table: TableClient, effects: Effects, outcomes: Outcomes) -> Outcomes:
         """Effects that an earlier attempt at this wave has written."""
@@ -250,16 +216,8 @@ class DeltaWriter:
         return found
 
     def _gone(self, batch: _Batch) -> Outcomes:
-        """Effects of which a lane is not where its slice begins, or another's by now."""
-        if not self._once or not batch.effects:
-            return {}
-        stays = [move.stay() for effect in batch.effects.values() for move in effect.moves]
-        answers = iter(self._positions.advance(stays))
-        return {
-            index: Written(superseded=True)
-            for index, effect in batch.effects.items()
-            if not all(list(islice(answers, len(effect.slices))))
-        }
+        """Effects that are another's by now."""
+        return gone(self._positions, batch.effects) if self._once else {}
 
     def _ids(self, effects: Effects, table: TableClient) -> dict[str, int]:
         if not self._once:
@@ -275,14 +233,6 @@ class DeltaWriter:
 
     def _leaves_a_mark(self, effect: Effect) -> bool:
         return self._once and leaves_a_mark(effect)
-
-
-def _joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """One table of all that have columns or rows, each column in one piece."""
-    given = [table for table in tables if table.num_columns or table.num_rows]
-    if not all(table.num_columns for table in given):
-        raise ValueError("Arrow forgets rows without columns where it joins them")
-    return pa.concat_tables(given).combine_chunks() if given else pa.table({})
 
 
 def _pauses() -> Iterator[float]:

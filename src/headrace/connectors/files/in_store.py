@@ -25,7 +25,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -37,6 +36,7 @@ from headrace.connectors.object_stores.stores import Found, Mark, Store, store_o
 from headrace.connectors.object_stores.urls import read
 from headrace.connectors.outcomes import failed, told
 from headrace.connectors.own_servers import ALL_S, LONG_S, is_one_for_each_tenant
+from headrace.connectors.standing import gone
 from headrace.errors import (
     CodeNotLoaded,
     ConfigError,
@@ -52,7 +52,6 @@ from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
 
 _TRIES = 10
-_SUPERSEDED = Written(superseded=True)
 _UNTRIED: Final = Written(untried=True)
 
 
@@ -208,7 +207,7 @@ class StoreWriter:
                 return Written()
             with self._asking:
                 if self._gone({put.of: effect}):
-                    return _SUPERSEDED
+                    return Written(superseded=True)
             try:
                 self._put_after(found, put, effect)
             except BeatenError:
@@ -238,16 +237,8 @@ class StoreWriter:
         return Mark(self._site.wave_id, max(piece.epoch for piece in effect.slices))
 
     def _gone(self, effects: Mapping[int, Effect]) -> dict[int, Written]:
-        """Effects of which a lane is not where its slice begins, or another's by now."""
-        if not self._once or not effects:
-            return {}
-        stays = [move.stay() for effect in effects.values() for move in effect.moves]
-        answers = iter(self._site.positions.advance(stays))
-        return {
-            index: _SUPERSEDED
-            for index, effect in effects.items()
-            if not all(list(islice(answers, len(effect.slices))))
-        }
+        """Effects that are another's by now."""
+        return gone(self._site.positions, effects) if self._once else {}
 
     def _noted(self, store: Store, error: Exception, began_s: float) -> HeadraceError:
         """In our words; a store that takes nothing now is not asked again in this call."""

@@ -60,6 +60,7 @@ from headrace.connectors.kafka.sink_transaction_line import (
     line_for,
 )
 from headrace.connectors.outcomes import failed, told
+from headrace.connectors.standing import gone
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import ConfigError, HeadraceError, Permanent, SinkUnavailable
 from headrace.model.buckets import bucket_of
@@ -172,17 +173,11 @@ class KafkaTransactionWriter:
             done = done_before(found, effect, self._wave_id)
             if done is not None:
                 outcomes[index] = Written(reached=done)
-        left = [index for index in effects if index not in outcomes]
-        stays = [move.stay() for index in left for move in effects[index].moves]
+        left = {index: effects[index] for index in effects if index not in outcomes}
         try:
-            answers = iter(self._positions.advance(stays))
+            return outcomes | gone(self._positions, left)
         except HeadraceError as error:
             return outcomes | dict.fromkeys(left, failed(error))
-        for index in left:
-            stayed = [next(answers) for _ in effects[index].slices]
-            if not all(stayed):
-                outcomes[index] = Written(superseded=True)
-        return outcomes
 
     def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
         outcomes: Outcomes = {}
@@ -244,9 +239,8 @@ class KafkaTransactionWriter:
         Raises:
             OutcomeLost: a lane is elsewhere by now; another attempt finds out which.
         """
-        stays = [move.stay() for effect in effects.values() for move in effect.moves]
         try:
-            if not all(self._positions.advance(stays)):
+            if gone(self._positions, effects):
                 raise OutcomeLost("a lane was sent elsewhere meanwhile")
         except HeadraceError as error:
             return dict.fromkeys(effects, error)

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 
 from sqlalchemy import Connection
 
@@ -35,6 +34,7 @@ from headrace.connectors.outcomes import failed
 from headrace.connectors.sql.marks import LaneKey, Mark, leave, take
 from headrace.connectors.sql.servers import Target
 from headrace.connectors.sql.writer import SUPERSEDED, SentElsewhereError
+from headrace.connectors.standing import gone
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import TargetMissing
 from headrace.model.streams import LaneId
@@ -129,9 +129,7 @@ class ElsewhereOnce(Elsewhere):
 
     def _gone(self, effects: Sequence[Effect]) -> list[Effect]:
         """Effects of which a lane is not where its slice begins, or another's by now."""
-        stays = [move.stay() for effect in effects for move in effect.moves]
-        answers = iter(self._positions.advance(stays) if stays else ())
-        return [e for e in effects if not all(list(islice(answers, len(e.slices))))]
+        return [effects[index] for index in gone(self._positions, dict(enumerate(effects)))]
 
     def _key(self, lane: LaneId) -> LaneKey:
         use_case, tenant, name = lane
