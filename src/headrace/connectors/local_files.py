@@ -13,8 +13,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -31,8 +31,15 @@ _TEMPORARY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, e
 #: what was made a moment ago was removed, as by a driver whose clock is days ahead
 _TEMPORARY |= {errno.ENOENT}
 
-
-_AT_ONCE = 16
+#: what is done at a time where each waits for somebody else
+AT_ONCE = 16
+#: what is synced at a time
+_SYNCED_AT_ONCE = 8
+_MOST_KNOWN = 10_000
+#: threads of a process that wait for its disks: to start them costs more than many a disk does
+_waiting: dict[int, ThreadPoolExecutor] = {}
+#: folders whose names this process has synced, and the number that tells each from a later one
+_known: dict[Path, int] = {}
 
 
 def is_url(path: str) -> bool:
@@ -76,21 +83,46 @@ def sync_folder(folder: Path) -> None:
 def sync_all(files: Collection[Path], root: Path) -> None:
     """Make files below a folder durable, and all names on the way to them.
 
-    At once, since a disk that flushes for one does so for all that wait.
+    At once, since a disk that flushes for one does so for all that wait. A folder whose name this
+    process has made durable needs it no more.
     """
-    folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root)}
-    at_once(_sync, [*files, *folders])
+    folders = {file.parent for file in files}
+    new = {made for folder in folders for made in _unknown(folder, root)}
+    pool = _waiting.get(os.getpid())
+    if pool is None:  # who was forked has no threads of its parent's
+        pool = _waiting[os.getpid()] = ThreadPoolExecutor(_SYNCED_AT_ONCE, "sync")
+    asked = [pool.submit(_sync, file) for file in files]
+    asked += [pool.submit(_sync, folder, os.O_DIRECTORY) for folder in folders | _above(new)]
+    wait(asked)
+    for one in asked:
+        one.result()
+    if len(_known) > _MOST_KNOWN:
+        _known.clear()
+    _known.update(new)
 
 
-def at_once(do: Callable[[Given], Made], given: Sequence[Given]) -> list[Made]:
+def at_once(
+    do: Callable[[Given], Made], given: Sequence[Given], threads: int = AT_ONCE
+) -> list[Made]:
     """Do something with each in a few threads; what ends by an error leaves none running.
 
     Threads of the call alone, since a process that is forked has none of its parent's.
     """
-    if len(given) == 1:
-        return [do(given[0])]
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return list(threads.map(do, given))
+    if threads == 1 or len(given) == 1:
+        return [do(one) for one in given]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(do, given))
+
+
+def _unknown(folder: Path, root: Path) -> Iterator[tuple[Path, int]]:
+    """A folder and those on the way to it, as far as their names may not be durable yet."""
+    while folder != root and _known.get(folder) != (number := folder.stat().st_ino):
+        yield folder, number
+        folder = folder.parent
+
+
+def _above(folders: Iterable[tuple[Path, int]]) -> set[Path]:
+    return {folder.parent for folder, _ in folders}
 
 
 def _sync(path: Path, kind: int = 0) -> None:

@@ -68,7 +68,8 @@ def written(table: pa.Table, home: Home, partition_by: Sequence[str]) -> list[Da
     repeating = _repeating(rows)
     with home.told():
         try:
-            made = at_once(lambda part: _write(rows, home, part, repeating), parts)
+            writers = home.writers(rows.nbytes)
+            made = at_once(lambda part: _write(rows, home, part, repeating), parts, writers)
             home.settle([part.path for part in parts])
         except BaseException:
             home.remove(part.path for part in parts)

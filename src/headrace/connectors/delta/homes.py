@@ -61,6 +61,9 @@ class Home(Protocol):
     def write(self, path: str, fill: Callable[[pa.NativeFile], None]) -> int:
         """Let there be a file, seen by nobody before a commit has it; its size."""
 
+    def writers(self, size_bytes: int) -> int:
+        """How many files at a time are worth it, of so many bytes of rows in all; 1 at least."""
+
     def settle(self, paths: Sequence[str]) -> None:
         """Make files durable, with all folders on the way to them."""
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from headrace.connectors.delta.homes import LOG
 from headrace.connectors.delta.library import BeatenError, of_the_table
-from headrace.connectors.local_files import at_once
+from headrace.connectors.local_files import AT_ONCE, at_once
 from headrace.connectors.object_stores import errors
 from headrace.connectors.object_stores.stores import Store, store_of
 from headrace.connectors.own_servers import is_one_for_each_tenant, name_problem
@@ -103,6 +103,10 @@ class Bucket:
         body = out.getvalue().to_pybytes()
         self.store.overwrite(self._name(path), body)
         return len(body)
+
+    def writers(self, size_bytes: int) -> int:
+        """As many as a store is asked at a time, since each waits for its answer."""
+        return AT_ONCE
 
     def settle(self, paths: Sequence[str]) -> None:
         """Nothing: what was put is durable."""

@@ -17,6 +17,10 @@ from headrace.connectors.delta.homes import LOG, commit_path
 from headrace.connectors.delta.library import not_there, told
 from headrace.connectors.local_files import sync_all
 
+#: bytes of rows that take much longer to write than a thread to start
+_WORTH_A_THREAD = 4_000_000
+_MOST_WRITERS = 7
+
 
 @dataclass(frozen=True)
 class Folder:
@@ -61,6 +65,10 @@ class Folder:
         with pa.OSFile(str(file), "wb") as out:
             fill(out)
             return out.tell()
+
+    def writers(self, size_bytes: int) -> int:
+        """One, but of large files: to start a thread costs as much as to write a small one."""
+        return 1 + min(size_bytes // _WORTH_A_THREAD, _MOST_WRITERS)
 
     def settle(self, paths: Sequence[str]) -> None:
         """Sync files, and all folders on the way to them."""

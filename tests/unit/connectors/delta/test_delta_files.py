@@ -9,6 +9,7 @@ import os
 import threading
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -178,7 +179,72 @@ def test_a_disk_is_asked_at_once_for_all_that_a_commit_waits_for(tmp_path, monke
     assert _written(tmp_path, [_row()]).error is None
 
 
-def test_files_of_one_commit_are_written_side_by_side(tmp_path, monkeypatch):
+def _synced_folders(tmp_path, monkeypatch, rows):
+    """Of the data, those that a write of rows asks the disk for."""
+    synced, sync = [], os.fsync
+
+    def noted(descriptor):
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        sync(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", noted)
+        assert _written(tmp_path, rows).error is None
+    found = {str(path.relative_to(tmp_path)) for path in synced if path.is_dir()}
+    return found - {"visits/_delta_log"}
+
+
+def test_a_folder_whose_name_is_durable_is_synced_for_its_files_alone(tmp_path, monkeypatch):
+    rows = [_row(), _row(tenant="bolt")]
+    _written(tmp_path, rows)
+    days = {f"visits/tenant={tenant}/date=2026-01-31" for tenant in ("acme", "bolt")}
+    assert _synced_folders(tmp_path, monkeypatch, rows) == days
+    next_day = [_row(date=dt.date(2026, 2, 1))]
+    assert _synced_folders(tmp_path, monkeypatch, next_day) == {
+        "visits/tenant=acme",
+        "visits/tenant=acme/date=2026-02-01",
+    }
+
+
+def test_a_folder_that_was_made_again_is_synced_with_its_name(tmp_path, monkeypatch):
+    _written(tmp_path, [_row()])
+    # What is there under another name keeps its number, so the next folder has another one.
+    (tmp_path / "visits/tenant=acme").rename(tmp_path / "visits/tenant=kept")
+    assert _synced_folders(tmp_path, monkeypatch, [_row()]) == {
+        "visits",
+        "visits/tenant=acme",
+        "visits/tenant=acme/date=2026-01-31",
+    }
+
+
+def test_a_disk_that_did_not_sync_a_name_is_asked_for_it_again(tmp_path, monkeypatch):
+    sync = os.fsync
+
+    def failing(descriptor):
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("/visits"):
+            raise OSError(5, "Input/output error")
+        sync(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", failing)
+        assert _written(tmp_path, [_row()]).error.temporary
+    assert "visits" in _synced_folders(tmp_path, monkeypatch, [_row()])
+
+
+def test_small_files_are_written_without_threads(tmp_path, monkeypatch):
+    who, write = set(), data_files.pq.write_table
+
+    def noted(*args, **options):
+        who.add(threading.current_thread())
+        write(*args, **options)
+
+    monkeypatch.setattr(data_files.pq, "write_table", noted)
+    assert _written(tmp_path, [_row(), _row(tenant="bolt")]).error is None
+    assert who == {threading.current_thread()}
+
+
+def test_large_files_of_one_commit_are_written_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.setattr(on_disk, "_WORTH_A_THREAD", 1)
     together, write = threading.Barrier(3), data_files.pq.write_table
 
     def noted(*args, **options):
