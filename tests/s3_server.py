@@ -58,13 +58,6 @@ class S3Server:
         self._folder, self._root = folder, folder / "buckets"
         self._process: subprocess.Popen[bytes] | None = None
         self._root.mkdir(parents=True)
-        (folder / "s3.properties").write_text(
-            f"s3proxy.endpoint={self.endpoint}\n"
-            "s3proxy.authorization=aws-v2-or-v4\n"
-            f"s3proxy.identity={KEY}\ns3proxy.credential={SECRET}\n"
-            "jclouds.provider=filesystem-nio2\njclouds.identity=local\njclouds.credential=local\n"
-            f"jclouds.filesystem.basedir={self._root}\n"
-        )
 
     def __enter__(self):
         self.start()
@@ -73,8 +66,15 @@ class S3Server:
     def __exit__(self, *_):
         self.stop()
 
-    def start(self) -> None:
-        """Start it and wait until it answers."""
+    def start(self, secret: str = SECRET) -> None:
+        """Start it and wait until it answers; with another secret it lets no test in."""
+        (self._folder / "s3.properties").write_text(
+            f"s3proxy.endpoint={self.endpoint}\n"
+            "s3proxy.authorization=aws-v2-or-v4\n"
+            f"s3proxy.identity={KEY}\ns3proxy.credential={secret}\n"
+            "jclouds.provider=filesystem-nio2\njclouds.identity=local\njclouds.credential=local\n"
+            f"jclouds.filesystem.basedir={self._root}\n"
+        )
         command = [str(find_java()), "-Xmx160m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         command += ["-jar", str(fetched() / "s3proxy.jar")]
         command += ["--properties", str(self._folder / "s3.properties")]

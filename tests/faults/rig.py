@@ -9,7 +9,6 @@ import itertools
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,6 +21,7 @@ from confluent_kafka import Producer
 from driver_process import DriverProcess, until
 from matrix import note
 from pyarrow.dataset import dataset
+from sending import Stream
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
@@ -148,6 +148,11 @@ class Rig:
     def topic(self, tenant):
         return f"{tenant}.{self.name}"
 
+    @property
+    def lanes(self):
+        """Of each tenant, as topic and partition."""
+        return [(self.topic(tenant), at) for tenant in TENANTS for at in range(PARTITIONS)]
+
     def headrace(self, *words):
         done = subprocess.run(
             [sys.executable, "-m", "headrace", *words, "-c", "headrace.yaml"],
@@ -174,9 +179,8 @@ class Rig:
         """So many records to every partition; returns when Kafka has acknowledged them."""
         producer = Producer(producer_config(config or self.config))
         for _ in range(records):
-            for tenant in TENANTS:
-                for partition in range(PARTITIONS):
-                    self._send(producer, self.topic(tenant), partition)
+            for topic, partition in self.lanes:
+                self._send(producer, topic, partition)
         assert producer.flush(60) == 0
 
     def _send(self, producer, topic, partition):
@@ -293,27 +297,38 @@ class Rig:
     def killed_and_away(self, name, count, down, up, down_s):
         """Drivers killed in writes of a use case, then its target away for a while, then the rest.
 
-        Args:
-            name: of the use case.
-            count: how many rows its target has.
-            down: ends the target.
-            up: brings it back.
-            down_s: seconds between these.
+        For the arguments see ``killed_in_writes`` and ``away``.
         """
+        self.killed_in_writes(name)
+        with self.start() as driver:
+            self.away(driver, count, down, up, down_s)
+            driver.drain()
+
+    def killed_in_writes(self, name):
+        """Drivers killed in writes of a use case, one after the other."""
         for step in ("mid-write", "sink-written", "mid-commit"):
             with self.start(f"{step}@{name}:2") as driver:
                 driver.until_stopped()
                 driver.kill()
-        with self.start() as driver:
-            before = count()
-            until(lambda: count() > before + 50, driver.tail)
-            down()
-            time.sleep(down_s)
-            self.progressing(driver)
-            up()
-            back = count()
-            until(lambda: count() > back + 50, driver.tail)
-            driver.drain()
+
+    def away(self, driver, count, down, up, down_s):
+        """A use case's target away for a while, in which all others go on.
+
+        Args:
+            driver: who writes to it.
+            count: how many rows it has.
+            down: ends it.
+            up: brings it back.
+            down_s: seconds between these.
+        """
+        before = count()
+        until(lambda: count() > before + 50, driver.tail)
+        down()
+        time.sleep(down_s)
+        self.progressing(driver)
+        up()
+        back = count()
+        until(lambda: count() > back + 50, driver.tail)
 
     def caught_up(self, names, deadline_s=300.0):
         """A last life of these use cases, until nothing is left to do; then it drains."""
@@ -375,30 +390,3 @@ def effect(row):
     """For whom it was made, whose slice it was, and of what."""
     place = Place(row["topic"], row["part"], row["record"])
     return row["tenant"], row["whose"], Made(place, row["first"], row["until"])
-
-
-class Stream:
-    """Sends from a thread, at a steady rate."""
-
-    def __init__(self, rig, per_s):
-        self.rig, self.per_s = rig, per_s
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._over.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive(), "the producer does not come to its end"
-
-    def _run(self):
-        producer = Producer({**producer_config(self.rig.config), "message.timeout.ms": "300000"})
-        lanes = [(self.rig.topic(t), p) for t in TENANTS for p in range(PARTITIONS)]
-        for lane in itertools.cycle(lanes):
-            if self._over.wait(1.0 / self.per_s):
-                break
-            self.rig._send(producer, *lane)
-        producer.flush(60)
