@@ -23,6 +23,7 @@ BENCHMARKS = {
     "kafka_transactions": "exactly-once from Kafka to Kafka against at-least-once",
     "delta": "rows into a Delta table through the sink against the client library alone",
     "object_store": "files into an S3 server through the sink against its client library alone",
+    "sql_elsewhere": "rows into PostgreSQL and MariaDB through the sink against their clients",
     "cassandra": "rows into Cassandra through the sink against the client library alone",
     "valkey": "entries into Valkey through the sink against the client library alone",
     "search": "documents into OpenSearch through the sink against the client library alone",

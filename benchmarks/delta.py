@@ -3,13 +3,15 @@
 Both append the same rows, a commit for each bin, to tables of their own, in turn, in one process;
 the sink from the effects of a hundred slices, of a recorded wave, with the marks of their lanes,
 every file synced to the disk, and once more with no file synced; the other from one table that is
-made before, and synced by nobody.
+made before, and synced by nobody. A third time the client writes what comes to the same as what the
+sink leaves: with as many transaction ids in each commit, and its files and commits synced.
 Once undivided, and once by tenant and day. The rows that are read back are counted and summed.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import random
 import statistics
 import tempfile
@@ -25,6 +27,8 @@ import pyarrow.compute as pc
 
 from benchmarks import harness
 from benchmarks.harness import StandingPositions
+from headrace.connectors.delta.homes import commit_path
+from headrace.connectors.local_files import sync_all
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import DeltaTable
@@ -56,6 +60,7 @@ def main(args: list[str]) -> None:
     for name, figures in found.items():
         print(f"{name}: {figures['rows_per_s']} rows/s; ratio {figures['ratio']} (target {TARGET})")
         print(f"  with no file synced: {figures['unsynced_ratio']}")
+        print(f"  against the client with ids, synced: {figures['alike_ratio']}")
     if not quick:
         harness.write("delta", {"bins": bins, "lanes": LANES, "rows_a_bin": LANES * EACH, **found})
 
@@ -80,7 +85,8 @@ def _effects(number: int) -> list[Effect]:
 
 
 def _measured(waves: list[list[Effect]], by: tuple[str, ...], rounds: int) -> dict[str, Any]:
-    took: dict[str, list[float]] = {"sink": [], "unsynced": [], "write_deltalake": []}
+    names = ("sink", "unsynced", "write_deltalake", "alike")
+    took: dict[str, list[float]] = {name: [] for name in names}
     whole = [pa.concat_tables([effect.output for effect in wave]) for wave in waves]
     due = (sum(t.num_rows for t in whole), sum(pc.sum(t["bytes"]).as_py() for t in whole))
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -90,6 +96,7 @@ def _measured(waves: list[list[Effect]], by: tuple[str, ...], rounds: int) -> di
                 "sink": lambda root=root: _by_sink(root, "sink", waves, by),
                 "unsynced": lambda root=root: _unsynced(root, waves, by),
                 "write_deltalake": lambda root=root: _by_library(root, whole, by),
+                "alike": lambda root=root: _alike(root, whole, by),
             }
             for name in contenders if number % 2 else reversed(contenders):
                 begun = time.perf_counter()
@@ -102,6 +109,7 @@ def _measured(waves: list[list[Effect]], by: tuple[str, ...], rounds: int) -> di
         "rows_per_s": {name: round(due[0] / statistics.median(took[name])) for name in took},
         "ratio": harness.ratio(took["write_deltalake"], took["sink"]),
         "unsynced_ratio": harness.ratio(took["write_deltalake"], took["unsynced"]),
+        "alike_ratio": harness.ratio(took["alike"], took["sink"]),
     }
 
 
@@ -125,6 +133,20 @@ def _by_library(root: Path, whole: list[pa.Table], by: tuple[str, ...]) -> None:
     table = deltalake.DeltaTable.create(place, SCHEMA, partition_by=list(by))
     for rows in whole:
         deltalake.write_deltalake(table, rows, mode="append")
+
+
+def _alike(root: Path, whole: list[pa.Table], by: tuple[str, ...]) -> None:
+    place = root / "alike"
+    table = deltalake.DeltaTable.create(str(place), SCHEMA, partition_by=list(by))
+    for number, rows in enumerate(whole):
+        lanes = [f"lane-{lane}/{part}" for lane in range(LANES) for part in ("reached", "wave")]
+        ids = [deltalake.Transaction(app_id, number) for app_id in lanes]
+        properties = deltalake.CommitProperties(app_transactions=ids)
+        deltalake.write_deltalake(table, rows, mode="append", commit_properties=properties)
+        commit = place / commit_path(number + 1)
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        sync_all([place / action["add"]["path"] for action in actions if "add" in action], place)
+        sync_all([commit], commit.parent)
 
 
 def _counted(place: Path) -> tuple[int, int]:
