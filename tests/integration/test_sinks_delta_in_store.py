@@ -30,7 +30,7 @@ from headrace.errors import ConfigError, SinkUnavailable
 from headrace.ports import Written
 from headrace.sinks import DeltaTable
 from own_tls import tls_files
-from s3_relay import LATE, LOST, SILENT, Relay, said
+from s3_relay import HALF, LATE, LOST, SILENT, Relay, said
 from s3_server import KEY, SECRET
 from zombies import Zombies
 
@@ -181,9 +181,12 @@ def test_a_commit_that_comes_late_is_found_by_the_next_attempt(
     assert sorted(found(s3, bucket).values()) == [1] * 200
 
 
-def test_a_commit_whose_answer_is_lost_is_found_at_once(s3, bucket, relayed, relay):
+@pytest.mark.parametrize("fate", [LOST, HALF])
+def test_a_commit_whose_answer_is_lost_or_cut_off_is_found_at_once(
+    s3, bucket, relayed, relay, fate
+):
     relay.of = ("PUT", "/_delta_log/")
-    relay.fates.append(LOST)
+    relay.fates.append(fate)
     assert write(relayed, *delta_app.wave()) == [Written()] * 2
     assert sorted(found(s3, bucket).values()) == [1] * 200
 
@@ -316,6 +319,8 @@ def test_both_clients_believe_an_authority_of_ones_own(s3, bucket, tmp_path):
         url = f"s3://{bucket}/lake?region=us-east-1&endpoint={endpoint}&ca={tmp_path}/ca.pem"
         SINK.prepare(delta_app.site(url, "w"))
         assert write(url, *delta_app.wave()) == [Written()] * 2
+        error = write(url.partition("&ca=")[0], *delta_app.wave(), wave="v")[0].error
+    assert (error.temporary, "certificate is not believed" in error.message) == (True, True)
     assert len(found(s3, bucket)) == 200
 
 

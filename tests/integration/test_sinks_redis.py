@@ -290,6 +290,21 @@ def test_who_may_not_come_in_or_write_stops_and_no_record_is_to_blame(own):
     assert elsewhere.code == "TargetMissing"
 
 
+def test_a_user_that_goes_away_in_the_middle_blames_no_record_and_leaves_what_was_written(own):
+    said = f"ACL SETUSER passing on >hunter2 ~{own.name}:* +@all"
+    own.client.execute_command(said)
+    sink, theirs = leads(own.name), own.with_user("passing", "hunter2")
+    assert own.write(sink, one("a", "Rome", 1), site=theirs) == [None]
+    own.client.execute_command("ACL DELUSER passing")
+    [error] = own.write(sink, one("a", "Oslo", 2), site=theirs)
+    assert error.code == "TargetMissing"
+    assert "user and password" in error.message
+    assert own.entry("a")["city"] == "Rome"
+    own.client.execute_command(said)
+    assert own.write(sink, one("a", "Oslo", 2), site=theirs) == [None]
+    assert own.entry("a")["city"] == "Oslo"
+
+
 def test_a_key_that_is_closed_to_us_costs_its_own_effect_alone(own):
     rights = "+script|load +evalsha +hget +hset +del +pexpire"
     own.client.execute_command(f"ACL SETUSER writer on >hunter2 ~{own.name}:t1:* {rights}")

@@ -9,6 +9,7 @@ import os
 import threading
 from dataclasses import replace
 from decimal import Decimal
+from multiprocessing import get_context
 from pathlib import Path
 
 import duckdb
@@ -21,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.delta import data_files, on_disk
+from headrace.connectors.local_files import sync_all
 from headrace.errors import ConfigError
 from headrace.sinks import DeltaTable
 
@@ -229,6 +231,16 @@ def test_a_disk_that_did_not_sync_a_name_is_asked_for_it_again(tmp_path, monkeyp
         patched.setattr(os, "fsync", failing)
         assert _written(tmp_path, [_row()]).error.temporary
     assert "visits" in _synced_folders(tmp_path, monkeypatch, [_row()])
+
+
+def test_a_child_that_was_forked_syncs_by_threads_of_its_own(tmp_path):
+    _written(tmp_path, [_row()])  # its parent has threads by now, and the child has none of them
+    file = next(tmp_path.rglob("part-*.parquet"))
+    child = get_context("fork").Process(target=sync_all, args=([file], tmp_path))
+    child.start()
+    child.join(60)
+    child.kill()
+    assert child.exitcode == 0
 
 
 def test_small_files_are_written_without_threads(tmp_path, monkeypatch):
