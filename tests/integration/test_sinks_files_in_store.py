@@ -237,6 +237,12 @@ def test_each_record_has_its_row_once_whoever_wakes_up_when(s3, bucket, seed):
     assert run.refused > 10, run.outcomes
 
 
+def test_the_file_that_workers_look_for_bears_no_mark(s3, bucket, relay):
+    # A value that begins with a blank is signed by the client as it is, and by Azure without it.
+    _write(s3.at(bucket, relay.port))
+    assert [headers.get("x-amz-meta-headrace") for headers in relay.headers] == [None, None]
+
+
 def test_the_client_asks_for_no_more_than_it_has_to(s3, bucket, relay):
     server = s3.at(bucket, relay.port)
     _write(server, _effect(["a"]))

@@ -58,6 +58,7 @@ _THERE = (206, b"h")
         (said(400, "ExpiredToken"), "SinkUnavailable", "the credentials have expired"),
         (said(403, "InvalidAccessKeyId"), "SinkUnavailable", "lets nobody in with this key"),
         (said(403, "SignatureDoesNotMatch"), "SinkUnavailable", "not that of the key"),
+        (said(403, "AuthenticationFailed"), "SinkUnavailable", "not that of the account"),
         (said(403, "RequestTimeTooSkewed"), "SinkUnavailable", "the clock of this machine"),
         (said(403, "AccessDenied"), "TargetMissing", "the key lacks a right"),
         (said(404, "NoSuchBucket"), "TargetMissing", "the bucket is not there"),
