@@ -146,7 +146,7 @@ def test_a_task_that_commits_after_its_successor_leaves_nothing(home, request, k
     settings |= {"driver": {"lease": "3s"}}
     rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=more)
     with rig.sending(PER_S), rig.start("mid-write@keeps:3", "--name", "a") as first:
-        worker = first.until_stopped()
+        worker = first.until_stopped(180.0)
         first.kill(but={worker.pid})
         held = no_commits(table)
         assert held, "it has its files written"
