@@ -78,6 +78,14 @@ ROOTS = {
     "spark-avro": Roots(
         (Coordinates("org.apache.spark", "spark-avro_2.13", "4.2.0"),), transitive=False
     ),
+    # Delta's own writer and reader, to see with them what Spark will see of our tables
+    "spark-delta": Roots(
+        (
+            Coordinates("io.delta", "delta-spark_4.2_2.13", "4.4.0"),
+            Coordinates("io.delta", "delta-storage", "4.4.0"),
+        ),
+        transitive=False,
+    ),
 }
 
 
