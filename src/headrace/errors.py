@@ -292,6 +292,49 @@ def shared_topic(topic: str, one: tuple[str, str], other: tuple[str, str]) -> Co
     )
 
 
+def reserved_name(name: str) -> ConfigError:
+    """Somebody is to be called as only the tenant of topics for all is."""
+    return ConfigError(
+        f"tenant {name}: the name is reserved for topics without {{tenant}}, and is there by "
+        "itself as soon as a use case that reads one is deployed; give the customer another name"
+    )
+
+
+def name_is_a_customers(name: str, use_case: str, topic: str) -> ConfigError:
+    """A customer has the name that the tenant of topics for all is to have."""
+    return ConfigError(
+        f"use case {use_case} reads topic {topic}, which has no {{tenant}}, so its stream is of "
+        f"tenant {name}; and an earlier version let a customer have that name. Give that one "
+        f"another: 'headrace tenants add NAME', then 'headrace tenants remove {name}'; then "
+        "deploy again"
+    )
+
+
+def removed_for_all(name: str, use_case: str, topic: str) -> ConfigError:
+    """A use case is to have a stream of the tenant of topics for all, which somebody removed."""
+    return ConfigError(
+        f"use case {use_case} reads topic {topic}, which has no {{tenant}}, so its stream is of "
+        f"tenant {name}, and that was removed; 'headrace tenants add {name}' starts it afresh, "
+        "with the streams of all such use cases; then deploy again"
+    )
+
+
+def no_such_stream(tenant: str, use_case: str, topic: str, other: str) -> ConfigError:
+    """A use case has no stream of this tenant, as its topic is not one of it."""
+    return ConfigError(
+        f"use case {use_case} reads topic {topic}, of which {other}; tenant {tenant} has no "
+        "stream of it"
+    )
+
+
+def no_customer(name: str) -> ConfigError:
+    """A credential is to be of a tenant that is no customer."""
+    return ConfigError(
+        f"tenant {name} is that of topics without {{tenant}}, with records of all customers, and "
+        "no credential is of it; role operator or viewer sees its streams"
+    )
+
+
 def tenant_removed(name: str) -> ConfigError:
     """It is not there any more."""
     return ConfigError(f"tenant {name} was removed; 'headrace tenants add {name}' starts it afresh")

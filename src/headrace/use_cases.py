@@ -28,8 +28,9 @@ import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
 from headrace.model.buckets import BUCKETS, MOST_BUCKETS
+from headrace.model.everyone import TOPIC_NAME, is_plain
 from headrace.model.lane_names import named
-from headrace.model.patterns import TENANT, has_other_braces
+from headrace.model.patterns import has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
@@ -264,7 +265,8 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
     """Make a function a use case.
 
     Args:
-        topic: the topic of a tenant, with ``{tenant}`` in it, and nothing else in braces.
+        topic: the topic of a tenant, with ``{tenant}`` in it, and nothing else in braces; without
+            it, one topic for all customers, which is one stream of the tenant ``everyone``.
         sink: where the returned tables go; a handler of form ``wave`` writes by itself.
         guarantee: ``at-most-once``, ``at-least-once`` or ``exactly-once``.
         order: ``lane``, ``key``, ``stream`` or ``none``.
@@ -347,10 +349,10 @@ def _check(made: UseCase) -> None:
         problem = (
             "a name is lower-case letters, digits and dashes, starting with a letter, 63 at most"
         )
-    elif TENANT not in made.topic:
-        problem = f"topic {made.topic!r} needs {{tenant}} in it: each tenant has a topic of its own"
     elif has_other_braces(made.topic):
         problem = f"topic {made.topic!r}: only {{tenant}} may stand in braces"
+    elif is_plain(made.topic) and not TOPIC_NAME.fullmatch(made.topic):
+        problem = f"topic {made.topic!r}: a name is 1 to 249 letters, digits, '.', '_' and '-'"
     elif made.form not in ("slice", "wave"):
         problem = f"form {made.form!r} is none of slice, wave"
     elif made.form == "slice" and made.sink is None:

@@ -28,6 +28,7 @@ from headrace.store.migrations import (
     upgrade,
     version_of,
 )
+from headrace.testing.store_contract.everyone import COUNT, a_customer_called_everyone
 from headrace.testing.store_contract.schema_subjects import COMPATIBILITY, new, put
 
 
@@ -63,6 +64,9 @@ BEFORE_KEYS_OF_SUBJECTS = "0013"
 #: columns, of some table or of all, with a value for each of the two rows
 MEANINGFUL = {
     "headrace_streams.state": ("suspended", "removed"),
+    # Earlier versions knew no other ones.
+    "headrace_deployments.topic": ("{tenant}.one", "{tenant}.two"),
+    "reserved": (False, False),
     "headrace_failures.state": ("retried", "open"),
     "headrace_audit.tenant": (None, b"name-2"),
     "headrace_keys.tenant": (None, "name-2"),
@@ -551,3 +555,27 @@ def test_a_rerun_is_never_newer_than_its_stream_after_a_way_down_and_up(database
         }
         assert depths[rerun["use_case"]] == kept["depth"]
         assert depths[use_case] > kept["depth"]
+
+
+A_CUSTOMER = """
+INSERT INTO headrace_tenants (name, state, weight, burst_s, generation)
+VALUES ('everyone', 'active', 1, 1, 0)
+"""
+
+
+def test_a_customer_of_an_earlier_version_keeps_the_name_until_it_is_removed(database, store_url):
+    upgrade(database)
+    downgrade(database, "0019")
+    with database.write() as connection:
+        connection.execute(text(A_CUSTOMER))
+    with closing(open_store(store_url)) as store:
+        a_customer_called_everyone(store)
+
+
+def test_nobody_goes_back_while_a_topic_is_for_all(database, store_url):
+    with closing(open_store(store_url)) as store:
+        store.registry.deploy(COUNT)
+    before = content(database)
+    with pytest.raises(ConfigError, match=r"count reads topic impressions, .*nothing was changed"):
+        downgrade(database, "0019")
+    assert content(database) == before

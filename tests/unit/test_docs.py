@@ -117,6 +117,14 @@ def test_the_guides_use_cases_with_buckets_have_them_and_do_what_they_say(name, 
     assert done.output.to_pydict() == {"tenant": ["acme", "acme"], "place": [0, 1]}
 
 
+def test_the_guides_use_case_of_a_topic_for_all_does_what_it_says():
+    names = {}
+    exec(guides("def viewed"), names)
+    assert names["viewed"].topic == "impressions"
+    rows = handled(names["viewed"], [b"a", b"b"])
+    assert rows.to_pylist() == [{"lane": 0, "seen": 2}]
+
+
 def test_the_guides_tests_pass_beside_its_use_case(tmp_path):
     for name, words in (("use_cases.py", "def pages"), ("test_use_cases.py", "import pytest")):
         (tmp_path / name).write_text(guides(words))
@@ -163,6 +171,7 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "def archive",
         "def scored",
         "def seen",
+        "def viewed",
         "# send.py",
         "# send_avro.py",
         "# read_avro.py",

@@ -72,7 +72,9 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"topic": "visits", "sink": TABLE}, "{tenant}"),
+        ({"topic": "", "sink": TABLE}, "1 to 249 letters"),
+        ({"topic": "all visits", "sink": TABLE}, "1 to 249 letters"),
+        ({"topic": "{tenat}.visits", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant}.{tenant:.2}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant!r}.{tenant}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": TOPIC, "sink": TABLE, "guarantee": "twice"}, "at-most-once, at-least-once"),

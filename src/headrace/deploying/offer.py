@@ -23,6 +23,7 @@ from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.reruns import renew_reruns
 from headrace.databases.addresses import parse
 from headrace.deploying.checking import Check, Declared, checked
+from headrace.deploying.sent_topics import refuse_sent
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import original
@@ -384,6 +385,8 @@ def _offered(settings: Settings, found: FoundCode, use_cases: Mapping[str, _U]) 
     if unknown:
         known = ", ".join(sorted(use_cases))
         raise ConfigError(f"use_cases: {unknown[0]} is not in {found.path}; it has {known}")
+    types = {name: kind.topic for name, kind in settings.gateway.types.items()}
+    refuse_sent({name: one.topic for name, one in use_cases.items()}, types)
     return Offer(found.path, found.code, found.shelf, use_cases)
 
 

@@ -31,10 +31,11 @@ from headrace.doors.key_ring import (
 from headrace.doors.keys import digest_of, is_prefix, prefix_of
 from headrace.doors.names import Names
 from headrace.doors.places import let_in
-from headrace.doors.problems import Problem
+from headrace.doors.problems import Problem, no_customers
 from headrace.doors.renewals import Renewals
 from headrace.doors.tokens import TokenRules, Tokens, token_name
 from headrace.model.credentials import FOR_ALL, Caller, Key, Role
+from headrace.model.everyone import EVERYONE
 from headrace.ports import Keys
 
 #: over HTTP, and what it is called over TLS, where no other name of the domain can set it
@@ -79,9 +80,9 @@ class Guard:
             attempts: counts wrong credentials.
         """
         self._secret = secret
-        self._tokens = (
-            None if tokens is None else Tokens(tokens, clock, steady, Names(keys, steady))
-        )
+        self._may_be_customer = keys.may_be_customer
+        names = Names(keys, steady), keys.may_be_customer
+        self._tokens = None if tokens is None else Tokens(tokens, clock, steady, *names)
         self._clock = clock
         self._attempts = attempts or Attempts()
         self._ring = KeyRing(keys, clock, self._attempts, steady)
@@ -107,6 +108,7 @@ class Guard:
                 if _is_from_a_page(request):
                     # Browsers show a certificate whatever page asked, like a cookie.
                     refuse_forged(request)
+                await self._refuse_nobodys(certified)
                 let_in(request, certified)
                 return certified
         if cookie is not None:
@@ -117,6 +119,12 @@ class Guard:
             caller = await self._looked_up(authorization, cookie, address)
         let_in(request, caller)
         return caller
+
+    async def _refuse_nobodys(self, certified: Caller) -> None:
+        """Refuse a certificate of who is no customer; of other names the store is not asked."""
+        tenant = certified.tenant
+        if tenant == EVERYONE and not await run_in_threadpool(self._may_be_customer, tenant):
+            raise no_customers(tenant)
 
     async def _looked_up(
         self, authorization: str | None, cookie: str | None, address: str

@@ -105,6 +105,12 @@ def too_many(detail: str, retry_after_s: float) -> Problem:
     return Problem(429, "rate-limited", detail, headers=_retry_after(retry_after_s))
 
 
+def no_customers(name: str) -> Problem:
+    """The refusal of a credential of a name that no customer has."""
+    why = "stands for all customers together, and no credential is of it"
+    return Problem(403, "forbidden", f"{name} {why}")
+
+
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route gives FastAPI as ``responses``, to declare the problems it answers with."""
     member = {"type": "string"}

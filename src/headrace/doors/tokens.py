@@ -29,7 +29,7 @@ import jwt
 import structlog
 
 from headrace.doors.key_ring import REMEMBERED_S, unauthorized
-from headrace.doors.problems import Problem
+from headrace.doors.problems import Problem, no_customers
 from headrace.doors.remembered import Remembered
 from headrace.errors import ConfigError
 from headrace.model.credentials import FOR_ALL, Caller, Role
@@ -84,6 +84,7 @@ class Tokens:
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
         added_again_s: Callable[[str], float | None] = lambda _: None,
+        may_be_customer: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Take the rules; the issuer is not asked before the first token.
 
@@ -93,8 +94,10 @@ class Tokens:
             steady: seconds that never go back.
             added_again_s: since when a name is that of the tenant who has it now, by ``clock``;
                 None: since ever.
+            may_be_customer: whether a credential can be of this name.
         """
         self._rules = rules
+        self._may_be_customer = may_be_customer
         self._added_again_s = added_again_s
         self._clock = clock
         self._steady = steady
@@ -119,8 +122,8 @@ class Tokens:
 
         Raises:
             Problem: 401, it was to be believed until it expired, or was signed for an earlier
-                tenant; 403, it is, but names no role or tenant; 503, the issuer's keys are not
-                known at the moment.
+                tenant; 403, it is, but names no role, or no tenant that can have one; 503, the
+                issuer's keys are not known at the moment.
             StoreUnavailable: nobody can say whose the tenant's name is.
         """
         claims = self._claims(text)
@@ -130,6 +133,9 @@ class Tokens:
         caller = self._caller_of(claims)
         if caller.tenant is not None:
             self._refuse_earlier(text, caller.tenant, claims.get("iat"))
+            if not self._may_be_customer(caller.tenant):
+                self._remembered.drop(token_name(text))
+                raise no_customers(caller.tenant)
         self._remembered.put(token_name(text), (caller, float(claims["exp"])), self._steady())
         return caller
 

@@ -25,7 +25,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import ClientDisconnect
 
 from headrace.doors.guard import allowed, calling
-from headrace.doors.problems import Problem, problem_responses
+from headrace.doors.problems import Problem, no_customers, problem_responses
 from headrace.doors.readiness import Readiness
 from headrace.doors.watch import Backend, watching
 from headrace.errors import HeadraceError
@@ -37,6 +37,7 @@ from headrace.gateway.metrics import GatewayMetrics
 from headrace.gateway.rates import RequestRoom, RequestShare
 from headrace.gateway.subjects import Subject, troubles_of
 from headrace.model.credentials import Caller, Role
+from headrace.model.everyone import EVERYONE
 from headrace.telemetry.tracing import RequestSpan, Tracing
 
 log = structlog.get_logger(__name__)
@@ -125,6 +126,8 @@ class _Desk:
         if caller.role not in SENDERS or tenant is None:
             raise Problem(403, "forbidden", "only keys of a tenant send events")
         if await self.is_removed(tenant):
+            if tenant == EVERYONE:
+                raise no_customers(tenant)
             raise Problem(403, "forbidden", "this tenant was removed")
         try:
             return await self._taken(request, tenant, name)

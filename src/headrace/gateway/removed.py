@@ -19,6 +19,7 @@ import structlog
 
 from headrace.doors.outage import Outage
 from headrace.errors import HeadraceError
+from headrace.model.everyone import EVERYONE, may_be_customer
 from headrace.model.streams import State
 from headrace.ports import Registry
 
@@ -34,6 +35,7 @@ _PATIENCE_S = 1.0
 class _Told(NamedTuple):
     """What the store said."""
 
+    #: and the name that no customer has, where that is so
     removed: frozenset[str]
     #: of each name that was given again
     generations: dict[str, int]
@@ -90,7 +92,11 @@ class RemovedTenants:
 
     def _look(self) -> _Told:
         tenants = self._registry.tenants()
+        gone = {tenant.name for tenant in tenants if tenant.state is State.REMOVED}
+        known = next((tenant for tenant in tenants if tenant.name == EVERYONE), None)
+        if not may_be_customer(EVERYONE, known):
+            gone.add(EVERYONE)
         return _Told(
-            frozenset(tenant.name for tenant in tenants if tenant.state is State.REMOVED),
+            frozenset(gone),
             {tenant.name: tenant.generation for tenant in tenants if tenant.generation},
         )

@@ -205,6 +205,9 @@ class Tenant:
     generation: int = 0
     #: when it was added after another of its name was removed, in seconds since 1970; None: never
     added_again_s: float | None = None
+    #: it is no customer, and has the streams of topics that name none (``model/everyone.py``);
+    #: given by the store
+    reserved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from headrace.errors import ConfigError
 from headrace.model.streams import State, Tenant
-from headrace.store.tenants import check
+from headrace.store.tenants import check, check_may_be_added
 
 
 @dataclass(slots=True)
@@ -42,11 +42,12 @@ class Addition:
 
 def addition(wanted: Sequence[Tenant], known: Iterable[Tenant]) -> Addition:
     """Hold tenants that are to be added against those that were ever added."""
-    states = {tenant.name: tenant.state for tenant in known}
+    there = {tenant.name: tenant for tenant in known}
     found, first = Addition(), dict[str, int]()
     for place, tenant in enumerate(wanted):
-        state = states.get(tenant.name)
-        if (why := _fault(tenant)) is not None:
+        before = there.get(tenant.name)
+        state = None if before is None else before.state
+        if (why := _fault(tenant, before)) is not None:
             found.faults[place] = why
         elif tenant.name in first:
             found.faults[place] = f"tenant {tenant.name} is in the list twice; leave one out"
@@ -64,9 +65,11 @@ def addition(wanted: Sequence[Tenant], known: Iterable[Tenant]) -> Addition:
     return found
 
 
-def _fault(tenant: Tenant) -> str | None:
+def _fault(tenant: Tenant, before: Tenant | None) -> str | None:
     try:
         check(tenant)
+        if before is None or before.state is State.REMOVED:
+            check_may_be_added(tenant.name, before)
     except ConfigError as error:
         return str(error)
     return None

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from headrace.errors import ConfigError, no_use_case
+from headrace.model.everyone import EVERYONE, is_plain
 from headrace.model.streams import State, StreamId
 from headrace.ports import Registry
 
@@ -39,15 +40,18 @@ def left_out(registry: Registry, modules: Collection[str], names: Collection[str
 def lacking(registry: Registry, names: Collection[str]) -> list[StreamId]:
     """For each of these use cases that no tenant has a stream of, the one that a tenant could have.
 
-    Without tenants nothing is lacking.
+    Without customers nothing is lacking of those that read a topic of each.
     """
-    tenants = {one.name for one in registry.tenants() if one.state is not State.REMOVED}
+    tenants = {one.name: one for one in registry.tenants() if one.state is not State.REMOVED}
+    customers = [one.name for one in tenants.values() if not one.reserved]
     had = {
         stream.id.use_case
         for stream in registry.streams()
         if stream.state is not State.REMOVED and stream.id.tenant in tenants
     }
-    return [StreamId(name, min(tenants)) for name in sorted(set(names) - had) if tenants]
+    plain = {known.use_case for known in registry.deployments() if is_plain(known.topic)}
+    could = {name: [EVERYONE] if name in plain else customers for name in set(names) - had}
+    return [StreamId(name, min(could[name])) for name in sorted(could) if could[name]]
 
 
 def retire(registry: Registry, name: str) -> list[StreamId]:

@@ -18,7 +18,7 @@ class Keys(Protocol):
         """Keep a new key.
 
         Raises:
-            ConfigError: its prefix is taken, or its tenant was removed.
+            ConfigError: its prefix is taken, or its tenant was removed, or is no customer.
             UnknownName: its tenant was never added.
         """
 
@@ -58,6 +58,12 @@ class Keys(Protocol):
 
         None for a name that only one tenant ever had, and for one that nobody has. What others
         signed for the tenant before that time was signed for an earlier one.
+        """
+
+    def may_be_customer(self, name: str) -> bool:
+        """Whether a credential can be of this name; the reserved one is nobody's.
+
+        See ``model/everyone.py``.
         """
 
 

@@ -21,6 +21,9 @@ class Registry(Protocol):
     def add_tenant(self, tenant: Tenant, *, at_s: float | None = None) -> None:
         """Add a tenant with a stream for every deployment that is for all tenants.
 
+        The reserved one (``model/everyone.py``) has those of topics for all, and customers all
+        others. It is added by ``deploy``, and here only where it was removed.
+
         Where one of the same name was removed it is another customer, or may be: it gets a
         *generation*, above every epoch that was ever held of this name, and all that its streams do
         has epochs from there on. No position, no reason and nothing that was recorded of the
@@ -33,7 +36,7 @@ class Registry(Protocol):
                 sooner than the history that its name has.
 
         Raises:
-            ConfigError: it is there, or cannot be added like this.
+            ConfigError: it is there, cannot be added like this, or its name is reserved.
         """
 
     def add_tenants(
@@ -126,13 +129,17 @@ class Registry(Protocol):
     ) -> bool:
         """Add or replace a use case; adds the streams of all tenants if it is for all.
 
+        With the first one that reads a topic for all, the reserved tenant begins.
+
         With ``anew`` one that is there already is left alone, and the answer is False; with
         ``over``, as it was read, one that was deployed since, also as it was. Otherwise it
         has a larger ``revision`` from then on, also if nothing of it is other than before: drivers
         then answer it anew.
 
         Raises:
-            ConfigError: it reads another topic than before, or one that is another tenant's.
+            ConfigError: it reads another topic than before, or one that is another tenant's; or it
+                is the first of a topic for all, and the reserved tenant was removed, or a customer
+                has its name.
         """
 
     def deploy_together(self, deployments: Sequence[Deployment]) -> None:

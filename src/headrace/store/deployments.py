@@ -13,10 +13,11 @@ from dataclasses import asdict
 from sqlalchemy import Connection, insert, select, update
 
 from headrace.errors import other_topic
+from headrace.model.everyone import has_stream, is_plain
 from headrace.model.places import Place, read_place, text_of
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
-from headrace.store import revision, streams
+from headrace.store import everyone, revision, streams
 from headrace.store.own_topics import refuse_shared
 from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
@@ -54,11 +55,15 @@ def every(connection: Connection) -> list[Deployment]:
 def deploy(
     connection: Connection,
     deployment: Deployment,
+    at_s: float,
     *,
     anew: bool = False,
     over: Deployment | None = None,
 ) -> bool:
-    """Add or replace a use case; add the streams that tenants lack if it is for all."""
+    """Add or replace a use case; add the streams that tenants lack if it is for all.
+
+    ``at_s`` is the time now, in seconds since 1970.
+    """
     streams.topic_of(deployment.topic, "tenant")
     values = _row(deployment) | {"revision": revision.current(connection)}
     ours = deployments.c.use_case == deployment.use_case
@@ -67,6 +72,8 @@ def deploy(
         return False
     if known is None:
         connection.execute(insert(deployments).values(values))
+        if is_plain(deployment.topic):
+            everyone.begin(connection, deployment, at_s)
     elif anew:
         return False
     elif known.topic == deployment.topic:
@@ -80,12 +87,13 @@ def deploy(
 
 def _add_missing_streams(connection: Connection, deployment: Deployment) -> None:
     have = select(stream_rows.c.tenant).where(stream_rows.c.use_case == deployment.use_case)
-    lacking = select(tenants.c.name).where(
+    lacking = select(tenants.c.name, tenants.c.reserved).where(
         tenants.c.state != State.REMOVED.value, tenants.c.name.not_in(have)
     )
     wanted = {
-        StreamId(deployment.use_case, tenant): streams.topic_of(deployment.topic, tenant)
-        for tenant in connection.scalars(lacking.order_by(tenants.c.name)).all()
+        StreamId(deployment.use_case, row.name): streams.topic_of(deployment.topic, row.name)
+        for row in connection.execute(lacking.order_by(tenants.c.name)).all()
+        if has_stream(deployment.topic, reserved=row.reserved)
     }
     refuse_shared(connection, wanted)
     for stream, topic in wanted.items():

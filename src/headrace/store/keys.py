@@ -20,13 +20,16 @@ from headrace.errors import (
     UnknownName,
     ended_key,
     last_key,
+    no_customer,
     no_tenant,
     tenant_removed,
 )
 from headrace.model.credentials import Key, Role, is_last
+from headrace.model.everyone import EVERYONE, may_be_customer
 from headrace.model.streams import TENANT_NAME, State
 from headrace.store.database import Database
 from headrace.store.schema import keys, tenants
+from headrace.store.tenant_rows import of_row
 
 _COLUMNS = [field.name for field in fields(Key)]
 
@@ -89,6 +92,14 @@ class SqlKeys:
         with self._database.read() as connection:
             return connection.scalar(asked)
 
+    def may_be_customer(self, name: str) -> bool:
+        """Whether a credential can be of this name."""
+        if name != EVERYONE:
+            return True  # and no text of a caller gets to the database
+        with self._database.read() as connection:
+            row = connection.execute(select(tenants).where(tenants.c.name == name)).first()
+        return may_be_customer(name, None if row is None else of_row(row))
+
 
 def drop_of(connection: Connection, tenant: str) -> None:
     """Forget the keys of a tenant, whose row the caller has locked."""
@@ -106,12 +117,14 @@ def _add(connection: Connection, key: Key) -> None:
 
 def _check_tenant(connection: Connection, tenant: str) -> None:
     # Under the lock of the tenant's row, or a removal at this moment would miss the new key.
-    asked = select(tenants.c.state).where(tenants.c.name == tenant).with_for_update()
-    state = connection.scalar(asked)
-    if state is None:
+    asked = select(tenants.c.state, tenants.c.reserved).where(tenants.c.name == tenant)
+    row = connection.execute(asked.with_for_update()).first()
+    if row is None:
         raise no_tenant(tenant)
-    if state == State.REMOVED:
+    if row.state == State.REMOVED:
         raise tenant_removed(tenant)
+    if row.reserved:
+        raise no_customer(tenant)
 
 
 def _check_known(connection: Connection, prefix: str) -> None:

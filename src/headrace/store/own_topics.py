@@ -2,8 +2,9 @@
 
 Each tenant has a topic of its own for each use case. But names have dashes: of `{tenant}-visits`
 and `{tenant}-eu-visits` the tenants `acme-eu` and `acme` would have one topic, and each would be
-given what is the other's. That cannot be seen in one use case, so it is looked at where a stream
-begins, in the transaction in which it does.
+given what is the other's. Or a use case reads `acme.visits` as a topic for all, and another one
+`{tenant}.visits`. That cannot be seen in one use case, so it is looked at where a stream begins, in
+the transaction in which it does.
 
 Streams that are there already go on. Topics of ends and of dead letters are not looked at.
 """
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from headrace.errors import shared_topic
+from headrace.model.everyone import EVERYONE, is_plain
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, StreamId
 from headrace.store.pairs import matching
@@ -94,11 +96,14 @@ class _Template:
 
     @classmethod
     def of(cls, text: str) -> _Template:
-        before, *_, after = text.split(TENANT)
+        before, *_, after = text.split(TENANT) if not is_plain(text) else (text, "")
         return cls(text, len(text.replace(TENANT, "")), text.count(TENANT), before, after)
 
     def tenants_of(self, topic: str) -> Iterator[str]:
         """The one tenant whose topic this would be, or none."""
+        if self.places == 0:
+            yield from (EVERYONE,) if topic == self.text else ()
+            return
         # Most by far end here: a driver waits for whoever adds thousands of tenants.
         if not (topic.endswith(self.after) and topic.startswith(self.before)):
             return

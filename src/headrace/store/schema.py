@@ -26,6 +26,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    false,
     text,
     true,
 )
@@ -117,6 +118,8 @@ tenants = Table(
     Column("generation", BigInteger, nullable=False, server_default="0"),
     #: NULL for the first of its name
     Column("added_again_s", Double),
+    #: whether it has the streams of topics that name no tenant
+    Column("reserved", Boolean, nullable=False, server_default=false()),
 )
 
 deployments = Table(

@@ -92,13 +92,13 @@ class SqlRegistry:
     ) -> bool:
         """Add or replace a use case; adds the streams of all tenants if it is for all."""
         with changing(self._database) as connection:
-            return deployments.deploy(connection, deployment, anew=anew, over=over)
+            return deployments.deploy(connection, deployment, time.time(), anew=anew, over=over)
 
     def deploy_together(self, deployments_: Sequence[Deployment]) -> None:
         """Add or replace use cases, all of them or none."""
         with changing(self._database) as connection:
             for deployment in deployments_:
-                deployments.deploy(connection, deployment)
+                deployments.deploy(connection, deployment, time.time())
 
     def deployments(self) -> list[Deployment]:
         """Deployed use cases, by name."""

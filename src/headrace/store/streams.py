@@ -16,12 +16,14 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from headrace.errors import (
     ConfigError,
     UnknownName,
+    no_such_stream,
     no_tenant,
     no_use_case,
     plain,
     stream_removed,
     tenant_removed,
 )
+from headrace.model.everyone import EVERYONE, TOPIC_NAME, has_stream, is_plain
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
 from headrace.policies.stops import Status, changed
@@ -54,7 +56,8 @@ def every(connection: Connection) -> list[Stream]:
 
 def add(connection: Connection, stream: StreamId) -> None:
     """Add one stream of a known tenant and use case; a removed one starts afresh."""
-    tenant = connection.scalar(select(tenants.c.state).where(tenants.c.name == stream.tenant))
+    asked = select(tenants.c.state, tenants.c.reserved).where(tenants.c.name == stream.tenant)
+    tenant = connection.execute(asked).first()
     template = connection.scalar(
         select(deployments.c.topic).where(deployments.c.use_case == stream.use_case)
     )
@@ -62,8 +65,9 @@ def add(connection: Connection, stream: StreamId) -> None:
         raise no_tenant(stream.tenant)
     if template is None:
         raise no_use_case(stream.use_case)
-    if tenant == State.REMOVED:
+    if tenant.state == State.REMOVED:
         raise tenant_removed(stream.tenant)
+    check_stream(stream, template, reserved=tenant.reserved)
     known = connection.execute(select(streams.c.state).where(of(streams, stream))).first()
     if known is not None and known.state != State.REMOVED:
         raise ConfigError(f"stream {stream} is there already, {known.state}")
@@ -155,13 +159,20 @@ def topic_of(template: str, tenant: str) -> str:
     """The topic of a tenant.
 
     Raises:
-        ConfigError: the template has no ``{tenant}``, or something else to fill in.
+        ConfigError: the template has something else to fill in, or no topic can be called so.
     """
     if has_other_braces(template):
         raise ConfigError(f"topic {template!r}: only {{tenant}} may stand in braces")
-    if TENANT not in template:
-        raise ConfigError(f"topic {template!r} needs {{tenant}}: each tenant has one of its own")
+    if is_plain(template) and not TOPIC_NAME.fullmatch(template):
+        raise ConfigError(f"topic {template!r}: no topic can be called so")
     return template.replace(TENANT, tenant)
+
+
+def check_stream(stream: StreamId, template: str, *, reserved: bool) -> None:
+    """Raise ``ConfigError`` if a tenant, reserved or not, can have no stream of a use case."""
+    if not has_stream(template, reserved=reserved):
+        whose = f"{EVERYONE} alone has a stream" if is_plain(template) else "each customer has one"
+        raise no_such_stream(stream.tenant, stream.use_case, template, whose)
 
 
 def set_state(

@@ -22,7 +22,7 @@ from headrace.store import stoppers
 from headrace.store.pairs import portions
 from headrace.store.schema import keys, tenants
 from headrace.store.schema import streams as stream_rows
-from headrace.store.tenants import of_row
+from headrace.store.tenant_rows import of_row
 
 
 def set_states(connection: Connection, wanted: Sequence[Tenant], state: State) -> list[str]:

@@ -16,15 +16,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
-from headrace.errors import ConfigError, no_tenant, tenant_removed
+from headrace.errors import ConfigError, no_tenant, reserved_name, tenant_removed
+from headrace.model.everyone import EVERYONE, has_stream, may_be_added
 from headrace.model.streams import TENANT_NAME, State, Stopper, StreamId, Tenant, Throttle
 from headrace.policies.stops import resumed, stopped
 from headrace.store import keys, stoppers, streams, tenants_again
 from headrace.store.own_topics import refuse_shared
 from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
+from headrace.store.tenant_rows import of_row
 
 #: beyond these, sums and products with those of others are infinite or nothing, and no plan is made
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
@@ -41,11 +43,12 @@ def every(connection: Connection) -> list[Tenant]:
 def add(connection: Connection, tenant: Tenant, at_s: float) -> None:
     """Add a tenant, or a removed one anew, with its streams."""
     check(tenant)
-    state = connection.scalar(select(tenants.c.state).where(tenants.c.name == tenant.name))
-    if state is not None and state != State.REMOVED:
-        raise ConfigError(f"tenant {tenant.name} is there already, {state}")
+    row = connection.execute(select(tenants).where(tenants.c.name == tenant.name)).first()
+    if row is not None and row.state != State.REMOVED:
+        raise ConfigError(f"tenant {tenant.name} is there already, {row.state}")
+    check_may_be_added(tenant.name, None if row is None else of_row(row))
     _refuse_shared(connection, [tenant.name])
-    if state is None:
+    if row is None:
         _insert(connection, [tenant])
     else:
         tenants_again.begin_anew(connection, {tenant.name: _values(tenant)}, at_s)
@@ -69,13 +72,15 @@ def add_many(
         raise ConfigError("of tenants that are added together none may have the name of another")
     for tenant in wanted:
         check(tenant)
-    asked = select(tenants.c.name, tenants.c.state)
-    known = {row.name: row.state for row in connection.execute(asked) if row.name in names}
-    there = sorted(name for name, state in known.items() if state != State.REMOVED)
+    rows = connection.execute(select(tenants))
+    known = {row.name: of_row(row) for row in rows if row.name in names}
+    there = sorted(one.name for one in known.values() if one.state is not State.REMOVED)
     if there and not skip_there:
         raise ConfigError(f"{_some(there)} there already")
+    for name in names.difference(there):
+        check_may_be_added(name, known.get(name))
     fresh = [tenant for tenant in wanted if tenant.name not in known]
-    again = [tenant for tenant in wanted if known.get(tenant.name) == State.REMOVED]
+    again = [tenant for tenant in wanted if tenant.name in known.keys() - set(there)]
     _refuse_shared(connection, [tenant.name for tenant in (*fresh, *again)])
     _insert(connection, fresh)
     tenants_again.begin_anew(connection, {tenant.name: _values(tenant) for tenant in again}, at_s)
@@ -92,6 +97,8 @@ def _refuse_shared(connection: Connection, names: Sequence[str]) -> None:
         StreamId(row.use_case, name): streams.topic_of(row.topic, name)
         for row in connection.execute(for_all)
         for name in names
+        # Whoever is added and has the reserved name is the reserved one; see `check_may_be_added`.
+        if has_stream(row.topic, reserved=name == EVERYONE)
     }
     refuse_shared(connection, wanted)
 
@@ -109,8 +116,10 @@ def _insert(connection: Connection, fresh: Sequence[Tenant]) -> None:
                 StreamId(row.use_case, tenant.name), streams.topic_of(row.topic, tenant.name), 0
             )
             for tenant in fresh
+            if has_stream(row.topic, reserved=False)
         ]
-        connection.execute(insert(stream_rows), rows)
+        if rows:
+            connection.execute(insert(stream_rows), rows)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -179,14 +188,6 @@ def _values(tenant: Tenant) -> dict[str, Any]:
     }
 
 
-def of_row(row: Row[Any]) -> Tenant:
-    """A tenant as its row has it."""
-    throttle = Throttle(row.records_per_s, row.bytes_per_s, row.burst_s)
-    by = stoppers.read(row.stopped_by)
-    state = State(row.state)
-    return Tenant(row.name, state, row.weight, throttle, by, row.generation, row.added_again_s)
-
-
 def _remove_streams(connection: Connection, name: str) -> None:
     ours = stream_rows.c.tenant == name
     removed = {"state": State.REMOVED.value, "stopped_by": None}
@@ -212,6 +213,15 @@ def check_name(name: str) -> None:
             f"tenant {name!r}: a name is 1 to 63 lower-case letters, digits and dashes, "
             "starting with a letter or digit"
         )
+
+
+def check_may_be_added(name: str, known: Tenant | None) -> None:
+    """Raise ``ConfigError`` if the name is reserved for who comes by itself.
+
+    ``known`` is who has it, or had it, as the store says.
+    """
+    if not may_be_added(name, known):
+        raise reserved_name(name)
 
 
 def check(tenant: Tenant) -> None:

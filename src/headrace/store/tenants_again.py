@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
+from headrace.model.everyone import EVERYONE, has_stream
 from headrace.model.streams import StreamId
 from headrace.store import depths, stops, streams
 from headrace.store.pairs import matching, portions
@@ -125,6 +126,9 @@ def _start(
     for row in connection.execute(for_all.order_by(deployments.c.use_case)).all():
         there, first = [], []
         for name, epoch in generations.items():
+            # Who had the reserved name as a customer is not added again; see `tenants.add`.
+            if not has_stream(row.topic, reserved=name == EVERYONE):
+                continue
             stream, topic = StreamId(row.use_case, name), streams.topic_of(row.topic, name)
             if was := before.get(stream):
                 there.append(streams.fresh(stream, topic, epoch, was.left))

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from headrace.errors import ConfigError
+from headrace.model.everyone import EVERYONE, is_plain
 from headrace.model.lane_names import named
 from headrace.model.patterns import TENANT
 from headrace.model.places import place_at
@@ -43,7 +44,7 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
         use_case: the function under ``@use_case``.
         values: of the records: bytes, text, or a dict of what is in them, which is written as the
             use case reads it: by the schema of its ``Avro`` or ``Protobuf``, else as JSON.
-        tenant: whose records they are.
+        tenant: whose records they are; those of a topic without ``{tenant}`` are everyone's.
         options: those of the YAML file.
         keys: of the records; none: null.
         timestamps_ms: of the records; none: their offsets, which begin at 0.
@@ -58,6 +59,7 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
     """
     if use_case.form != "slice":
         raise ConfigError(f"use case {use_case.name} is of form wave: call it with a DataFrame")
+    tenant = EVERYONE if is_plain(use_case.topic) else tenant
     topic = use_case.topic.replace(TENANT, tenant)
     known = MemorySchemas() if schemas is None else schemas
     given = records(

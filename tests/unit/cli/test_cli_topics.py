@@ -6,6 +6,7 @@ import pytest
 
 from headrace.connectors.kafka import topic_shapes
 from headrace.errors import ConfigError
+from headrace.model.records import Deployment
 from headrace.model.streams import State, StreamId
 from headrace.operating import topics as operating_topics
 
@@ -172,3 +173,14 @@ def test_a_tenant_that_is_resumed_says_which_lanes_stay_stopped_and_what_helps(h
     told = headrace("tenants", "resume", "acme").output
     assert "2 lanes of its stream acme/score stay stopped at a failure" in told
     assert "'headrace streams resume acme/score' retries what failed" in told
+
+
+def test_a_topic_for_all_is_made_once_for_all(headrace, kafka, store, config):
+    source = SOURCE.replace('"{tenant}.visits", sink=P', '"impressions", sink=P')
+    (config.parent / "use_cases.py").write_text(source)
+    store.registry.deploy(Deployment("keep", "keep.py", "ab12", "impressions"))
+    for words in ((), ("--tenant", "everyone")):
+        result = headrace("topics", "create", "keep", "--inputs", "--dry-run", "--json", *words)
+        assert result.exit_code == 0, result.output
+        (row,) = json.loads(result.output)
+        assert (row["topic"], row["tenant"]) == ("impressions", None)

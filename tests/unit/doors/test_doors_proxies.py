@@ -10,6 +10,8 @@ from headrace.doors.door import RequestLimits, install_door
 from headrace.doors.guard import Guard, calling
 from headrace.doors.proxies import certificate_parts
 from headrace.model.credentials import Caller, Role
+from headrace.model.everyone import EVERYONE
+from headrace.model.streams import Tenant
 from headrace.settings.doors import CertificateSettings, DoorsSettings
 
 SECRET = b"a secret of thirty-two characters"
@@ -98,6 +100,16 @@ def test_a_listed_certificate_that_a_proxy_saw_opens_the_door(client_at):
     client = client_at("10.1.2.3", **TRUSTING)
     answer = client.post("/who", headers={"X-Forwarded-Client-Cert": HEADER})
     assert answer.json() == [f"certificate:{ACME}", "sender", "acme"]
+
+
+def test_no_certificate_is_of_all_customers(client_at, store):
+    nobodys = {ACME: CertificateSettings(role=Role.SENDER, tenant=EVERYONE)}
+    client = client_at("10.1.2.3", **{**TRUSTING, "certificates": nobodys})
+    shown = {"X-Forwarded-Client-Cert": HEADER}
+    refused = client.post("/who", headers=shown)
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:headrace:problem:forbidden")
+    store.data.tenants[EVERYONE] = Tenant(EVERYONE)  # of an earlier version
+    assert client.post("/who", headers=shown).json()[2] == EVERYONE
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from headrace.doors.problems import Problem
 from headrace.doors.tokens import Signers, TokenRules, Tokens
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.credentials import Caller, Role
+from headrace.model.everyone import EVERYONE
+from headrace.model.records import Deployment
 from headrace.model.streams import State, Tenant
 
 ISSUER, AUDIENCE = "https://issuer.example", "headrace"
@@ -444,3 +446,22 @@ def status_of(guard, shown, times):
             guard.caller(shown, address="9.9.9.9")
         statuses.append(caught.value.status_code)
     return statuses
+
+
+def test_no_token_is_of_all_customers_whoever_signed_it(added_again, store, clock):
+    text = f"Bearer {token(tenant=EVERYONE, role='tenant', exp=clock() + 300)}"
+    for deploys in (False, True):
+        if deploys:
+            store.registry.deploy(Deployment("count", "m.py", "00", "impressions"))
+        with pytest.raises(Problem, match="everyone stands for all customers") as caught:
+            added_again.caller(text)
+        assert caught.value.status_code == 403
+        assert added_again.known(text) is None
+
+
+def test_a_customer_whom_an_earlier_version_let_have_that_name_keeps_its_token(
+    added_again, store, clock
+):
+    store.data.tenants[EVERYONE] = Tenant(EVERYONE)
+    text = f"Bearer {token(tenant=EVERYONE, exp=clock() + 300)}"
+    assert added_again.caller(text).tenant == EVERYONE

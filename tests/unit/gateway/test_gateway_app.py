@@ -17,6 +17,7 @@ from headrace.errors import (
 from headrace.gateway.app import ACCESS
 from headrace.gateway.rates import RequestRoom
 from headrace.gateway.removed import RemovedTenants
+from headrace.model.records import Deployment
 from headrace.model.streams import State, Tenant
 from headrace.testing.memory_store import MemoryStore
 
@@ -176,6 +177,21 @@ async def test_a_tenant_that_was_removed_sends_nothing():
 
     async with client_of(rules, records, topics, is_removed=is_removed) as client:
         assert (await client.post(VISITS, json={})).status_code == 403
+    assert records.stored == []
+
+
+@in_loop
+async def test_nobody_sends_as_all_customers():
+    store = MemoryStore()
+    store.registry.deploy(Deployment("count", "m.py", "00", "impressions"))
+    rules, records, topics = parts()
+    topics.names.add("everyone.visits")
+    known = {"is_removed": RemovedTenants(store.registry)}
+    shown = {"Authorization": "sender everyone"}
+    async with client_of(rules, records, topics, **known) as client:
+        refused = await client.post(VISITS, json={}, headers=shown)
+    assert refused.status_code == 403
+    assert refused.json()["detail"].startswith("everyone stands for all customers together")
     assert records.stored == []
 
 

@@ -10,6 +10,8 @@ from structlog.testing import capture_logs
 from headrace.errors import ConfigError, StoreTooNew, StoreUnavailable
 from headrace.gateway import removed
 from headrace.gateway.removed import RemovedTenants
+from headrace.model.everyone import EVERYONE
+from headrace.model.records import Deployment
 from headrace.model.streams import State, Tenant
 from headrace.testing.memory_store import MemoryStore
 
@@ -151,3 +153,19 @@ def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(store, clock, mon
     told = [line["event"] for line in logs]
     assert told == ["tenants are not known anew", "tenants are known anew"]
     assert nobody_heard == []
+
+
+def test_nobody_sends_as_all_customers_but_one_whom_an_earlier_version_let_have_that_name(
+    store, clock
+):
+    async def play():
+        is_removed = RemovedTenants(store.registry)
+        found = [await is_removed(EVERYONE)]
+        store.registry.deploy(Deployment("count", "m.py", "00", "impressions"))
+        clock[0] += 300
+        found.append(await is_removed(EVERYONE))
+        store.data.tenants[EVERYONE] = Tenant(EVERYONE)
+        clock[0] += 300
+        return [*found, await is_removed(EVERYONE)]
+
+    assert asyncio.run(play()) == [True, True, False]

@@ -11,7 +11,6 @@ No answer is kept between calls: how often to ask is the cycle's decision.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
@@ -28,11 +27,11 @@ from headrace.connectors.kafka.offsets import OFFSETS
 from headrace.connectors.kafka.partitions import TopicPartition, by_partition
 from headrace.connectors.kafka.watermarks import END, START, Watermarks
 from headrace.errors import BrokerUnavailable
+from headrace.model.everyone import TOPIC_NAME
 from headrace.model.lane_names import in_order, named
 from headrace.model.places import Place, Places, place_at
 from headrace.ports import TopicInfo
 
-_VALID_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 #: topics of one description request: the answers of thousands would block a broker's thread long
 _TOPICS_PER_REQUEST = 500
 _ASK_AGAIN_S = 1.0
@@ -78,7 +77,7 @@ class KafkaLog:
 
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists."""
-        wanted = [name for name in dict.fromkeys(names) if _VALID_NAME.fullmatch(name)]
+        wanted = [name for name in dict.fromkeys(names) if TOPIC_NAME.fullmatch(name)]
         found, failures = self._describe(wanted)
         self._raise_if_all_failed(found, failures)
         return {
@@ -125,7 +124,7 @@ class KafkaLog:
     def _offsets_of(
         self, partitions: Collection[TopicPartition], at: int
     ) -> dict[TopicPartition, int]:
-        wanted = {partition for partition in partitions if _VALID_NAME.fullmatch(partition.topic)}
+        wanted = {partition for partition in partitions if TOPIC_NAME.fullmatch(partition.topic)}
         found = self._edges.of(list(wanted - self._unanswered), at)
         left = wanted - found.keys()
         now_s = time.monotonic()

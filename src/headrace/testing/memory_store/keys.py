@@ -9,10 +9,12 @@ from headrace.errors import (
     UnknownName,
     ended_key,
     last_key,
+    no_customer,
     no_tenant,
     tenant_removed,
 )
 from headrace.model.credentials import Change, Key, Role, is_last
+from headrace.model.everyone import may_be_customer
 from headrace.model.streams import State
 from headrace.testing.memory_store.data import Data
 
@@ -61,6 +63,10 @@ class MemoryKeys:
         known = self._data.tenants.get(tenant)
         return None if known is None else known.added_again_s
 
+    def may_be_customer(self, name: str) -> bool:
+        """Whether a credential can be of this name."""
+        return may_be_customer(name, self._data.tenants.get(name))
+
     def drop_of(self, tenant: str) -> None:
         """Forget the keys of a tenant."""
         for key in self.every(tenant):
@@ -73,6 +79,8 @@ class MemoryKeys:
                 raise no_tenant(key.tenant)
             if tenant.state is State.REMOVED:
                 raise tenant_removed(key.tenant)
+            if tenant.reserved:
+                raise no_customer(key.tenant)
         if key.prefix in self._data.keys:
             raise ConfigError(f"there is a key {key.prefix} already; make another one")
         self._data.keys[key.prefix] = key

@@ -9,19 +9,22 @@ from typing import Any
 
 from headrace.errors import (
     ConfigError,
+    name_is_a_customers,
     no_tenant,
     no_use_case,
     other_topic,
+    removed_for_all,
     stream_removed,
     tenant_removed,
 )
+from headrace.model.everyone import EVERYONE, has_stream, is_plain
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle, ids_left
 from headrace.policies.stops import Status, changed
 from headrace.store.own_topics import doubtful, refuse_doubts
-from headrace.store.streams import one_line, topic_of
+from headrace.store.streams import check_stream, one_line, topic_of
 from headrace.store.tenant_states import check_states
-from headrace.store.tenants import check, check_throttle, check_weight
+from headrace.store.tenants import check, check_may_be_added, check_throttle, check_weight
 from headrace.testing.memory_store import recorded
 from headrace.testing.memory_store.data import Data, alone
 from headrace.testing.memory_store.keys import MemoryKeys
@@ -45,18 +48,22 @@ class MemoryRegistry:
         known = self.data.tenants.get(tenant.name)
         if known is not None and known.state is not State.REMOVED:
             raise ConfigError(f"tenant {tenant.name} is there already, {known.state}")
+        check_may_be_added(tenant.name, known)
         self._refuse_shared(self._for_all([tenant.name]))
         self.data.changed()
         by_hand = {Stopper.OPERATOR} if tenant.state is State.SUSPENDED else set()
-        added = replace(tenant, stopped_by=frozenset(by_hand), generation=0, added_again_s=None)
+        added = replace(
+            tenant,
+            stopped_by=frozenset(by_hand),
+            generation=0,
+            added_again_s=None,
+            reserved=known is not None and known.reserved,
+        )
         if known is not None:
-            added_s = max(time.time() if at_s is None else at_s, self._told_until_s(tenant.name))
-            generation = self._forget_tenant(known)
-            added = replace(added, generation=generation, added_again_s=added_s)
+            added = self._anew(added, known, time.time() if at_s is None else at_s)
         self.data.tenants[tenant.name] = added
-        for deployment in self.data.deployments.values():
-            if deployment.all_tenants:
-                self._begin(StreamId(deployment.use_case, tenant.name), deployment.topic)
+        for stream in self._for_all([tenant.name]):
+            self._begin(stream, self.data.deployments[stream.use_case].topic)
 
     @alone
     def add_tenants(
@@ -78,10 +85,17 @@ class MemoryRegistry:
         if there and not skip_there:
             raise ConfigError(f"tenant {min(there)} is there already")
         wanted = [tenant for tenant in tenants if tenant.name not in there]
+        for tenant in wanted:
+            check_may_be_added(tenant.name, known.get(tenant.name))
         self._refuse_shared(self._for_all([tenant.name for tenant in wanted]))
         for tenant in wanted:
             self.add_tenant(tenant, at_s=at_s)
         return [tenant.name for tenant in wanted]
+
+    def _anew(self, added: Tenant, known: Tenant, at_s: float) -> Tenant:
+        """It, as it begins after one of its name was removed."""
+        added_s = max(at_s, self._told_until_s(added.name))
+        return replace(added, generation=self._forget_tenant(known), added_again_s=added_s)
 
     def _told_until_s(self, name: str) -> float:
         told = self.data.told
@@ -157,6 +171,7 @@ class MemoryRegistry:
             raise tenant_removed(stream.tenant)
         if known is not None and known.state is not State.REMOVED:
             raise ConfigError(f"stream {stream} is there already, {known.state}")
+        check_stream(stream, deployment.topic, reserved=tenant.reserved)
         self._refuse_shared({stream: topic_of(deployment.topic, stream.tenant)})
         self.data.changed()
         self._begin(stream, deployment.topic)
@@ -198,31 +213,46 @@ class MemoryRegistry:
             return False
         if known is not None and known.topic != deployment.topic:
             raise other_topic(name, known.topic, deployment.topic)
+        everyone = self._everyone(deployment) if known is None else None
+        there = self.data.tenants | ({} if everyone is None else {EVERYONE: everyone})
         lacking = [
             StreamId(name, tenant.name)
-            for tenant in self.data.tenants.values()
+            for tenant in there.values()
             if tenant.state is not State.REMOVED
             and StreamId(name, tenant.name) not in self.data.streams
+            and has_stream(deployment.topic, reserved=tenant.reserved)
         ]
         begin = lacking if deployment.all_tenants else []
         self._refuse_shared(
             {stream: topic_of(deployment.topic, stream.tenant) for stream in begin}, deployment
         )
         self.data.changed()
+        if everyone is not None:
+            before = self.data.tenants.get(EVERYONE)
+            self.data.tenants[EVERYONE] = (
+                everyone if before is None else self._anew(everyone, before, time.time())
+            )
         self.data.deployments[name] = replace(deployment, revision=self.data.revision)
         for stream in begin:
             self._begin(stream, deployment.topic)
         return True
 
+    def _everyone(self, deployment: Deployment) -> Tenant | None:
+        """The reserved tenant, if it begins with a use case that is new."""
+        known = self.data.tenants.get(EVERYONE)
+        if not is_plain(deployment.topic) or (known is not None and _goes_on(known, deployment)):
+            return None
+        return Tenant(EVERYONE, reserved=True)
+
     @alone
     def deploy_together(self, deployments: Sequence[Deployment]) -> None:
         """Add or replace use cases, all of them or none."""
-        before = dict(self.data.deployments), dict(self.data.streams)
+        before = dict(self.data.deployments), dict(self.data.streams), dict(self.data.tenants)
         try:
             for deployment in deployments:
                 self.deploy(deployment)
         except ConfigError:
-            self.data.deployments, self.data.streams = before
+            self.data.deployments, self.data.streams, self.data.tenants = before
             raise
 
     @alone
@@ -245,6 +275,7 @@ class MemoryRegistry:
             for deployment in self.data.deployments.values()
             if deployment.all_tenants
             for name in names
+            if has_stream(deployment.topic, reserved=name == EVERYONE)
         }
 
     def _refuse_shared(self, wanted: dict[StreamId, str], *new: Deployment) -> None:
@@ -283,3 +314,18 @@ class MemoryRegistry:
         self.data.positions[stream] = {}
         self.data.failures.release(stream)
         recorded.leave_behind(self.data, stream)
+
+
+def _goes_on(known: Tenant, deployment: Deployment) -> bool:
+    """Whether who has the reserved name, or had it, has the streams of plain topics already.
+
+    Raises:
+        ConfigError: somebody removed it, or it is a customer.
+    """
+    of = EVERYONE, deployment.use_case, deployment.topic
+    is_removed = known.state is State.REMOVED
+    if known.reserved and is_removed:
+        raise removed_for_all(*of)
+    if not known.reserved and not is_removed:
+        raise name_is_a_customers(*of)
+    return known.reserved

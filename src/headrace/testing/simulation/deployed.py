@@ -44,7 +44,7 @@ from headrace.testing.ledger import Place
 from headrace.testing.simulation.frames import FrameHandler
 from headrace.testing.simulation.keys import lane_with
 from headrace.testing.simulation.sinks import Notebook, Picky, Wrote, table_of
-from headrace.testing.simulation.topics import TOPIC, named
+from headrace.testing.simulation.topics import FOR_ALL, TOPIC, named
 from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.troubles import GOOD, Stuck, WorkerDies, trouble_of
 from headrace.use_cases import SliceContext, UseCase, use_case
@@ -105,6 +105,10 @@ class Surroundings(Protocol):
     def hides_ends(self) -> bool:
         """Whether of some lanes only reading tells where they end."""
 
+    @property
+    def for_all_of_100(self) -> float:
+        """How many of a hundred use cases read a topic for all."""
+
 
 @dataclass(eq=False, slots=True)
 class Deployed:
@@ -120,12 +124,18 @@ class Deployed:
     use_cases: dict[str, UseCase] = field(default_factory=dict)
     books: dict[str, Notebook] = field(default_factory=dict)
     loss: dict[str, DataLossPolicy] = field(default_factory=dict)
+    #: use cases that read a topic for all
+    for_all: set[str] = field(default_factory=set)
     #: use cases that were deployed with another order or guarantee than at first
     mixed: set[str] = field(default_factory=set)
 
     def add(self, guarantee: str) -> None:
         """A new use case."""
         name = guarantee.replace(", by", "").replace(" ", "-")
+        own = self.rng.getstate()[1][3 + len(self.use_cases)]
+        if own % 100 < self.world.for_all_of_100:
+            self.for_all.add(name)
+            self.counts["use cases of a topic for all"] += 1
         wave = "transaction" not in guarantee and self.rng.random() < _WAVES
         # Neither these nor merged lanes can be had where only reading tells where lanes end.
         wave = wave and not self.world.hides_ends
@@ -134,6 +144,9 @@ class Deployed:
         self.use_cases[name] = made
         self.loss[name] = self.rng.choice(list(DataLossPolicy))
         self.deploy(name)
+
+    def _topic(self, name: str) -> str:
+        return FOR_ALL if name in self.for_all else TOPIC
 
     def _of_slices(self, guarantee: str, options: dict[str, Any]) -> UseCase:
         exact: Literal["intent"] | None = "intent" if "intent" in guarantee else None
@@ -147,7 +160,7 @@ class Deployed:
         sink = Picky(sink, world.takes, raises, world.sink_locks, world.sink_late)
         sink.prepare(Site(Connections({}, "sqlite:///simulated.db"), self.store.positions))
         return use_case(
-            topic=TOPIC,
+            topic=self._topic(options["name"]),
             sink=sink,
             **self._order(["lane", "lane", "stream"]),
             bad_record=self.rng.choice(["suspend", "suspend", "dead-letter", "fail"]),
@@ -196,7 +209,7 @@ class Deployed:
             return world.generation(piece.lane)
 
         return use_case(
-            topic=TOPIC,
+            topic=self._topic(name),
             form="wave",
             order=self.rng.choice(["lane", "none"]),
             bad_record=self.rng.choice(["suspend", "fail"]),
@@ -242,7 +255,7 @@ class Deployed:
             name,
             "m.py",
             f"{self.counts['deployments']:064}",
-            TOPIC,
+            self._topic(name),
             order=made.order,
             buckets=made.divides_by,
             bad_record=made.bad_record,

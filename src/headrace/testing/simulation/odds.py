@@ -104,6 +104,8 @@ class Odds:
     unheard: float = 0.0
     #: of an effect: its tenant's own database is locked, or others left it no time to be tried
     locks: float = 0.0
+    #: of a use case: it reads one topic for all tenants
+    for_all: float = 0.0
 
 
 _MOST = {
@@ -159,7 +161,10 @@ _MOST_LATER = {
     "unheard": 0.2,
     "locks": 0.5,
 }
-assert {*_MOST, *_MOST_LATER} == {field.name for field in fields(Odds)}
+#: what no seed has that is not asked for it
+_ASKED = ("for_all",)
+_NAMES = {*_MOST, *_MOST_LATER, *_ASKED}
+assert {field.name for field in fields(Odds)} == _NAMES
 
 
 #: what part of all faults a run has: mostly few, so that single ones meet single others
@@ -183,7 +188,7 @@ def read_odds(text: str) -> dict[str, float]:
     found = {}
     for part in filter(None, text.split(",")):
         name, _, often = part.partition("=")
-        if name not in {*_MOST, *_MOST_LATER} or not 0 <= float(often) <= 1:
+        if name not in _NAMES or not 0 <= float(often) <= 1:
             raise ValueError(f"{part!r} is no fault and how often it comes")
         found[name] = float(often)
     return found

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from headrace.errors import ConfigError, HeadraceError, Temporary
 from headrace.model.buckets import whole_lane
+from headrace.model.everyone import EVERYONE
 from headrace.model.lane_names import named, number_of
 from headrace.model.places import number_at
 from headrace.model.records import Failure
@@ -28,6 +29,8 @@ from headrace.testing.simulation.world import World
 _MOST_TENANTS = 5
 #: chance that a person skips what would come through later
 _HASTY = 0.2
+#: chance that it is the tenant of topics for all
+_OF_ALL = 0.3
 #: chance that a person forgets what follows a lane that is sought
 _ALONE = 0.3
 
@@ -249,8 +252,13 @@ def _hidden_ends(world: World, topic: str) -> list[int]:
 
 
 def _tenant(world: World) -> str:
+    if world.deployed.for_all and world.rng.random() < _OF_ALL:
+        return EVERYONE
     return f"t{world.rng.randrange(world.counts['tenants'])}"
 
 
 def _stream(world: World) -> StreamId:
-    return StreamId(world.rng.choice(sorted(world.deployed.use_cases)), _tenant(world))
+    name = world.rng.choice(sorted(world.deployed.use_cases))
+    if name in world.deployed.for_all:
+        return StreamId(name, EVERYONE)
+    return StreamId(name, f"t{world.rng.randrange(world.counts['tenants'])}")

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
+from headrace.model.everyone import EVERYONE
 from headrace.model.lane_names import named as lane_named
 from headrace.model.lane_names import number_of
 from headrace.model.places import number_at
@@ -30,8 +31,9 @@ from headrace.testing.simulation.lineage import TrueLineage
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import Trouble, drawn, trouble_of
 
-#: what all use cases read
+#: what all use cases read, and those of a topic for all
 TOPIC = "{tenant}.visits"
+FOR_ALL = f"{EVERYONE}.visits"
 _PARTITIONS = 3
 
 

@@ -49,7 +49,7 @@ from headrace.testing.simulation.lives import Life, Make
 from headrace.testing.simulation.odds import Odds, draw
 from headrace.testing.simulation.rates import Rates
 from headrace.testing.simulation.sinks import Wrote
-from headrace.testing.simulation.topics import TOPIC, WorldTopics, topic_of
+from headrace.testing.simulation.topics import FOR_ALL, TOPIC, WorldTopics, topic_of
 from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.unheard import PersonsLog, Unheard
 
@@ -112,6 +112,8 @@ class World:
         )
         for guarantee in rng.sample(GUARANTEES, rng.choice([1, 1, 2])):
             self.deployed.add(guarantee)
+        if self.deployed.for_all:
+            self.topics.make(FOR_ALL)
         for _ in range(rng.randint(1, 3)):
             self.add_tenant()
 
@@ -368,6 +370,11 @@ class World:
     def hides_ends(self) -> bool:
         """Whether of some lanes only reading tells where they end."""
         return bool(self.odds.hides)
+
+    @property
+    def for_all_of_100(self) -> float:
+        """How many of a hundred use cases read a topic for all."""
+        return 100 * self.odds.for_all
 
     def sink_fails(self) -> bool:
         """Whether a write fails now."""

@@ -19,6 +19,7 @@ What ``Statistics`` promises is in ``statistics_contract``.
 """
 
 from headrace.testing.store_contract.decisions import TestDecisions
+from headrace.testing.store_contract.everyone import TestEveryone
 from headrace.testing.store_contract.failures import TestFailures
 from headrace.testing.store_contract.generations import TestGenerations
 from headrace.testing.store_contract.intents import TestIntents
@@ -38,6 +39,7 @@ __all__ = [
     "TestAudit",
     "TestDecisions",
     "TestDepths",
+    "TestEveryone",
     "TestFailures",
     "TestGenerations",
     "TestIntents",
