@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import MetaData, insert, select, text
@@ -15,6 +16,7 @@ from sqlalchemy import MetaData, insert, select, text
 from headrace.errors import ConfigError
 from headrace.model.credentials import Key, Role
 from headrace.model.places import OPEN, text_of
+from headrace.model.records import Deployment
 from headrace.model.streams import LaneId
 from headrace.ports import SchemaReference
 from headrace.store import open_store
@@ -579,3 +581,17 @@ def test_nobody_goes_back_while_a_topic_is_for_all(database, store_url):
     with pytest.raises(ConfigError, match=r"count reads topic impressions, .*nothing was changed"):
         downgrade(database, "0019")
     assert content(database) == before
+
+
+def test_nobody_goes_back_while_a_use_case_begins_at_a_time(database, store_url):
+    with closing(open_store(store_url)) as store:
+        deployment = Deployment("score", "m.py", "00", "{tenant}.visits")
+        store.registry.deploy(replace(deployment, starting_offsets="2026-11-01T00:00:00Z"))
+        before = content(database)
+        with pytest.raises(
+            ConfigError, match=r"score has startingOffsets 2026.*nothing was changed"
+        ):
+            downgrade(database, "0020")
+        assert content(database) == before
+        store.registry.deploy(deployment)
+    downgrade(database, "0020")

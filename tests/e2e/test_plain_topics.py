@@ -88,3 +88,36 @@ def test_a_topic_for_all_is_one_stream_that_nobody_adds_beside_those_of_tenants(
     service.until(11)
     assert of_all(service) == sorted(2 * ["four", "one", "three", "two"])
     ended(process, service)
+
+
+def begins(service, said):
+    """Let the use case of the topic for all begin there."""
+    path = service.folder / "headrace.yaml"
+    text = path.read_text().partition("use_cases:")[0]
+    path.write_text(f"{text}use_cases:\n  count:\n    startingOffsets: {said}\n")
+    service.done("use-cases", "deploy")
+
+
+def note_of(service):
+    (row,) = json.loads(service.done("streams", "list", "--json", "--tenant", "everyone"))
+    return row["reason"]
+
+
+def test_a_topic_for_all_begins_at_offsets_if_its_partitions_have_them(tmp_path, kafka):
+    service = SharedService(tmp_path, kafka.bootstrap_servers, f"t{time.time_ns()}")
+    create_topics(service.config, {service.for_all: 3})
+    service.send_to_all(b"a0", b"b0", b"c0", b"a1", b"b1", b"c1")
+    begins(service, json.dumps({service.for_all: {"0": 1, "1": 9, "2": -1}}))
+    process = service.run()
+    deadline = time.monotonic() + 120
+    while "[1] at 9, and it holds 0 to 2" not in (note_of(service) or ""):
+        assert process.poll() is None, service.log.read_text()
+        assert time.monotonic() < deadline, note_of(service)
+        time.sleep(0.5)
+    assert service.rows() == []
+    begins(service, json.dumps({service.for_all: {"0": 1, "1": -2, "2": -1}}))
+    service.until(3)
+    service.send_to_all(b"a2", b"b2", b"c2")
+    service.until(6)
+    assert of_all(service) == ["a1", "a2", "b0", "b1", "b2", "c2"]
+    ended(process, service)

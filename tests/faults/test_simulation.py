@@ -14,7 +14,7 @@ import pytest
 from planted import ENOUGH, first_wrong
 
 from headrace.board import Board, HeldStream, Lane, streams
-from headrace.cycle import accounts, apply, commit, driver, losses, replay, topics
+from headrace.cycle import accounts, apply, commit, driver, first_places, losses, replay, topics
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetters
 from headrace.cycle.late_claims import LateClaims
 from headrace.cycle.losses import Losses
@@ -23,6 +23,7 @@ from headrace.cycle.reruns import Reruns
 from headrace.cycle.topics import TopicKeeper
 from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable
 from headrace.model import lineage
+from headrace.model.starting import Edge
 from headrace.model.streams import Order, original
 from headrace.operating import seeking
 from headrace.policies import quarantine
@@ -430,7 +431,7 @@ def test_who_shares_a_sink_with_tenants_whose_databases_are_locked_loses_nothing
 
 
 def test_a_new_partition_that_is_not_read_from_its_beginning_is_found(monkeypatch):
-    monkeypatch.setattr(topics, "begins_at_end", lambda held: True)
+    monkeypatch.setattr(first_places, "starting_of", lambda held: Edge.LATEST)
     assert first_wrong(seeds=300, how="its log at")
 
 
@@ -497,7 +498,7 @@ def test_a_lane_that_waits_for_its_parents_and_not_for_theirs_is_found(monkeypat
 
 def test_a_lane_that_begins_at_its_end_as_its_parents_did_is_found(monkeypatch):
     only_lineage(monkeypatch)
-    monkeypatch.setattr(topics, "begins_at_end", lambda held: True)
+    monkeypatch.setattr(first_places, "starting_of", lambda held: Edge.LATEST)
     assert first_wrong(seeds=300, how="its log at")
 
 
@@ -547,7 +548,12 @@ def is_done(held, parents):
 
 def test_a_lane_that_is_listed_late_and_begins_at_its_end_is_found(monkeypatch):
     only_lineage(monkeypatch, lists_late=0.8)
-    monkeypatch.setattr(topics, "begins_at_end", lambda held: bool(held.lanes))
+    at = {True: Edge.LATEST, False: Edge.EARLIEST}
+    start_of = topics.start_of
+    monkeypatch.setattr(first_places, "starting_of", lambda held: at[bool(held.lanes)])
+    # Of a stream that has begun the store takes no first places, and lanes begin one by one.
+    monkeypatch.setattr(topics, "start_of", lambda *of: replace(start_of(*of), begins=False))
+    monkeypatch.setattr(topics, "begins_whole", lambda held, _: not held.lanes)
     assert first_wrong(seeds=300, how="its log at")
 
 

@@ -340,7 +340,8 @@ class UseCaseRow(Shape):
     retries: int
     handler_timeout_s: float
     max_rate_per_lane: float | None
-    starting_offsets: Literal["earliest", "latest"]
+    #: `earliest`, `latest`, a time, or JSON with an offset of each partition
+    starting_offsets: str
     all_tenants: bool
     rerun: bool
     figures: UseCaseShape | None

@@ -35,6 +35,10 @@ class BucketLog:
         """With the lanes of the log."""
         return self.log.topics(names)
 
+    def absent(self, names: Collection[str]) -> Collection[str]:
+        """Topics that are surely not there."""
+        return self.log.absent(names)
+
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """Where lanes, or those they are of, end."""
         return _asked(lanes, self.log.end_offsets)

@@ -23,23 +23,11 @@ from headrace.ports import TopicInfo
 def has_begun(held: HeldStream) -> bool:
     """Whether a stream ever had lanes: all that it had may be lost and given up.
 
-    Its topic may even be another one by now, of which it saw nothing yet.
+    Its topic may even be another one by now, of which it saw nothing yet. Or it has begun without
+    one, so that all is read that comes.
     """
-    return bool(held.lanes) or held.stream.topic_id is not None
-
-
-def begins_at_end(held: HeldStream) -> bool:
-    """Whether a new lane starts at its end: only those that are there when the stream begins."""
-    return held.deployment.starting_offsets == "latest" and not has_begun(held)
-
-
-def begins_whole(held: HeldStream, info: TopicInfo) -> bool:
-    """Whether its first lanes all get their places together.
-
-    One that got its place later would count as added, and begin at its beginning; and of what it
-    follows there would be no telling what was there before the stream, and what was lost.
-    """
-    return begins_at_end(held) or (bool(info.parents) and not has_begun(held))
+    stream = held.stream
+    return bool(held.lanes) or stream.topic_id is not None or stream.begun_without_topic
 
 
 def startable(

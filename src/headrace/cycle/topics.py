@@ -21,14 +21,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided
 from headrace.cycle.ends import Ends
-from headrace.cycle.lineage import (
-    begins_at_end,
+from headrace.cycle.first_places import (
+    NewLanes,
+    SeenTopic,
+    Told,
+    absent,
+    asked,
     begins_whole,
+    begins_without_topic,
+    places_of,
+    start_of,
+    waits_to_begin,
+    wanted_of,
+    without_topic,
+)
+from headrace.cycle.lineage import (
     doubtful,
     is_over,
     lanes_go,
@@ -42,7 +53,6 @@ from headrace.cycle.talks import Talk
 from headrace.cycle.topic_ids import doubted_id, is_the_same
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.lineage import Lineage
-from headrace.model.places import OPEN, Place
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId, original
 from headrace.ports import Log, Progress, TopicInfo
@@ -53,26 +63,7 @@ TOPICS_PER_S = 40.0
 TOPICS_STEP_S = 1.0
 #: for topics that are not there yet
 WAITING_EVERY_S = 2.0
-NO_END = (
-    "starting_offsets latest: its log does not say where its lanes end, so nobody knows where to "
-    "begin; deploy the use case with starting_offsets earliest"
-)
 _FIRST_A_LOOK = "its topic is looked at before more of it is read"
-
-
-class SeenTopic(NamedTuple):
-    """A stream whose topic is looked at, as it was when that was asked."""
-
-    held: HeldStream
-    info: TopicInfo
-    mark: tuple[object, ...]
-
-
-class NewLanes(NamedTuple):
-    """A stream with lanes that have no position yet."""
-
-    seen: SeenTopic
-    lanes: list[str]
 
 
 @dataclass(slots=True)
@@ -180,6 +171,7 @@ class TopicKeeper:
         wanted = [held for name in names for held in self._streams.get(name, {}).values()]
         marked = [(held, _mark(held)) for held in wanted]
         known: dict[str, TopicInfo] = yield partial(_topics, names)
+        yield from self._begin_without([one for one in marked if one[0].stream.topic not in known])
         infos = ((held, known.get(held.stream.topic), mark) for held, mark in marked)
         now_s = self.losses.clock.monotonic_s()
         seen = [
@@ -208,6 +200,27 @@ class TopicKeeper:
         self._divide([one for one in seen if is_misdivided(one.held)])
         for seen_topic in seen:
             self._go_on(seen_topic.held)
+
+    def _begin_without(
+        self, missing: Sequence[tuple[HeldStream, tuple[object, ...]]]
+    ) -> Talk[None]:
+        """Let streams begin whose topic is not there, if all that comes is to be read.
+
+        An answer that leaves a topic out may not have been able to tell.
+        """
+        now_s = self.losses.clock.now_s()
+        missing = [one for one in missing if begins_without_topic(one[0], now_s)]
+        if not missing:
+            return
+        names = {held.stream.topic for held, _ in missing}
+        gone: Collection[str] = yield partial(absent, names)
+        self._store_lanes(
+            [
+                without_topic(held)
+                for held, mark in missing
+                if held.stream.topic in gone and self._is_same(held, mark)
+            ]
+        )
 
     def _is_same(self, held: HeldStream, mark: tuple[object, ...]) -> bool:
         """Whether a stream is still as it was when something was asked; if not, it is due again."""
@@ -293,39 +306,44 @@ class TopicKeeper:
         ]
         if not fresh:
             return seen
+        now_s = self.losses.clock.now_s()
+        reasons = ((one.seen.held, waits_to_begin(*one.seen[:2], now_s)) for one in fresh)
+        stuck = {held.stream.id: reason for held, reason in reasons if reason is not None}
+        fresh = [one for one in fresh if one.seen.held.stream.id not in stuck]
         names = [fresh_topic.seen.held.stream.topic for fresh_topic in fresh]
-        asked: tuple[Offsets, Offsets, Answers]
-        asked = yield partial(_first_and_last, *_edges_of(fresh), names)
-        earliest, latest, again = asked
-        seen = [one for one in self._same(seen) if self._is_agreed(one, again)]
+        told: Told = yield partial(asked, wanted_of(fresh), names)
+        seen = [one for one in self._same(seen) if self._is_agreed(one, told.again)]
         same = {seen_topic.held.stream.id for seen_topic in seen}
         started: list[LaneStart] = []
-        stuck: dict[StreamId, str] = {}
-        for (held, info, _), names in fresh:
-            if held.stream.id not in same:
-                continue
-            edge = latest if begins_at_end(held) else earliest
-            first = {name: edge[name] for name in names if name in edge}
-            if OPEN in first.values():
-                stuck[held.stream.id] = NO_END
-                continue
-            parents: Lineage = {}
-            if info.parents:
-                first, parents = startable(held, info, first)
-            whole = len(first) == len(names)
-            if whole or not begins_whole(held, info):
-                known = info.topic_id, first, held.stream.topic_id, parents, held.epoch
-                started.append(LaneStart(held.stream.id, *known))
-            # Of lanes in one order the oldest record may be where nobody answers.
-            if not whole and (held.deployment.order.merges_lanes or begins_whole(held, info)):
-                stuck[held.stream.id] = f"not all lanes of {held.stream.topic} have a leader"
-            elif not whole:
-                self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
+        for new in fresh:
+            if new.seen.held.stream.id in same:
+                self._begin_lanes(new, told, started, stuck)
         self._store_lanes(started)
         self._wait_for(seen, stuck)
         return [seen_topic for seen_topic in seen if seen_topic.held.stream.id not in stuck]
 
-    def _is_agreed(self, seen: SeenTopic, again: Answers) -> bool:
+    def _begin_lanes(
+        self, new: NewLanes, told: Told, started: list[LaneStart], stuck: dict[StreamId, str]
+    ) -> None:
+        """Decide where new lanes of a stream begin, or why it cannot go on."""
+        (held, info, _), names = new
+        first = places_of(new, told)
+        if isinstance(first, str):
+            stuck[held.stream.id] = first
+            return
+        parents: Lineage = {}
+        if info.parents:
+            first, parents = startable(held, info, first)
+        whole, together = len(first) == len(names), begins_whole(held, info)
+        if whole or not together:
+            started.append(start_of(new, first, parents))
+        # Of lanes in one order the oldest record may be where nobody answers.
+        if not whole and (held.deployment.order.merges_lanes or together):
+            stuck[held.stream.id] = f"not all lanes of {held.stream.topic} have a leader"
+        elif not whole:
+            self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
+
+    def _is_agreed(self, seen: SeenTopic, again: Mapping[str, TopicInfo | None]) -> bool:
         """Whether a second answer, if it was asked for, was the first; if not, it is due again."""
         topic = seen.held.stream.topic
         if topic not in again or is_the_same(seen.info, again[topic]):
@@ -341,7 +359,10 @@ class TopicKeeper:
         self.board.fill(self.progress.load_positions([start.stream for start in starts]))
         for start in started:
             held = self.board.streams[start.stream]
-            held.stream = replace(held.stream, topic_id=start.topic_id)
+            if start.begins and start.offsets and not held.lanes:
+                self._sweep.hurry(held.stream.topic)  # it has begun already, as somebody else said
+            without = held.stream.begun_without_topic or start.topic_id is None
+            held.stream = replace(held.stream, topic_id=start.topic_id, begun_without_topic=without)
 
     def _divide(self, seen: Collection[SeenTopic]) -> None:
         """Let the lanes begin that use cases want now, behind all that may run of the others.
@@ -378,33 +399,9 @@ class TopicKeeper:
         self.ends.leave(held.stream.id)
 
 
-Offsets = dict[str, Place]
-Answers = dict[str, TopicInfo | None]
-
-
 def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
     """Asked in a thread."""
     return log.topics(names)
-
-
-def _edges_of(fresh: Iterable[NewLanes]) -> tuple[list[str], list[str]]:
-    """New lanes whose first offset is wanted, and those whose last."""
-    first: list[str] = []
-    last: list[str] = []
-    for (held, *_), names in fresh:
-        wanted = last if begins_at_end(held) else first
-        wanted += names
-    return first, last
-
-
-def _first_and_last(
-    first: Collection[str], last: Collection[str], names: Sequence[str], log: Log
-) -> tuple[Offsets, Offsets, Answers]:
-    """Asked in a thread; and once more of which topics these are."""
-    starts = log.start_offsets(first) if first else {}
-    ends = log.end_offsets(last) if last else {}
-    known = log.topics(names)
-    return starts, ends, {name: known.get(name) for name in names}
 
 
 def _mark(held: HeldStream) -> tuple[object, ...]:

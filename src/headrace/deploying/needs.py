@@ -12,7 +12,9 @@ from __future__ import annotations
 from headrace.connectors.schema_registry import require_client
 from headrace.errors import ConfigError
 from headrace.model.records import Deployment
+from headrace.model.starting import read_starting
 from headrace.model.streams import Order
+from headrace.policies.starting import is_earliest
 from headrace.ports import Connections, Log
 from headrace.use_cases import UseCase
 
@@ -44,9 +46,9 @@ def require_known_ends(use_case: UseCase, deployment: Deployment, log: Log) -> N
         "order key": (use_case.order is Order.KEY, "order lane"),
         "order none with buckets": (use_case.divides_by > 1, "it without buckets"),
         "form wave": (use_case.form == "wave", "form slice"),
-        "starting_offsets latest": (
-            deployment.starting_offsets == "latest",
-            "starting_offsets earliest, and seek to a time",
+        f"startingOffsets {deployment.starting_offsets}": (
+            not is_earliest(read_starting(deployment.starting_offsets)),
+            "startingOffsets earliest, and seek to a time",
         ),
     }
     for what, (is_asked, instead) in asked.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
 
 from headrace.model.buckets import Parting
 from headrace.model.lineage import Lineage
@@ -66,8 +65,8 @@ class LaneStart:
     """First positions for lanes of a stream."""
 
     stream: StreamId
-    #: id that its log gave the topic
-    topic_id: str
+    #: id that its log gave the topic; None: it is not there, and the stream begins without lanes
+    topic_id: str | None
     #: first place by name of the lane
     offsets: Mapping[str, Place]
     #: the id by which the stream's topic was known before; None for no topic yet
@@ -78,6 +77,8 @@ class LaneStart:
     epoch: int | None = None
     #: those that follow others are deeper than these; needless where the places of both compare
     deeper: bool = True
+    #: of a stream that has not begun yet; nothing is done if it has, as the places are others then
+    begins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,8 @@ class Deployment:
     order: Order = Order.LANE
     #: into how many buckets each lane of its log is divided; 1: into none
     buckets: int = 1
-    #: where a stream without positions starts
-    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    #: where a stream begins, as ``starting.py`` reads it
+    starting_offsets: str = "earliest"
     #: every tenant has it; otherwise streams are added one by one
     all_tenants: bool = True
     #: share of the executors against other use cases

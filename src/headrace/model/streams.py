@@ -230,6 +230,8 @@ class Stream:
     #: ids that its topic had before, youngest last; while it has no ``topic_id`` that one is what
     #: it had last, and may have again
     left_ids: tuple[str, ...] = ()
+    #: whether it has begun when its topic was not there, so that all is read that comes
+    begun_without_topic: bool = False
 
     def has_left(self, topic_id: str) -> bool:
         """Whether this is the id of a topic that it left, be it before it was removed and added."""

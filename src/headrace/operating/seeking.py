@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from headrace.cycle.bucket_log import BucketLog
 from headrace.cycle.lags import (
     StreamLog,
     check_divided,
@@ -41,8 +42,11 @@ from headrace.model.buckets import by_whole_lane, share_of
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import Lineage, Parent, begun, ends_in, followers, without
 from headrace.model.places import Place
+from headrace.model.records import Deployment
+from headrace.model.starting import SinceTime, read_starting
 from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
 from headrace.policies.data_loss import LIST_PATIENCE_S
+from headrace.policies.starting import Edges, first_places, unnamed
 from headrace.ports import Log, Progress, Store, TopicInfo
 
 #: how often a log is asked about a lane that it did not list
@@ -211,10 +215,7 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
     Raises:
         Temporary: nobody knows.
     """
-    starts_late = {
-        deployment.use_case: deployment.starting_offsets == "latest"
-        for deployment in store.registry.deployments()
-    }
+    deployments = {known.use_case: known for known in store.registry.deployments()}
     found = []
     for stream in store.registry.streams():
         if stream.id not in streams or stream.state is not State.REMOVED:
@@ -224,10 +225,22 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
         of = stream_log(store.registry, log, stream.id, positions)
         check_listed(of, positions)
         if of.topic is not None and lanes:
-            late = starts_late[stream.id.use_case] and not untold(of.ends)
-            to = of.ends if late else of.starts
+            to = _begun_at(log, of, deployments[stream.id.use_case])
             found.append(Seek(stream.id, _shifts(of, of.topic, lanes, to), of.topic.topic_id))
     return found
+
+
+def _begun_at(log: Log, of: StreamLog, deployment: Deployment) -> Mapping[str, Place]:
+    """Where a stream would begin; where it could not, at worst all comes again."""
+    starting, lanes = read_starting(deployment.starting_offsets), list(of.starts)
+    topics = of.stream.topic, deployment.topic
+    if untold(of.ends) or unnamed(starting, topics, lanes):
+        return of.starts
+    then: Mapping[str, Place] = {}
+    if isinstance(starting, SinceTime):
+        then = BucketLog(log).offsets_at(lanes, starting.at_s)
+    found = first_places(starting, topics, lanes, Edges(of.starts, of.ends, then))
+    return of.starts if isinstance(found, str) else {**of.starts, **found}
 
 
 def _shifts(

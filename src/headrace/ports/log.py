@@ -60,6 +60,12 @@ class Log(Protocol):
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists; a topic that does not is left out."""
 
+    def absent(self, names: Collection[str]) -> Collection[str]:
+        """Topics that are surely not there.
+
+        One of which nobody can tell now is left out, and so are all where no broker answers.
+        """
+
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The offset after the last record a ``read_committed`` reader may see.
 

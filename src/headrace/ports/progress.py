@@ -35,7 +35,11 @@ class Progress(Protocol):
 
         Remembers the topic ids. A lane that has a position keeps it. Where the stream is in
         another topic than ``known_id`` by now, nothing is done: whoever asks has yet to hear of it.
-        Neither is it where it is under another epoch than ``epoch`` says.
+        Neither is it where it is under another epoch than ``epoch`` says, or has begun and the
+        places are those of a stream that has not.
+
+        Without a topic id the stream begins without lanes, as its topic is not there, and that is
+        remembered: it has begun from then on, until it is removed and added again.
 
         What lanes follow is remembered in the same transaction: there is no moment in which one is
         there and looks open. A parent without a position is not waited for; and a lane is not

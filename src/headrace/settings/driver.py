@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import BaseModel, Field, field_validator
 
 from headrace.model.streams import DataLossPolicy
-from headrace.settings.fields import STRICT, Bytes, Properties, Seconds
+from headrace.settings.fields import STRICT, Beginning, Bytes, Properties, Seconds
 
 #: what groups begin with that hold more than what the mirror shows
 _OTHER_GROUPS = ("headrace.tx.", "headrace.redrive.", "headrace-reader-")
@@ -20,8 +18,9 @@ class UseCaseSettings(BaseModel):
 
     #: share of the executors against the other use cases
     priority: int = Field(default=1, ge=1)
-    #: where a tenant's stream begins when it has no position: earliest or latest
-    startingOffsets: Literal["earliest", "latest"] = "earliest"  # noqa: N815 - Spark's word
+    #: where a stream begins, once: earliest, latest, a time with its zone, or Spark's JSON with an
+    #: offset of each partition, such as {"visits": {"0": 23}}
+    startingOffsets: Beginning = "earliest"  # noqa: N815 - Spark's word
     #: every tenant has it; false: streams are added one by one
     all_tenants: bool = True
     #: how often a record that a handler raised or hung at is tried again, with waits between,

@@ -6,8 +6,10 @@ since nobody can say what it meant.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from headrace.connectors.local_files import is_url
 from headrace.errors import ConfigError
+from headrace.model.starting import read_starting
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _SIZE = re.compile(r"(\d+)\s*(b|k|m|g)?", re.IGNORECASE)
@@ -70,6 +73,24 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
+def _beginning(value: object) -> object:
+    """YAML reads a time and a mapping as such; in the store it is the text of either."""
+    if isinstance(value, dict):
+        value = json.dumps({str(topic): _lanes(lanes) for topic, lanes in value.items()})
+    if isinstance(value, date):
+        value = value.isoformat()
+    if isinstance(value, str):
+        read_starting(value)
+    return value
+
+
+def _lanes(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(lane): _lanes(at) for lane, at in value.items()}
+    return value if isinstance(value, int | float | None) else str(value)
+
+
+Beginning = Annotated[str, BeforeValidator(_beginning)]
 Seconds = Annotated[float, BeforeValidator(seconds_of), Field(gt=0)]
 Bytes = Annotated[int, BeforeValidator(bytes_of), Field(gt=0)]
 #: of the operating system; a path made of a URL would be a folder named like its scheme

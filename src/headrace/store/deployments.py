@@ -12,10 +12,11 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, insert, select, update
 
-from headrace.errors import other_topic
+from headrace.errors import ConfigError, other_topic
 from headrace.model.everyone import has_stream, is_plain
 from headrace.model.places import Place, read_place, text_of
 from headrace.model.records import Deployment
+from headrace.model.starting import read_starting
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
 from headrace.store import everyone, revision, streams
 from headrace.store.own_topics import refuse_shared
@@ -64,7 +65,7 @@ def deploy(
 
     ``at_s`` is the time now, in seconds since 1970.
     """
-    streams.topic_of(deployment.topic, "tenant")
+    check(deployment)
     values = _row(deployment) | {"revision": revision.current(connection)}
     ours = deployments.c.use_case == deployment.use_case
     known = connection.execute(select(deployments).where(ours)).one_or_none()
@@ -83,6 +84,15 @@ def deploy(
     if deployment.all_tenants:
         _add_missing_streams(connection, deployment)
     return True
+
+
+def check(deployment: Deployment) -> None:
+    """Raise ``ConfigError`` if what somebody wrote in it cannot be read."""
+    streams.topic_of(deployment.topic, "tenant")
+    try:
+        read_starting(deployment.starting_offsets)
+    except ValueError as error:
+        raise ConfigError(f"use case {deployment.use_case}: startingOffsets: {error}") from error
 
 
 def _add_missing_streams(connection: Connection, deployment: Deployment) -> None:

@@ -117,14 +117,15 @@ def _add(connection: Connection, key: Key) -> None:
 
 def _check_tenant(connection: Connection, tenant: str) -> None:
     # Under the lock of the tenant's row, or a removal at this moment would miss the new key.
-    asked = select(tenants.c.state, tenants.c.reserved).where(tenants.c.name == tenant)
-    row = connection.execute(asked.with_for_update()).first()
-    if row is None:
-        raise no_tenant(tenant)
-    if row.state == State.REMOVED:
-        raise tenant_removed(tenant)
-    if row.reserved:
+    asked = select(tenants).where(tenants.c.name == tenant).with_for_update()
+    row = connection.execute(asked).first()
+    known = None if row is None else of_row(row)
+    if not may_be_customer(tenant, known):
         raise no_customer(tenant)
+    if known is None:
+        raise no_tenant(tenant)
+    if known.state is State.REMOVED:
+        raise tenant_removed(tenant)
 
 
 def _check_known(connection: Connection, prefix: str) -> None:

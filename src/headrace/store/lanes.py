@@ -22,6 +22,7 @@ from headrace.store import depths, parents, reads, stops, streams
 from headrace.store.depths import Depths
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
+from headrace.store.schema import streams as stream_rows
 
 
 def load(connection: Connection, wanted: Collection[StreamId] | None) -> list[Position]:
@@ -46,6 +47,12 @@ def start(connection: Connection, first: LaneStart) -> None:
         return  # who asks was asleep while somebody decided for another topic
     if first.epoch not in (row.epoch, None):
         return  # somebody else has the stream, and it is elsewhere by now
+    if first.begins and (row.topic_id is not None or row.begun_without_topic):
+        return  # it has begun, and lanes that come later begin elsewhere
+    if first.topic_id is None:
+        begun = update(stream_rows).where(of(stream_rows, stream))
+        connection.execute(begun.values(begun_without_topic=True))
+        return
     if row.topic_id != first.topic_id:
         streams.be_of(connection, row, stream, first.topic_id)
     known = depths.depths_of(connection, stream, row.depth)

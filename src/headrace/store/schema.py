@@ -130,6 +130,7 @@ deployments = Table(
     Column("digest", Text, nullable=False),
     Column("topic", Text, nullable=False),
     Column("record_order", Text, nullable=False),
+    #: as somebody wrote it: see ``model/starting.py``
     Column("starting_offsets", Text, nullable=False),
     Column("all_tenants", Boolean, nullable=False),
     Column("priority", Integer, nullable=False),
@@ -174,6 +175,8 @@ streams = Table(
     Column("topic_id", Text),
     #: those of its topics before, youngest last, as a JSON array; NULL for none
     Column("left_ids", Text),
+    #: whether it began when its topic was not there, so that all is read that comes
+    Column("begun_without_topic", Boolean, nullable=False, server_default=false()),
     Column("epoch", BigInteger, nullable=False),
     Column("reason", Text),
     #: as in tenants

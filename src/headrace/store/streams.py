@@ -49,6 +49,7 @@ def every(connection: Connection) -> list[Stream]:
             row.holder,
             stoppers.read(row.stopped_by),
             tuple(json.loads(row.left_ids or "[]")),
+            row.begun_without_topic,
         )
         for row in rows
     ]
@@ -106,6 +107,7 @@ def fresh(stream: StreamId, topic: str, epoch: int, left: str | None = None) -> 
         "state": State.ACTIVE.value,
         "topic_id": None,
         "left_ids": left,
+        "begun_without_topic": False,
         "reason": None,
         "holder": None,
         "stopped_by": None,
@@ -120,7 +122,7 @@ def generation_of(connection: Connection, tenant: str) -> int:
 
 def turn_to(
     connection: Connection,
-    row: Row[Any, Any, Any, Any, Any, Any, Any],
+    row: Row[Any, Any, Any, Any, Any, Any, Any, Any],
     stream: StreamId,
     topic_id: str | None,
 ) -> int:
@@ -140,7 +142,7 @@ def turn_to(
 
 def be_of(
     connection: Connection,
-    row: Row[Any, Any, Any, Any, Any, Any, Any],
+    row: Row[Any, Any, Any, Any, Any, Any, Any, Any],
     stream: StreamId,
     topic_id: str | None,
 ) -> None:
@@ -195,13 +197,14 @@ def set_state(
         stops.release(connection, stream)
 
 
-def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any, Any, Any]:
+def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any, Any, Any, Any]:
     """What is known of a stream, which stays so until the transaction ends."""
     columns = (
         streams.c.state,
         streams.c.epoch,
         streams.c.topic_id,
         streams.c.left_ids,
+        streams.c.begun_without_topic,
         streams.c.reason,
         streams.c.stopped_by,
         streams.c.depth,

@@ -218,6 +218,10 @@ class MemoryLog:
             if name in self._ids
         }
 
+    def absent(self, names: Collection[str]) -> Collection[str]:
+        """Topics that nobody made, or that were deleted."""
+        return set() if self.down else {name for name in names if name not in self._ids}
+
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """Where lanes end that tell it."""
 

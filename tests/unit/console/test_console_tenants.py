@@ -3,6 +3,7 @@
 import pytest
 from told import figures, report
 
+from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Tenant, Throttle
 
 BY_OPERATOR = frozenset({Stopper.OPERATOR})
@@ -225,6 +226,22 @@ def test_of_many_tenants_none_is_added_if_one_cannot_be_and_each_fault_is_named(
     assert names(api.get("/v1/tenants").json()) == ["acme"]
     skipped = api("POST", "/v1/tenants", json={"items": items[:2], "exists": "skip"})
     assert (skipped.json()["added"], skipped.json()["there"]) == (["new"], ["acme"])
+
+
+def test_the_tenant_of_topics_for_all_is_added_by_nobody_and_set_as_others_are(api, store):
+    def adding():
+        one = api("PUT", "/v1/tenants/everyone", json={"weight": 20})
+        return one, api("POST", "/v1/tenants", json={"items": [{"name": "everyone"}]})
+
+    for refused in adding():
+        assert refused.status_code == 409
+        assert "the name is reserved" in refused.json()["detail"]
+    store.registry.deploy(Deployment("count", "m.py", "00", "impressions"))
+    changed, refused = adding()
+    assert (changed.status_code, of(store, "everyone").weight) == (200, 20.0)
+    assert refused.status_code == 409
+    (stream,) = api.items("/v1/streams?tenant=everyone")
+    assert (stream["topic"], stream["use_case"]) == ("impressions", "count")
 
 
 def test_many_tenants_have_a_state_in_one_change(api, store):

@@ -6,9 +6,10 @@ import driver_world
 import pytest
 from pyarrow.parquet import read_table
 
+from headrace.cycle.first_places import NO_END
 from headrace.cycle.lags import lags, seek_target, stream_log
 from headrace.cycle.reruns import range_of
-from headrace.cycle.topics import NO_END, TOPICS_EVERY_S
+from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.deploying.needs import require_known_ends
 from headrace.errors import ConfigError, SinkRefused, WorkerKilled
 from headrace.model.places import OPEN, place_at
@@ -159,7 +160,8 @@ def test_a_stream_that_is_to_begin_at_the_end_says_why_it_waits(hidden):
     ("options", "deployed", "told"),
     [
         ({"order": "stream"}, {}, "order stream"),
-        ({}, {"starting_offsets": "latest"}, "starting_offsets latest"),
+        ({}, {"starting_offsets": "latest"}, "startingOffsets latest"),
+        ({}, {"starting_offsets": "2026-01-01T00:00:00Z"}, "startingOffsets 2026-01-01T00:00:00Z"),
     ],
 )
 def test_what_cannot_be_had_is_refused_by_name_where_ends_are_not_told(

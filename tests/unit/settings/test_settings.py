@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.model.starting import read_starting
 from headrace.model.streams import DataLossPolicy
 from headrace.policies.backpressure import PaceBounds
 from headrace.ports import Server
@@ -51,6 +52,46 @@ def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
     assert settings.driver.bin_budget == 0.25
     assert settings.driver.slice_bytes == 8 * 1024 * 1024
     assert settings.store_url({}) == f"sqlite:///{tmp_path}/x.db"
+
+
+BEGINS = "module: a.py\nuse_cases:\n  score:\n    startingOffsets: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("earliest", "earliest"),
+        ("2026-11-01T10:00:00Z", "2026-11-01T10:00:00+00:00"),
+        ("2026-11-01T10:00:00+02:00", "2026-11-01T10:00:00+02:00"),
+        ("'2026-11-01T10:00:00Z'", "2026-11-01T10:00:00Z"),
+        ("{visits: {0: 23, 1: -1}}", '{"visits": {"0": 23, "1": -1}}'),
+        ("""'{"visits": {"0": 23}}'""", '{"visits": {"0": 23}}'),
+    ],
+)
+def test_a_beginning_is_kept_as_it_is_meant_however_yaml_reads_it(tmp_path, said, kept):
+    settings = read_settings(write(tmp_path, BEGINS.format(said=said)), {})
+    found = settings.of_use_case("score").startingOffsets
+    assert read_starting(found) == read_starting(kept)
+    assert isinstance(found, str)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2026-11-01",
+        "2026-11-01T10:00:00",
+        "23",
+        "[latest]",
+        "{visits: 23}",
+        "{visits: {0: yes}}",
+        "{visits: {2026-11-01: 2026-11-01}}",
+        "{2026-11-01: {0: [1]}}",
+        "null",
+    ],
+)
+def test_a_beginning_that_says_nothing_is_refused_by_its_line(tmp_path, said):
+    with pytest.raises(ConfigError, match=r"line 4: use_cases\.score\.startingOffsets: "):
+        read_settings(write(tmp_path, BEGINS.format(said=said)), {})
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class KafkaLog:
         """Id and lanes of each topic that exists."""
         wanted = [name for name in dict.fromkeys(names) if TOPIC_NAME.fullmatch(name)]
         found, failures = self._describe(wanted)
-        self._raise_if_all_failed(found, failures)
+        self._raise_if_all_failed(found, failures.values())
         return {
             name: TopicInfo(
                 str(topic.topic_id),
@@ -87,6 +87,13 @@ class KafkaLog:
             )
             for name, topic in found.items()
         }
+
+    def absent(self, names: Collection[str]) -> Collection[str]:
+        """Topics that are surely not there; nobody says so of one that may not be described."""
+        wanted = [name for name in dict.fromkeys(names) if TOPIC_NAME.fullmatch(name)]
+        _, failures = self._describe(wanted)
+        unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+        return {name for name, failure in failures.items() if failure.code() == unknown}
 
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """The offset after the last record that a ``read_committed`` reader may see."""
@@ -140,7 +147,7 @@ class KafkaLog:
         self._ask_again_s = now_s + _ASK_AGAIN_S
         return found | carefully
 
-    def _describe(self, names: list[str]) -> tuple[dict[str, Any], list[KafkaError]]:
+    def _describe(self, names: list[str]) -> tuple[dict[str, Any], dict[str, KafkaError]]:
         futures: dict[str, Future[Any]] = {}
         for first in range(0, len(names), _TOPICS_PER_REQUEST):
             chunk = TopicCollection(names[first : first + _TOPICS_PER_REQUEST])
@@ -149,7 +156,7 @@ class KafkaLog:
         if (
             failures
             and not answers
-            and all(kind_of(failure) is ErrorKind.UNREACHABLE for failure in failures)
+            and all(kind_of(failure) is ErrorKind.UNREACHABLE for failure in failures.values())
         ):
             self._look_for_brokers()
         return answers, failures
@@ -165,21 +172,23 @@ class KafkaLog:
 
     def _gather(
         self, futures: Mapping[Any, Future[Any]]
-    ) -> tuple[dict[Any, Any], list[KafkaError]]:
+    ) -> tuple[dict[Any, Any], dict[Any, KafkaError]]:
         # The client's own time-out ends every future; this one is for a client that does not.
         give_up_s = time.monotonic() + self._timeout_s + 1.0
         answers: dict[Any, Any] = {}
-        failures: list[KafkaError] = []
+        failures: dict[Any, KafkaError] = {}
         for name, future in futures.items():
             try:
                 answers[name] = future.result(max(0.0, give_up_s - time.monotonic()))
             except KafkaException as exc:
-                failures.append(first_error(exc))
+                failures[name] = first_error(exc)
             except TimeoutError:
-                failures.append(KafkaError(KafkaError._TIMED_OUT))
+                failures[name] = KafkaError(KafkaError._TIMED_OUT)
         return answers, failures
 
-    def _raise_if_all_failed(self, found: Collection[Any], failures: list[KafkaError]) -> None:
+    def _raise_if_all_failed(
+        self, found: Collection[Any], failures: Collection[KafkaError]
+    ) -> None:
         if found:
             self._refusal = None
         if found or not failures:
@@ -191,7 +200,7 @@ class KafkaLog:
         if all(kind_of(failure) is ErrorKind.UNREACHABLE for failure in failures):
             raise BrokerUnavailable(
                 f"no Kafka broker answers at {servers(self._config)} "
-                f"within {self._timeout_s:g} s: {failures[0].str()}"
+                f"within {self._timeout_s:g} s: {next(iter(failures)).str()}"
             )
 
     def _raise_if_refused(self) -> None:

@@ -107,6 +107,14 @@ class TestLog:
         assert log.end_offsets([]) == {}
         assert log.offsets_at([], 1.0) == {}
 
+    def test_what_is_surely_not_there_is_told(self, topics: Topics, log: Log) -> None:
+        name = topics.make()
+        assert set(log.absent([name, "nobody-made-this"])) == {"nobody-made-this"}
+        assert not log.absent([name])
+        assert not log.absent([])
+        topics.delete(name)
+        assert set(log.absent([name])) == {name}
+
     def test_a_deleted_topic_is_left_out(self, topics: Topics, log: Log) -> None:
         name = topics.make()
         assert name in log.topics([name])

@@ -75,12 +75,12 @@ class MemoryKeys:
     def _add(self, key: Key) -> None:
         if key.tenant is not None:
             tenant = self._data.tenants.get(key.tenant)
+            if not may_be_customer(key.tenant, tenant):
+                raise no_customer(key.tenant)
             if tenant is None:
                 raise no_tenant(key.tenant)
             if tenant.state is State.REMOVED:
                 raise tenant_removed(key.tenant)
-            if tenant.reserved:
-                raise no_customer(key.tenant)
         if key.prefix in self._data.keys:
             raise ConfigError(f"there is a key {key.prefix} already; make another one")
         self._data.keys[key.prefix] = key

@@ -48,6 +48,12 @@ class MemoryProgress:
                 None,
             ) or start.epoch not in (self.data.stream(start.stream).epoch, None):
                 continue
+            known = self.data.stream(start.stream)
+            if start.begins and (known.topic_id is not None or known.begun_without_topic):
+                continue
+            if start.topic_id is None:
+                self.data.set_stream(start.stream, begun_without_topic=True)
+                continue
             self._be_of(start.stream, start.topic_id)
             lanes = self.data.positions[start.stream]
             early = {name for name, of in start.parents.items() if is_undecided(of, lanes)}

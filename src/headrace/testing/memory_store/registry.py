@@ -21,6 +21,7 @@ from headrace.model.everyone import EVERYONE, has_stream, is_plain
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle, ids_left
 from headrace.policies.stops import Status, changed
+from headrace.store.deployments import check as check_deployment
 from headrace.store.own_topics import doubtful, refuse_doubts
 from headrace.store.streams import check_stream, one_line, topic_of
 from headrace.store.tenant_states import check_states
@@ -204,7 +205,7 @@ class MemoryRegistry:
         self, deployment: Deployment, *, anew: bool = False, over: Deployment | None = None
     ) -> bool:
         """Add or replace a use case; adds the streams of all tenants if it is for all."""
-        topic_of(deployment.topic, "tenant")
+        check_deployment(deployment)
         name = deployment.use_case
         known = self.data.deployments.get(name)
         if anew and known is not None:

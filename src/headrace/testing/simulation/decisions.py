@@ -29,7 +29,15 @@ from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import number_of
 from headrace.model.places import FIRST, number_at
 from headrace.model.records import Failure, LaneStart, Move
-from headrace.model.streams import RERUN_MARK, DataLossPolicy, LaneId, Slice, State, StreamId
+from headrace.model.streams import (
+    RERUN_MARK,
+    DataLossPolicy,
+    LaneId,
+    Slice,
+    State,
+    Stream,
+    StreamId,
+)
 from headrace.model.waves import Wave
 from headrace.ports import Store
 from headrace.testing.ledger import Place
@@ -61,6 +69,8 @@ class Decisions:
     lossy: set[StreamId] = field(default_factory=set)
     #: suspended for that at a monotonic second, and nobody has decided yet
     stopped: dict[StreamId, float] = field(default_factory=dict)
+    #: whose first lanes have their places, or that began without a topic
+    begun: set[StreamId] = field(default_factory=set)
     #: what a person passed over without knowing which record it was: use case and bare place
     skipped: set[tuple[str, Place]] = field(default_factory=set)
     found: list[str] = field(default_factory=list)
@@ -93,6 +103,7 @@ class Decisions:
     ) -> None:
         """A person sent a stream's lanes elsewhere; a rerun in the topic that its stream was of."""
         self.counts["seeks"] += 1
+        self.begun.add(stream)
         self.gate.sent_back(stream)
         self.stopped.pop(stream, None)
         topic = topic_of(stream)
@@ -153,6 +164,7 @@ class Decisions:
 
     def added_again(self, stream: StreamId) -> None:
         """A stream begins afresh."""
+        self.begun.discard(stream)
         self.found += self._forgotten_topics(stream)
         self.generations.added_again(stream)
         self.stopped.pop(stream, None)
@@ -287,10 +299,11 @@ class Decisions:
 
     def _started(self, first: LaneStart) -> None:
         """First positions; lanes that have one keep it, in the log that they are in."""
-        topic, log = topic_of(first.stream), self.topics.log_of_id(first.topic_id)
         (known,) = [one for one in self.store.registry.streams() if one.id == first.stream]
-        if known.topic_id != first.topic_id:
+        at_end = self._begins(known, first)
+        if first.topic_id is None or known.topic_id != first.topic_id:
             return  # who asked was asleep, and the stream is in another topic by now
+        topic, log = topic_of(first.stream), self.topics.log_of_id(first.topic_id)
         for lane in self._lanes(first.stream):
             now = self.generations.now(lane)
             if now is not None and now.log != log:
@@ -311,9 +324,19 @@ class Decisions:
             if self.topics.is_there(topic, log) and self.topics.has(topic, number_of(name)):
                 start = self.topics.log.edges(topic, number_of(name)).start
                 self.counts["lanes divided otherwise"] += bool(ends)
-                if offset > start and ends != {offset}:
+                self.counts["lanes begun at their end"] += at_end and offset > start
+                if offset > start and ends != {offset} and not at_end:
                     self.found.append(f"{lane} begins at {offset}, its log at {start}")
             self._begin(lane, offset, log, known.epoch)
+
+    def _begins(self, known: Stream, first: LaneStart) -> bool:
+        """Whether a stream begins with these lanes, and at their ends."""
+        if known.topic_id is None and not known.begun_without_topic:
+            return False  # who asked was asleep, and it is somebody else's
+        begins = known.id not in self.begun
+        self.counts["streams begun without a topic"] += begins and first.topic_id is None
+        self.begun.add(known.id)
+        return begins and known.id.use_case in self.deployed.at_end
 
     def _skipped(
         self,

@@ -109,6 +109,10 @@ class Surroundings(Protocol):
     def for_all_of_100(self) -> float:
         """How many of a hundred use cases read a topic for all."""
 
+    @property
+    def at_end_of_100(self) -> float:
+        """How many of a hundred use cases have streams that begin at the end."""
+
 
 @dataclass(eq=False, slots=True)
 class Deployed:
@@ -126,6 +130,8 @@ class Deployed:
     loss: dict[str, DataLossPolicy] = field(default_factory=dict)
     #: use cases that read a topic for all
     for_all: set[str] = field(default_factory=set)
+    #: use cases whose streams begin at the end
+    at_end: set[str] = field(default_factory=set)
     #: use cases that were deployed with another order or guarantee than at first
     mixed: set[str] = field(default_factory=set)
 
@@ -133,6 +139,9 @@ class Deployed:
         """A new use case."""
         name = guarantee.replace(", by", "").replace(" ", "-")
         own = self.rng.getstate()[1][3 + len(self.use_cases)]
+        at_end = own // 100 % 100 < self.world.at_end_of_100
+        if at_end and not self.world.hides_ends:
+            self.at_end.add(name)
         if own % 100 < self.world.for_all_of_100:
             self.for_all.add(name)
             self.counts["use cases of a topic for all"] += 1
@@ -257,6 +266,7 @@ class Deployed:
             f"{self.counts['deployments']:064}",
             self._topic(name),
             order=made.order,
+            starting_offsets="latest" if name in self.at_end else "earliest",
             buckets=made.divides_by,
             bad_record=made.bad_record,
             data_loss=loss,

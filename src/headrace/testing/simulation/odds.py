@@ -106,6 +106,8 @@ class Odds:
     locks: float = 0.0
     #: of a use case: it reads one topic for all tenants
     for_all: float = 0.0
+    #: of a use case: its streams begin at the end; and of a tenant: its topic is made later
+    at_end: float = 0.0
 
 
 _MOST = {
@@ -162,7 +164,7 @@ _MOST_LATER = {
     "locks": 0.5,
 }
 #: what no seed has that is not asked for it
-_ASKED = ("for_all",)
+_ASKED = ("for_all", "at_end")
 _NAMES = {*_MOST, *_MOST_LATER, *_ASKED}
 assert {field.name for field in fields(Odds)} == _NAMES
 

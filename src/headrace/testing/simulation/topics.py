@@ -112,6 +112,10 @@ class WorldTopics:
     _ids: dict[str, str] = field(default_factory=dict)
     _logs: dict[str, int] = field(default_factory=dict)
 
+    def announce(self, topic: str) -> None:
+        """A topic that somebody makes later."""
+        self.made[topic] = 0
+
     def make(self, topic: str) -> None:
         """A topic, or one more of its name."""
         number = self.made[topic] = self.made.get(topic, 0) + 1

@@ -356,7 +356,11 @@ class World:
         """A tenant with a topic."""
         name = f"t{self.counts['tenants']}"
         self.counts["tenants"] += 1
-        self.topics.make(TOPIC.format(tenant=name))
+        topic, at_end = TOPIC.format(tenant=name), self.odds.at_end
+        if at_end and self.topics.partitions and self.rng.random() < at_end:
+            self.topics.announce(topic)
+        else:
+            self.topics.make(topic)
         self.store.registry.add_tenant(Tenant(name))
 
     def say(self, text: str) -> None:
@@ -375,6 +379,11 @@ class World:
     def for_all_of_100(self) -> float:
         """How many of a hundred use cases read a topic for all."""
         return 100 * self.odds.for_all
+
+    @property
+    def at_end_of_100(self) -> float:
+        """How many of a hundred use cases have streams that begin at the end."""
+        return 100 * self.odds.at_end
 
     def sink_fails(self) -> bool:
         """Whether a write fails now."""

@@ -31,6 +31,10 @@ from headrace.testing.store_contract.begun import (
 )
 
 
+def _of(store: Store, stream: StreamId) -> Stream:
+    return next(one for one in store.registry.streams() if one.id == stream)
+
+
 def _note(partition: int, from_offset: int, until_offset: int, epoch: int = 1) -> Failure:
     bounds = place_at(from_offset), place_at(until_offset)
     piece = Slice(lane(partition), "acme.visits", *bounds, epoch)
@@ -49,6 +53,46 @@ class TestProgress:
             Position(lane(1), place_at(4), epoch),
         ]
         assert store.registry.streams()[0].topic_id == "id-1"
+
+    def test_a_stream_begins_once_be_it_without_its_topic(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        epoch = started(store)
+        (stream,) = [one for one in store.registry.streams() if one.id == BOLT]
+        assert (stream.topic_id, stream.begun_without_topic) == (None, False)
+        for late in (epoch + 1, epoch + 2):
+            store.progress.start_lanes([LaneStart(BOLT, None, {}, epoch=late, begins=True)])
+        assert not _of(store, BOLT).begun_without_topic
+        epoch = store.membership.hold([BOLT])[BOLT]
+        store.progress.start_lanes([LaneStart(BOLT, None, {}, epoch=epoch, begins=True)])
+        again = open_again()
+        assert _of(again, BOLT).begun_without_topic
+        assert _of(again, BOLT).topic_id is None
+        again.close()
+        at_end = LaneStart(BOLT, "id-1", by_lane({0: 9}, BOLT), None, {}, epoch, begins=True)
+        store.progress.start_lanes([at_end])
+        assert (offsets(store, BOLT), _of(store, BOLT).topic_id) == ({}, None)
+        store.progress.start_lanes([replace(at_end, offsets=by_lane({0: 0}, BOLT), begins=False)])
+        assert (offsets(store, BOLT), _of(store, BOLT).topic_id) == ({0: 0}, "id-1")
+
+    def test_who_chose_first_places_later_than_another_starts_nothing(self, store: Store) -> None:
+        epoch = started(store, 5)
+        late = LaneStart(ACME, "id-1", by_lane({0: 9, 1: 9}), None, {}, epoch, begins=True)
+        store.progress.start_lanes([late])
+        assert offsets(store) == {0: 5}
+        store.progress.start_lanes([replace(late, begins=False)])
+        assert offsets(store) == {0: 5, 1: 9}
+
+    def test_one_that_is_added_again_has_not_begun(self, store: Store) -> None:
+        started(store)
+        store.progress.start_lanes([LaneStart(BOLT, None, {}, begins=True)])
+        store.registry.set_stream_state(BOLT, State.REMOVED)
+        store.registry.add_stream(BOLT)
+        assert not _of(store, BOLT).begun_without_topic
+        store.progress.start_lanes([LaneStart(BOLT, None, {}, begins=True)])
+        store.registry.set_tenant_state("bolt", State.REMOVED)
+        store.registry.add_tenant(Tenant("bolt"))
+        assert not _of(store, BOLT).begun_without_topic
 
     def test_lanes_of_a_topic_that_is_no_more_are_not_started(self, store: Store) -> None:
         epoch = started(store, 7) + 1  # a seek raises it

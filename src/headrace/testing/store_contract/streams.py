@@ -156,6 +156,20 @@ class TestStreams:
         store.registry.deploy(report)
         assert store.registry.deployments() == [report, SCORE]
 
+    @pytest.mark.parametrize(
+        "starting", ["2026-11-01T00:00:00Z", '{"acme.visits": {"0": 23, "1": -1}}']
+    )
+    def test_where_its_streams_begin_comes_back_as_it_was_written(
+        self, store: Store, starting: str
+    ) -> None:
+        store.registry.deploy(replace(SCORE, starting_offsets=starting))
+        assert store.registry.deployments()[0].starting_offsets == starting
+
+    def test_a_beginning_that_says_nothing_is_refused(self, store: Store) -> None:
+        with pytest.raises(ConfigError, match="use case score: startingOffsets: say earliest"):
+            store.registry.deploy(replace(SCORE, starting_offsets="middle"))
+        assert store.registry.deployments() == []
+
     def test_deploying_again_keeps_streams_and_positions(self, store: Store) -> None:
         epoch = started(store, 7)
         newer = replace(SCORE, digest="cd34", priority=5)

@@ -1,0 +1,128 @@
+"""The first places of a stream's lanes, when it begins: what an operator said, held against a log.
+
+An offset that the log does not have would be a choice of ours in the place of theirs: Kafka's
+clients then go where ``auto.offset.reset`` says, and records are read twice or never. So a stream
+begins only where all that was said of it is true, and else waits and says what is not.
+
+Lanes that come later are none that were said anything of: they begin at their beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from headrace.model.buckets import whole_lane
+from headrace.model.lane_names import in_order, meant, said
+from headrace.model.places import OPEN, Place
+from headrace.model.starting import AtPlaces, Edge, SinceTime, Starting
+
+#: of lanes that something is wrong with, so many are named
+_SHOWN = 3
+
+
+class Edges(NamedTuple):
+    """What a log says of lanes; one that it cannot tell of now is left out."""
+
+    starts: Mapping[str, Place]
+    ends: Mapping[str, Place]
+    #: of a time
+    then: Mapping[str, Place]
+
+
+def is_earliest(starting: Starting) -> bool:
+    """Whether lanes begin where they would if they came later."""
+    return starting is Edge.EARLIEST
+
+
+def too_early(starting: Starting, now_s: float) -> str | None:
+    """Why it is no time to begin yet; None if it is."""
+    if isinstance(starting, SinceTime) and starting.at_s > now_s:
+        return f"startingOffsets {starting.text} is still to come; it begins then"
+    return None
+
+
+def unnamed(starting: Starting, topics: Sequence[str], lanes: Collection[str]) -> str | None:
+    """What offsets for each lane leave out of a topic, or name and it does not have.
+
+    Args:
+        starting: what an operator said.
+        topics: what the stream's topic is called, then as its use case says it.
+        lanes: of the topic.
+
+    Returns:
+        why the stream cannot begin; None if it can.
+    """
+    if not isinstance(starting, AtPlaces):
+        return None
+    if not any(name in starting.topics for name in topics):
+        return f"startingOffsets name no offset of {topics[0]}; add it, or say earliest or latest"
+    wholes = {whole_lane(name) for name in lanes}
+    named = _by_lane(starting, topics, wholes)
+    if len(named) < len(_of(starting, topics)):
+        return f"startingOffsets name a partition of {topics[0]} twice"
+    strange, missing = in_order(named.keys() - wholes), in_order(wholes - named.keys())
+    if strange:
+        has = f"which has {len(wholes)} of them" if wholes else "which has none"
+        return f"startingOffsets name {_some(strange, topics[0])} of {topics[0]}, {has}"
+    if missing:
+        return f"startingOffsets name no offset of {_some(missing, topics[0])} of {topics[0]}"
+    return None
+
+
+def first_places(
+    starting: Starting, topics: Sequence[str], lanes: Sequence[str], edges: Edges
+) -> dict[str, Place] | str:
+    """Where lanes begin, those left out that the log cannot tell of now; or why they cannot.
+
+    Args:
+        starting: what an operator said, of which nothing is unnamed.
+        topics: as for ``unnamed``.
+        lanes: those that begin, all of them at once.
+        edges: what the log says of them.
+    """
+    if isinstance(starting, SinceTime):
+        return {name: edges.then[name] for name in lanes if name in edges.then}
+    if isinstance(starting, Edge):
+        edge = edges.starts if starting is Edge.EARLIEST else edges.ends
+        return {name: edge[name] for name in lanes if name in edge}
+    named = _by_lane(starting, topics, {whole_lane(name) for name in lanes})
+    known = [name for name in lanes if name in edges.starts and name in edges.ends]
+    found = {name: _place(named[whole_lane(name)], name, edges) for name in known}
+    wrong = [name for name in known if not _holds(edges, name, found[name])]
+    if wrong:
+        name = in_order(wrong)[0]
+        more = f" ({len(wrong) - 1} more are like that)" if len(wrong) > 1 else ""
+        return (
+            f"startingOffsets begin {name} at {found[name]}, and it holds {edges.starts[name]} to "
+            f"{edges.ends[name]}{more}"
+        )
+    return found
+
+
+def _holds(edges: Edges, name: str, at: Place) -> bool:
+    """Whether somebody can begin there; who does not tell the end tells nothing of a place."""
+    return edges.starts[name] <= at <= edges.ends[name] != OPEN
+
+
+def _place(said_of: Place | Edge, name: str, edges: Edges) -> Place:
+    if said_of is Edge.EARLIEST:
+        return edges.starts[name]
+    return edges.ends[name] if said_of is Edge.LATEST else said_of
+
+
+def _by_lane(
+    starting: AtPlaces, topics: Sequence[str], lanes: Collection[str]
+) -> dict[str, Place | Edge]:
+    return {meant(text, topics[0], lanes): at for text, at in _of(starting, topics).items()}
+
+
+def _of(starting: AtPlaces, topics: Sequence[str]) -> Mapping[str, Place | Edge]:
+    """What was said of a topic, by its name rather than as its use case says it."""
+    return next(starting.topics[name] for name in topics if name in starting.topics)
+
+
+def _some(names: Sequence[str], topic: str) -> str:
+    shown = ", ".join(said(name, topic) for name in names[:_SHOWN])
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"partition {shown}{more}" if len(names) == 1 else f"partitions {shown}{more}"
