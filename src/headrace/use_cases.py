@@ -38,8 +38,10 @@ from headrace.payload.event_times import EventTime
 from headrace.ports import (
     RECORD_SCHEMA,
     Format,
+    NoTenants,
     Sink,
     SinkFacts,
+    Tenants,
     compares_lanes,
     facts_of,
     marks_partitions,
@@ -66,6 +68,8 @@ class SliceContext:
     options: Mapping[str, str] = field(default_factory=dict)
     #: lanes without a number in their names, by what their records have as topic and partition
     unnumbered: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    #: who is a tenant, whatever a record says
+    tenants: Tenants = field(default_factory=NoTenants)
 
     def versions(self, records: pa.Table) -> pa.ChunkedArray[Any]:
         """A version of each of its records, as 64-bit numbers, for stores that keep the newest.

@@ -84,6 +84,7 @@ from headrace.ports.sink import (
 )
 from headrace.ports.statistics import Statistics
 from headrace.ports.store import Store
+from headrace.ports.tenants import NoTenants, Tenants, TenantsFactory
 
 __all__ = [
     "RECORD_SCHEMA",
@@ -111,6 +112,7 @@ __all__ = [
     "Membership",
     "NewSchema",
     "NoRegistry",
+    "NoTenants",
     "NumberedSchemas",
     "Payloads",
     "Positions",
@@ -145,6 +147,8 @@ __all__ = [
     "SubjectSeen",
     "SubjectSetting",
     "SubjectVersion",
+    "Tenants",
+    "TenantsFactory",
     "TopicInfo",
     "Undecoded",
     "Unencoded",

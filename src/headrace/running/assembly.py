@@ -54,7 +54,7 @@ from headrace.spark.session import (
     on_this_machine,
     stop_session,
 )
-from headrace.store import SqlPositionsFactory, open_store
+from headrace.store import SqlPositionsFactory, SqlTenantsFactory, open_store
 from headrace.telemetry import tracing
 
 log = structlog.get_logger(__name__)
@@ -174,6 +174,7 @@ def assembled(
             SqlPositionsFactory(),
             letters,
             RegistrySchemasFactory(),
+            SqlTenantsFactory(),
             traced=traces is not None,
         )
         engine = stack.enter_context(closing(SparkEngine(session, tools)))

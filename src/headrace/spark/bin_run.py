@@ -40,9 +40,11 @@ from headrace.ports import (
     DeadLetters,
     Effect,
     NoRegistry,
+    NoTenants,
     Positions,
     Schemas,
     SinkWriter,
+    Tenants,
     Written,
 )
 from headrace.process.crash_points import PlayedKill, reached
@@ -93,6 +95,7 @@ class BinRun:
     budget_s: float
     markers: Markers | None = None
     schemas: Schemas = field(default_factory=NoRegistry)
+    tenants: Tenants = field(default_factory=NoTenants)
     #: seconds of decoding together that came to nothing, which are not of the budget: else whoever
     #: it failed at uses up one after the other, and is never found
     lost_s: float = 0.0
@@ -333,6 +336,7 @@ class BinRun:
             _bounded(portion),
             dict(self.options),
             unnumbered(portion),
+            self.tenants,
         )
 
         def call() -> Handled:

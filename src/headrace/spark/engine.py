@@ -38,9 +38,11 @@ from headrace.ports import (
     Connections,
     DeadLettersFactory,
     NoRegistry,
+    NoTenants,
     PositionsFactory,
     ReaderFactory,
     SchemasFactory,
+    TenantsFactory,
     WaveResult,
 )
 from headrace.process.daemon_threads import DaemonThreads
@@ -80,6 +82,7 @@ class TaskTools:
     positions: PositionsFactory
     dead_letters: DeadLettersFactory
     schemas: SchemasFactory = field(default_factory=NoRegistry)
+    tenants: TenantsFactory = field(default_factory=NoTenants)
     #: receipts are to carry the places of records in traces
     traced: bool = False
 
@@ -161,6 +164,7 @@ class SparkEngine:
             positions=self.tools.positions,
             dead_letters=self.tools.dead_letters,
             schemas=self.tools.schemas,
+            tenants=self.tools.tenants,
             timeout_s=deployment.handler_timeout_s,
             traced=self.tools.traced,
             sentinel=self._sentinel(use_case),

@@ -45,6 +45,7 @@ from headrace.ports import (
     DeadLetters,
     DeadLettersFactory,
     NoRegistry,
+    NoTenants,
     Positions,
     PositionsFactory,
     ReaderFactory,
@@ -53,6 +54,8 @@ from headrace.ports import (
     Sink,
     Site,
     SliceReader,
+    Tenants,
+    TenantsFactory,
 )
 from headrace.spark.bin_run import BinRun
 from headrace.spark.bucket_reading import BucketReader
@@ -89,6 +92,7 @@ class Work:
     positions: PositionsFactory
     dead_letters: DeadLettersFactory
     schemas: SchemasFactory = field(default_factory=NoRegistry)
+    tenants: TenantsFactory = field(default_factory=NoTenants)
     #: seconds one call of the handler may take
     timeout_s: float = 30.0
     #: receipts are to carry the places of records in traces
@@ -124,6 +128,7 @@ class WorkerClients:
     positions: Positions
     dead_letters: DeadLetters
     schemas: RegistryClient = field(default_factory=NoRegistry)
+    tenants: Tenants = field(default_factory=NoTenants)
 
 
 def kept(work: Work) -> WorkerClients:
@@ -132,7 +137,7 @@ def kept(work: Work) -> WorkerClients:
     Raises:
         HeadraceError: one of them cannot be opened; the next call tries again.
     """
-    factories = (work.reader, work.positions, work.dead_letters, work.schemas)
+    factories = (work.reader, work.positions, work.dead_letters, work.schemas, work.tenants)
     address = pickle.dumps((work.connections, factories))
     made: WorkerClients = CACHE.clients(address, lambda: opened(work))
     return made
@@ -145,12 +150,13 @@ def opened(work: Work) -> WorkerClients:
         HeadraceError: one of them cannot be opened.
     """
     at, reads, moves, keeps = work.connections, work.reader, work.positions, work.dead_letters
-    knows = work.schemas
+    knows, serves = work.schemas, work.tenants
     return WorkerClients(
         opened_or_told(lambda: reads.open(at), f"reader {_kind(reads)}", BrokerUnavailable),
         opened_or_told(lambda: moves.open(at), f"positions {_kind(moves)}", StoreUnavailable),
         opened_or_told(lambda: keeps.open(at), f"dead letters {_kind(keeps)}", BrokerUnavailable),
         opened_or_told(lambda: knows.open(at), f"schemas {_kind(knows)}", RegistryUnavailable),
+        opened_or_told(lambda: serves.open(at), f"tenants {_kind(serves)}", StoreUnavailable),
     )
 
 
@@ -220,6 +226,7 @@ def run_bin(
         budget_s=budget_s,
         markers=markers,
         schemas=clients.schemas,
+        tenants=clients.tenants,
     )
     reading = _Timed(_portions(use_case, clients, planned.slices))
     try:

@@ -8,7 +8,15 @@ Start at ``open_store``. The driver holds the whole ``SqlStore``; a task gets on
 through ``SqlPositionsFactory``. Records are not kept here, save those that failed.
 """
 
+from headrace.store.known_tenants import SqlTenants, SqlTenantsFactory
 from headrace.store.positions import SqlPositions, SqlPositionsFactory
 from headrace.store.sql_store import SqlStore, open_store
 
-__all__ = ["SqlPositions", "SqlPositionsFactory", "SqlStore", "open_store"]
+__all__ = [
+    "SqlPositions",
+    "SqlPositionsFactory",
+    "SqlStore",
+    "SqlTenants",
+    "SqlTenantsFactory",
+    "open_store",
+]

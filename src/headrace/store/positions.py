@@ -142,14 +142,15 @@ class SqlPositionsFactory:
 
         A process has one pool of connections for each URL, and never one it got by a fork.
         """
-        return SqlPositions(_database_of(os.getpid(), connections.database_url))
+        return SqlPositions(database_of(os.getpid(), connections.database_url))
 
 
 _databases: dict[tuple[int, str], Database] = {}
 _lock = threading.Lock()
 
 
-def _database_of(pid: int, url: str) -> Database:
+def database_of(pid: int, url: str) -> Database:
+    """The one that a process has for a URL, for whoever asks the store inside a task."""
     with _lock:
         known = _databases.get((pid, url))
         if known is None:

@@ -19,8 +19,10 @@ from headrace.model.waves import Terms, Wave
 from headrace.ports import (
     Connections,
     DeadLettersFactory,
+    NoTenants,
     PositionsFactory,
     ReaderFactory,
+    TenantsFactory,
     WaveResult,
 )
 from headrace.spark.slice_errors import error_of
@@ -64,6 +66,7 @@ class InProcessEngine:
     queued: bool = False
     #: receipts carry the places of records in traces
     traced: bool = False
+    tenants: TenantsFactory = field(default_factory=NoTenants)
     #: what happens to the next waves, one entry each; an empty list lets them run
     accidents: list[Literal["before", "after"] | None] = field(default_factory=list)
     #: told how long the driver is ready to wait
@@ -95,6 +98,7 @@ class InProcessEngine:
             reader=self.reader,
             positions=self.positions,
             dead_letters=self.dead_letters,
+            tenants=self.tenants,
             timeout_s=deployment.handler_timeout_s,
             traced=self.traced,
         )

@@ -1,0 +1,58 @@
+"""Who is a tenant, as tasks ask it."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.model.streams import State, Tenant
+from headrace.ports import Connections, NoTenants
+from headrace.store import SqlTenants, SqlTenantsFactory
+from headrace.store.known_tenants import KEPT_S
+from headrace.testing.clock import FakeClock
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def known(store, clock):
+    for name in ("acme", "bolt", "corp"):
+        store.registry.add_tenant(Tenant(name))
+    return SqlTenants(store._database, clock.monotonic_s)
+
+
+def test_active_and_suspended_ones_are_there_and_removed_ones_are_not(store, known):
+    store.registry.set_tenant_state("bolt", State.SUSPENDED)
+    store.registry.set_tenant_state("corp", State.REMOVED)
+    assert known.there(["acme", "bolt", "corp", "../x", ""]) == {"acme", "bolt"}
+
+
+def test_one_that_was_added_is_known_at_once(store, known):
+    assert known.there(["acme", "dune"]) == {"acme"}
+    store.registry.add_tenant(Tenant("dune"))
+    assert known.there(["acme", "dune"]) == {"acme", "dune"}
+
+
+def test_one_that_was_removed_is_forgotten_in_some_seconds(store, known, clock):
+    assert known.there(["acme"]) == {"acme"}
+    store.registry.set_tenant_state("acme", State.REMOVED)
+    clock.move(KEPT_S + 1)
+    assert known.there(["acme"]) == frozenset()
+
+
+def test_names_that_are_known_are_not_asked_for_each_time(store, known):
+    assert known.there(["acme", "bolt"]) == {"acme", "bolt"}
+    store.registry.set_tenant_state("bolt", State.REMOVED)
+    assert known.there(["bolt"]) == {"bolt"}, "it was asked for"
+
+
+def test_a_worker_opens_them_by_the_address_of_the_store(store):
+    store.registry.add_tenant(Tenant("acme"))
+    url = store._database.address.url.render_as_string(hide_password=False)
+    assert SqlTenantsFactory().open(Connections({}, url)).there(["acme"]) == {"acme"}
+
+
+def test_where_nobody_can_be_asked_no_name_is_a_tenant():
+    assert NoTenants().open(Connections({}, "")).there(["acme"]) == frozenset()
