@@ -13,10 +13,12 @@ With ``transactional=True`` a use case may say exactly-once: its waves are writt
 run, and `sink_transactions.py` makes a repeat harmless for readers of committed messages.
 
 Columns: ``value`` (bytes or text), and if wanted ``key`` (bytes or text), ``headers`` (as records
-have them) and ``topic`` (text; null means the sink's). With ``encode`` there are columns of their
-own in the place of ``value``, with ``encode_key`` in that of ``key``, and the bytes are made here
-(`sink_encoding.py`). Rows of one key keep their order: they are
-sent in the order of the effects and of their rows, and one key has one partition.
+have them), ``topic`` (text; null means the sink's), ``to_partition`` (null means that of the key),
+``timestamp`` (null means that of sending) and ``place`` (whole numbers: offsets of the records,
+told with their lane in two headers). With ``encode`` there are columns of their own in the place
+of ``value``, with ``encode_key`` in that of ``key``, and the bytes are made here
+(`sink_encoding.py`). Rows of one key keep their order: they are sent in the order of the effects
+and of their rows, and one key has one partition.
 
 An effect is checked before any of it is sent: its schema, the client's ``message.max.bytes``, and
 whether its topics are there. What the broker refuses after that (a smaller limit, a right that is
@@ -32,7 +34,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import pyarrow as pa
@@ -74,6 +76,8 @@ class KafkaTopic:
         encode_key: the same for keys; a column may go into both.
         retention: how long it keeps messages, as ``7d``, ``12h``, ``30m`` or ``forever``; None:
             the brokers' default.
+        most_bytes: the largest message that is sent; None: ``message.max.bytes`` of the client's
+            properties, or 1,000,000.
 
     Raises:
         ConfigError: the name has braces other than ``{tenant}``, no topic is made so, or two
@@ -90,6 +94,7 @@ class KafkaTopic:
     retention: str | None = field(default=None, repr=False)
     encode: Encoding | None = field(default=None, repr=False)
     encode_key: Encoding | None = field(default=None, repr=False)
+    most_bytes: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.partitions is None and (self.replication, self.retention) != (None, None):
@@ -144,10 +149,12 @@ class KafkaTopic:
         made = output
         if self.encode is not None or self.encode_key is not None:
             made = self._encodings.messages(output, self.topic, UnaskedIds())
-        check(made, self.topic, MAX_BYTES_DEFAULT)
+        check(made, self.topic, self.most_bytes or MAX_BYTES_DEFAULT)
 
     def open(self, site: Site) -> SinkWriter:
         """Open the writer of a bin; its producer is shared with other bins of the worker."""
+        if self.most_bytes is not None:
+            site = taking(self.most_bytes, site)
         if self.transactional and site.fence:
             return KafkaTransactionWriter(self.topic, site, self._maker(site), self._encoder(site))
         properties = dict(site.connections.kafka)
@@ -205,6 +212,12 @@ class KafkaTopicWriter:
 
     def close(self) -> None:
         """Keep the producer for the next bin; all it was given has been delivered."""
+
+
+def taking(most_bytes: int, site: Site) -> Site:
+    """The site with a client that sends messages of so many bytes."""
+    properties = {**site.connections.kafka, "message.max.bytes": str(most_bytes)}
+    return replace(site, connections=replace(site.connections, kafka=properties))
 
 
 def _send(

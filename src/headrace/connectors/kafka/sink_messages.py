@@ -1,8 +1,8 @@
 """What a message is, and what becomes of an error about one: what both Kafka sink writers share.
 
 An effect's rows are checked before any of them is sent, because a refusal of the broker comes
-late and one by one. Columns: ``value``, and if wanted ``key``, ``headers`` and ``topic``. Nothing
-is sent from here.
+late and one by one. Columns: ``value``, and if wanted ``key``, ``headers``, ``topic``,
+``to_partition``, ``timestamp`` and ``place``. Nothing is sent from here.
 """
 
 from __future__ import annotations
@@ -32,9 +32,24 @@ from headrace.ports import REDRIVE_HEADERS, Effect
 Encode = Callable[[Effect], Effect]
 #: header that names the effect a message belongs to
 SLICE_HEADER = "headrace.slice"
+#: of messages with a ``place``: headers that say where their records were, which no record brings
+SPLIT_HEADERS = "headrace.split."
+LANE_HEADER, PLACE_HEADER = f"{SPLIT_HEADERS}lane", f"{SPLIT_HEADERS}place"
 MAX_BYTES_DEFAULT = 1_000_000
+#: columns that are sent as something else, and through which types they become that
+_SENT_AS: dict[str, list[pa.DataType]] = {
+    "timestamp": [pa.timestamp("ms", tz="UTC"), pa.int64()],
+    "place": [pa.string(), pa.binary()],
+}
 _REQUIRED = {"value": "bytes or text"}
-_OPTIONAL = {"key": "bytes or text", "headers": "headers", "topic": "text"}
+_OPTIONAL = {
+    "key": "bytes or text",
+    "headers": "headers",
+    "topic": "text",
+    "to_partition": "bigint",
+    "timestamp": "timestamp",
+    "place": "bigint",
+}
 #: what a message is counted to need besides key, value, headers and its effect's name
 _OVERHEAD_BYTES = 128
 #: what a header is counted to need besides name and value: the length of each
@@ -128,18 +143,28 @@ def misdirected(effect: Effect, topic: str, own: str, why: HeadraceError | None)
 
 
 def messages(effect: Effect, own: str) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Topic, value, and key and headers of each row, in order; marked with the effect's name.
+    """Topic, value, and key, headers and time of each row, in order; marked with the effect's name.
 
-    Headers that Headrace wrote on a record, and a handler passes on, are left out.
+    Headers that Headrace wrote on a record, and a handler passes on, are left out. Those of
+    ``SPLIT_HEADERS`` are kept where nothing says them anew.
     """
     mark = (SLICE_HEADER, identity(effect).encode())
-    table = effect.output
-    columns = [
-        table.column(name).to_pylist() if name in table.schema.names else [None] * table.num_rows
-        for name in ("topic", "key", "value", "headers")
-    ]
-    for topic, key, value, headers in zip(*columns, strict=True):
-        yield topic or own, value, {"key": key, "headers": [*_pairs(headers), mark]}
+    table = _as_sent(effect.output)
+    names = ("topic", "to_partition", "key", "value", "headers", "place", "timestamp")
+    columns = [_values(table, name) for name in names]
+    lane = (LANE_HEADER, effect.slices[0].lane.name.encode())
+    for topic, partition, key, value, headers, place, stamp in zip(*columns, strict=True):
+        pairs = _pairs(headers) if headers else []
+        if place is not None:
+            pairs = [pair for pair in pairs if not pair[0].startswith(SPLIT_HEADERS)]
+            pairs += (lane, (PLACE_HEADER, place))
+        pairs.append(mark)
+        message: dict[str, Any] = {"key": key, "headers": pairs}
+        if partition is not None:
+            message["partition"] = partition
+        if stamp is not None and stamp > 0:  # a record without a time has -1
+            message["timestamp"] = stamp
+        yield topic or own, value, message
 
 
 def translated(error: KafkaError, topic: str, own: str | None = None) -> HeadraceError:
@@ -161,6 +186,26 @@ def translated(error: KafkaError, topic: str, own: str | None = None) -> Headrac
     # A topic that is gone was there when it was looked for, and is looked for again. The producer's
     # own time-outs and a fatal state end with a new try or a new producer.
     return SinkUnavailable(message)
+
+
+def _values(table: pa.Table, name: str) -> list[Any]:
+    return table.column(name).to_pylist() if _has(table, name) else [None] * table.num_rows
+
+
+def _has(table: pa.Table, name: str) -> bool:
+    return name in table.schema.names
+
+
+def _as_sent(table: pa.Table) -> pa.Table:
+    """The table with times in milliseconds since 1970, and with places as they are told."""
+    for name, steps in _SENT_AS.items():
+        at = table.schema.get_field_index(name)
+        if at >= 0:
+            column = table.column(at)
+            for kind in steps:
+                column = column.cast(kind, safe=False)
+            table = table.set_column(at, name, column)
+    return table
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
