@@ -175,6 +175,7 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "# send.py",
         "# send_avro.py",
         "# read_avro.py",
+        "import ByHeader, Topic, split",
     )
     assert {guides(words) for words in ran} == set(blocks(ROOT / "docs" / "guide.md", "python"))
 
@@ -528,3 +529,17 @@ def test_each_yaml_file_of_the_security_page_is_one(tmp_path):
         path = tmp_path / "headrace.yaml"
         path.write_text(text)
         assert read_settings(path, {}).doors != DoorsSettings()
+
+
+def test_the_guides_shared_topic_is_divided(monkeypatch):
+    names = {}
+    exec(guides("import ByHeader, Topic, split"), names)
+    by_tenant, parked = names["by_tenant"], names["parked"]
+    assert (by_tenant.name, parked.name) == ("split", "split-parked")
+    assert parked.topic == "{tenant}.visits.parked"
+    headers = [[{"key": "customer", "value": b"acme"}], None]
+    sent = records([b"v", b"w"])
+    sent = sent.set_column(6, sent.schema.field(6), pa.array(headers, sent.schema.field(6).type))
+    known = SimpleNamespace(there=lambda wanted: frozenset(wanted) & {"acme"})
+    context = SliceContext("split", "shared", (), tenants=known)
+    assert by_tenant(sent, context)["tenant"].to_pylist() == ["acme", None]

@@ -6,6 +6,7 @@ is read again, and how many are, is told without it (``again.py``).
 
 from __future__ import annotations
 
+from headrace.connectors.kafka.tenant_topics import TenantTopics
 from headrace.ports import Sink
 from headrace.sinks import (
     CassandraTable,
@@ -39,7 +40,7 @@ def repeated(sink: Sink | None) -> str:
             told = f"Delta table {sink.folder}: rows come a second time"
         case ParquetFiles():
             told = "files: rows come a second time, unless a slice is cut as it was"
-        case KafkaTopic():
+        case KafkaTopic() | TenantTopics():
             told = "messages: they are sent a second time"
         case Email():
             told = "mails: they are sent a second time"

@@ -18,6 +18,7 @@ from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Stream
 from headrace.sinks import KafkaTopic
+from headrace.splitting import makes_input_of
 from headrace.use_cases import UseCase
 
 _MAKE_S = 30.0
@@ -76,7 +77,8 @@ def wanted_topics(
         if isinstance(sink, KafkaTopic):
             found |= _named(use_case.name, sink.topic, names, _over(sink.shape, said), output=True)
         if inputs:
-            found |= _named(use_case.name, use_case.topic, names, said, output=False)
+            read = makes_input_of(use_case, names)
+            found |= _named(use_case.name, use_case.topic, read, said, output=False)
     return sorted(found.values(), key=lambda wanted: (wanted.use_case, wanted.topic))
 
 

@@ -69,16 +69,24 @@ class TopicProducer:
         """
         owns = [(effect, own_topic(effect, pattern)) for effect in effects]
         wanted = {name for effect, own in owns for name in topics_of(effect, own)}
+        self.know(wanted, wanted & {own for _, own in owns}, make)
+
+    def know(self, wanted: set[str], makable: set[str], make: MakeTopics | None = None) -> None:
+        """The same for topics by their names, of which some may be made.
+
+        Raises:
+            SinkUnavailable: no broker answers.
+        """
         if self.topics.issuperset(wanted):
             return
         self._look()
-        missing = (wanted & {own for _, own in owns}) - self.topics
+        missing = makable - self.topics
         wait_s = _NEW_TOPIC_WAIT_S
         if make is not None and missing:
             self.unmade = make(missing)
             if missing - self.unmade.keys():
                 wait_s = _MADE_TOPIC_WAIT_S
-            wanted -= self.unmade.keys()
+            wanted = wanted - self.unmade.keys()
         give_up_s = time.monotonic() + wait_s
         while not self.topics.issuperset(wanted) and time.monotonic() <= give_up_s:
             self.producer.poll(0.05)

@@ -27,7 +27,7 @@ from confluent_kafka import (
 from headrace.connectors.kafka.clients import BROKEN, opened
 from headrace.connectors.kafka.faults import ErrorKind, kind_of
 from headrace.connectors.kafka.sink_line import TopicProducer
-from headrace.errors import TargetMissing
+from headrace.errors import SinkUnavailable, TargetMissing
 from headrace.model.places import Place, place_at
 
 #: a producer that is shut out says so at the highest level, though it is an ordinary thing here
@@ -38,6 +38,12 @@ _TAKE_S = 10.0
 _OFFSETS_S = 10.0
 #: a worker meets as many fences as there are slots, at most
 _MOST_LINES = 8
+#: behind the wave's id, which has no such letter
+_PARKED = "+"
+#: in the place of further tenants
+MORE = "*"
+#: brokers take 4,096 bytes of metadata if nobody says less
+_MOST_NAMES_BYTES = 2_000
 #: of a topic the messages themselves tell, and better (``translated``)
 _MUST_BE_MENDED = (
     ErrorKind.TRANSACTION_DENIED,
@@ -56,6 +62,27 @@ class Mark(NamedTuple):
 
     reached: Place
     wave_id: str
+    #: tenants of which records of the lane are parked; empty where none is
+    parked: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What the offset's metadata say; of very many tenants only some, and that there are more.
+
+        Those named first are named for sure.
+        """
+        if not self.parked:
+            return self.wave_id
+        names = ",".join(self.parked)
+        if len(names) > _MOST_NAMES_BYTES:
+            names = f"{names[:_MOST_NAMES_BYTES].rpartition(',')[0]},{MORE}"
+        return f"{self.wave_id}{_PARKED}{names}"
+
+    @classmethod
+    def read(cls, reached: int, text: str) -> Mark:
+        """A mark by an offset and its metadata."""
+        wave_id, _, names = text.partition(_PARKED)
+        return cls(place_at(reached), wave_id, tuple(names.split(",")) if names else ())
 
 
 class TransactionLine:
@@ -100,12 +127,24 @@ class TransactionLine:
         if failed is not None:
             raise as_error(failed)
         return {
-            (partition.topic, partition.partition): Mark(
-                place_at(partition.offset), partition.metadata or ""
+            (partition.topic, partition.partition): Mark.read(
+                partition.offset, partition.metadata or ""
             )
             for partition in found
             if partition.offset >= 0
         }
+
+    def widths(self) -> dict[str, int]:
+        """How many partitions each topic of the cluster has.
+
+        Raises:
+            SinkUnavailable: no broker answers.
+        """
+        try:
+            found = self.producer.list_topics(timeout=_TAKE_S).topics
+        except KafkaException as exc:
+            raise SinkUnavailable(f"Kafka: no broker answers: {exc.args[0].str()}") from exc
+        return {name: len(topic.partitions) for name, topic in found.items()}
 
     def member(self, group: str) -> object:
         """Who commits offsets of a group without being in it, as the client wants it."""

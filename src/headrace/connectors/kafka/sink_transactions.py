@@ -39,11 +39,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.connectors.kafka.clients import BROKEN, settled
 from headrace.connectors.kafka.config import transaction_config
-from headrace.connectors.kafka.partitions import partition_of
+from headrace.connectors.kafka.partitions import TopicPartition, partition_of
 from headrace.connectors.kafka.sink_line import MakeTopics, OnError
 from headrace.connectors.kafka.sink_messages import (
     MAX_BYTES_DEFAULT,
@@ -53,6 +54,7 @@ from headrace.connectors.kafka.sink_messages import (
     translated,
 )
 from headrace.connectors.kafka.sink_transaction_line import (
+    Mark,
     OutcomeLost,
     TransactionLine,
     as_error,
@@ -64,7 +66,8 @@ from headrace.connectors.standing import gone
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
 from headrace.errors import ConfigError, HeadraceError, Permanent, SinkUnavailable
 from headrace.model.buckets import bucket_of
-from headrace.model.places import number_at
+from headrace.model.places import Place, number_at
+from headrace.model.streams import Slice
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
 
@@ -147,6 +150,7 @@ class KafkaTransactionWriter:
         outcomes = self._standing(line, effects)
         ready, refused = self._sendable({i: effects[i] for i in effects if i not in outcomes})
         outcomes |= _failed(refused)
+        ready = self._addressed(line, ready)
         outcomes |= self._misdirected(line, ready)
         ready = {i: effect for i, effect in ready.items() if i not in outcomes}
         errors = self._transaction(line, ready) if ready else {}
@@ -166,7 +170,7 @@ class KafkaTransactionWriter:
     def _standing(self, line: TransactionLine, effects: Effects) -> Outcomes:
         """What is decided before anything is sent: done by an earlier attempt, or not ours."""
         lanes = {partition_of(piece) for effect in effects.values() for piece in effect.slices}
-        marks = line.marks(self._group(effects), lanes)
+        marks = self._marks(line, effects, lanes)
         outcomes: Outcomes = {}
         for index, effect in effects.items():
             found = [marks.get(partition_of(piece)) for piece in effect.slices]
@@ -178,6 +182,19 @@ class KafkaTransactionWriter:
             return outcomes | gone(self._positions, left)
         except HeadraceError as error:
             return outcomes | dict.fromkeys(left, failed(error))
+
+    def _marks(
+        self, line: TransactionLine, effects: Effects, lanes: set[TopicPartition]
+    ) -> dict[tuple[str, int], Mark]:
+        return line.marks(self._group(effects), lanes)
+
+    def _mark(self, piece: Slice, reached: Place) -> Mark:
+        """What is left behind in Kafka of a slice."""
+        return Mark(reached, self._wave_id)
+
+    def _addressed(self, line: TransactionLine, effects: dict[int, Effect]) -> dict[int, Effect]:
+        """Effects whose rows name the topics that they go to now."""
+        return effects
 
     def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
         outcomes: Outcomes = {}
@@ -207,7 +224,11 @@ class KafkaTransactionWriter:
                 # While the messages are under way: the offsets count only if these are committed.
                 line.producer.send_offsets_to_transaction(
                     [
-                        TopicPartition(*partition_of(piece), number_at(reached), self._wave_id)
+                        KafkaPartition(
+                            *partition_of(piece),
+                            number_at(reached),
+                            self._mark(piece, reached).text,
+                        )
                         for effect in effects.values()
                         for piece, reached in zip(effect.slices, effect.reached, strict=True)
                     ],
@@ -251,7 +272,7 @@ class KafkaTransactionWriter:
     ) -> None:
         for index, effect in effects.items():
             try:
-                note = _noted(errors, index, own_topic(effect, self._topic))
+                note = self._noted(errors, index, own_topic(effect, self._topic))
                 line.sender.send(effect, self._topic, note)
             except BROKEN:
                 raise
@@ -259,6 +280,12 @@ class KafkaTransactionWriter:
                 errors.setdefault(index, told(error, f"topic {self._topic}"))
             if errors:
                 break
+
+    def _noted(self, errors: dict[int, HeadraceError], index: int, own: str) -> OnError:
+        def note(error: KafkaError, topic: str) -> None:
+            errors.setdefault(index, translated(error, topic, own))
+
+        return note
 
     def _abort(self, line: TransactionLine, errors: Mapping[int, HeadraceError]) -> None:
         try:
@@ -287,13 +314,6 @@ def _failed(errors: Mapping[int, HeadraceError]) -> Outcomes:
 
 def _use_case(effects: Effects) -> str:
     return next(iter(effects.values())).slices[0].lane.use_case
-
-
-def _noted(errors: dict[int, HeadraceError], index: int, own: str) -> OnError:
-    def note(error: KafkaError, topic: str) -> None:
-        errors.setdefault(index, translated(error, topic, own))
-
-    return note
 
 
 def _judged(error: KafkaError) -> HeadraceError:

@@ -81,10 +81,14 @@ class TopicMaker:
 
     def __call__(self, names: Collection[str]) -> dict[str, HeadraceError]:
         """Make them; why, for each that cannot be made. Of a broker that is away that passes."""
-        refused = self.shape.make(self.config, names, _MAKE_S)
-        return {
-            name: SinkUnavailable(f"topic {name}: {error}")
-            if isinstance(error, BrokerUnavailable)
-            else error
-            for name, error in refused.items()
-        }
+        return as_of_a_sink(self.shape.make(self.config, names, _MAKE_S))
+
+
+def as_of_a_sink(refused: Mapping[str, HeadraceError]) -> dict[str, HeadraceError]:
+    """Why topics could not be made, as a sink says it."""
+    return {
+        name: SinkUnavailable(f"topic {name}: {error}")
+        if isinstance(error, BrokerUnavailable)
+        else error
+        for name, error in refused.items()
+    }

@@ -1,0 +1,188 @@
+"""Which tenants have parked records that are not in their own topics yet, asked in Kafka.
+
+A tenant's records that its own topic does not take are *parked*, in a topic that Headrace made for
+it. A use case brings them from there, by Kafka transactions, which leave behind how far they came.
+So what is parked and not brought yet stands in Kafka itself: where the topic ends, and how far was
+come. Nothing else has to be kept true beside it.
+
+The end is that of all records, and not that of committed ones: when a transaction is committed,
+brokers tell its partitions one by one, later, and who looks in between would miss what it parked.
+In doubt there is something. A mark that Kafka has forgotten, one of a topic that was made anew, and
+an end behind which nothing but the marks of aborted transactions comes cost a way round, and never
+an order.
+
+Nothing is sent from here; topics of parked records are made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from headrace.connectors.kafka.clients import opened
+from headrace.connectors.kafka.partitions import TopicPartition
+from headrace.connectors.kafka.sink_transaction_line import MORE, Mark, TransactionLine
+from headrace.connectors.kafka.topic_shapes import as_of_a_sink
+from headrace.connectors.kafka.topics import unmakable_topics
+from headrace.errors import HeadraceError
+from headrace.model.patterns import TENANT
+from headrace.model.streams import TENANT_NAME
+
+#: the brokers alone judge how large a message may be: they have taken it before
+MOST_BYTES = 256 * 1024 * 1024
+#: everybody in the bin waits
+_ASK_S, _MAKE_S = 1.0, 5.0
+#: partitions of one request
+_PORTION = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedTopics:
+    """The topics of parked records of a use case.
+
+    Args:
+        pattern: their names, with ``{tenant}``.
+        group: by whose offsets is told how far they were brought.
+    """
+
+    pattern: str
+    group: str
+
+    def waiting(
+        self, line: TransactionLine, marks: Mapping[TopicPartition, Mark | None]
+    ) -> dict[TopicPartition, frozenset[str]]:
+        """The tenants of which records of lanes may be parked.
+
+        Args:
+            line: to Kafka.
+            marks: of each lane; None: it has none, or Kafka has forgotten it.
+
+        Raises:
+            SinkUnavailable: Kafka does not tell now.
+        """
+        doubtful = {lane: mark for lane, mark in marks.items() if mark is None or mark.parked}
+        if not doubtful:
+            return {}
+        widths = self._widths(line)
+        places = {lane: self._places(lane, mark, widths) for lane, mark in doubtful.items()}
+        asked = sorted({place for own in places.values() for place in own.values() if place})
+        drained = self._drained(line, asked)
+        return {
+            lane: frozenset(tenant for tenant, place in own.items() if place not in drained)
+            for lane, own in places.items()
+        }
+
+    def _widths(self, line: TransactionLine) -> dict[str, int]:
+        """The tenants that have a topic of parked records, and how many partitions that has."""
+        before, after = map(re.escape, self.pattern.split(TENANT, 1))
+        named = re.compile(f"{before}(?P<tenant>{TENANT_NAME.pattern}){after}")
+        found = ((named.fullmatch(topic), width) for topic, width in line.widths().items())
+        return {match["tenant"]: width for match, width in found if match and width}
+
+    def _places(
+        self, lane: TopicPartition, mark: Mark | None, widths: Mapping[str, int]
+    ) -> dict[str, TopicPartition | None]:
+        """Where each tenant has what is parked of a lane.
+
+        A mark names them. A topic that it names, and that the broker does not tell of, was made a
+        moment ago: None. Where it does not name all, or there is none, it may be any topic there.
+        """
+        names = None if mark is None else {name for name in mark.parked if name != MORE}
+        if mark is None or MORE in mark.parked:
+            names = {*(names or ()), *widths}
+        return {
+            tenant: TopicPartition(
+                self.pattern.replace(TENANT, tenant), lane.partition % widths[tenant]
+            )
+            if tenant in widths
+            else None
+            for tenant in names or ()
+        }
+
+    def _drained(
+        self, line: TransactionLine, places: list[TopicPartition]
+    ) -> frozenset[TopicPartition]:
+        """Those of which all was brought, or in which nothing is."""
+        drained: set[TopicPartition] = set()
+        for first in range(0, len(places), _PORTION):
+            some = places[first : first + _PORTION]
+            starts, ends = (
+                _offsets(line.settings, some, at) for at in (OFFSET_BEGINNING, OFFSET_END)
+            )
+            marks = line.marks(self.group, some)
+            for place in some:
+                mark, end = marks.get(place), ends.get(place)
+                empty = starts.get(place) == end
+                if end is not None and (empty or (mark is not None and mark.reached == end)):
+                    drained.add(place)
+        return frozenset(drained)
+
+
+_consumers: dict[tuple[int, str], Consumer] = {}
+
+
+def _offsets(
+    settings: Mapping[str, str], places: list[TopicPartition], at: int
+) -> dict[TopicPartition, int]:
+    """Where partitions begin or end, whatever is committed, of those that tell it soon.
+
+    One without a leader keeps the others from telling: something is taken to be in each of them.
+    """
+    asked = [KafkaPartition(place.topic, place.partition, at) for place in places]
+    try:
+        answers = _consumer_for(settings).offsets_for_times(asked, timeout=_ASK_S)
+    except KafkaException:
+        return {}
+    return {
+        TopicPartition(answer.topic, answer.partition): answer.offset
+        for answer in answers
+        if answer.error is None and answer.offset >= 0
+    }
+
+
+def _consumer_for(settings: Mapping[str, str]) -> Consumer:
+    """One client for each process and cluster, that reads nothing and joins nothing."""
+    plain = {name: value for name, value in settings.items() if name != "transactional.id"}
+    key = (os.getpid(), repr(sorted(plain.items())))
+    if key not in _consumers:
+        ours = {
+            "group.id": "headrace.tx.parked",
+            "isolation.level": "read_uncommitted",
+            "enable.auto.commit": False,
+            "log_level": "2",
+        }
+        _consumers[key] = opened(Consumer, {**plain, **ours})
+    return _consumers[key]
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedMaker:
+    """Makes topics of parked records: as wide as their source, and keeping all for ever.
+
+    A record keeps its time there, and by a retention an old one would be taken away at once.
+    """
+
+    config: Mapping[str, str]
+    partitions: int
+
+    def __call__(self, names: Collection[str]) -> dict[str, HeadraceError]:
+        """Make them; why, for each that cannot be made. Of a broker that is away that passes."""
+        return as_of_a_sink(
+            unmakable_topics(
+                self.config,
+                dict.fromkeys(names, self.partitions),
+                _MAKE_S,
+                topic_config={
+                    "cleanup.policy": "delete",
+                    "retention.ms": "-1",
+                    "retention.bytes": "-1",
+                    "max.message.bytes": str(MOST_BYTES),
+                    "message.timestamp.type": "CreateTime",
+                },
+            )
+        )

@@ -1,0 +1,243 @@
+"""A shared topic divided among tenants' topics on a real Kafka, some of which refuse."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+from split_app import App, pair
+
+from headrace.connectors.kafka import create_topics
+from headrace.embedded import EmbeddedKafka
+from headrace.model.streams import State, StreamId, Tenant
+from headrace.process.crash_points import VARIABLE
+from headrace.store import open_store
+from headrace.testing.kafka_topics import KafkaTopics
+
+pytestmark = pytest.mark.kafka
+PARTITIONS = 3
+BEGAN_MS = 1_700_000_000_000
+
+
+class Service:
+    """An operator's shared topic, and its customers."""
+
+    def __init__(self, kafka, folder):
+        self.servers = kafka.bootstrap_servers
+        self.mark = uuid.uuid4().hex[:8]
+        self.url = f"sqlite:///{folder}/store.db"
+        self.shared, self.strangers = f"shared-{self.mark}", f"strangers-{self.mark}"
+        self.names = [f"{name}-{self.mark}" for name in ("acme", "bolt", "corp")]
+        self.topics = KafkaTopics(self.servers)
+        create_topics(self.topics.config, {f"{self.shared}.all": PARTITIONS, self.strangers: 1})
+        self.producer = Producer({**self.topics.config, "partitioner": "murmur2_random"})
+        self.sent = defaultdict(list)
+        with_store = open_store(self.url)
+        for name in (self.shared, *self.names):
+            with_store.registry.add_tenant(Tenant(name))
+        with_store.close()
+
+    def make(self, *names, **config):
+        create_topics(
+            self.topics.config, {f"{name}.visits": 2 for name in names}, topic_config=config
+        )
+
+    def send(self, rounds, size=10, names=None):
+        """Some records of each tenant under three keys, interleaved over all partitions."""
+        for _ in range(rounds):
+            for name in names or self.names:
+                number = len(self.sent[name])
+                key = f"{name}-{number % 3}".encode()
+                value = b"%d " % number + os.urandom(size)
+                self.sent[name].append((key, value, BEGAN_MS + number))
+                self.producer.produce(
+                    f"{self.shared}.all",
+                    value,
+                    key,
+                    timestamp=BEGAN_MS + number,
+                    headers=[("customer", name.encode()), ("headrace.split.place", b"7")],
+                )
+            self.producer.poll(0)
+        assert self.producer.flush(30) == 0
+
+    def app(self, **more):
+        return App(self.servers, self.url, pair(self.mark, **more))
+
+    def found(self, topic):
+        return self.topics.messages(topic)
+
+    def judge(self, *names):
+        """Each record once, as it was, and those of a key in their order."""
+        for name in names or self.names:
+            found = self.found(f"{name}.visits")
+            told = [(m.key(), m.value(), m.timestamp()[1]) for m in found]
+            assert sorted(told) == sorted(self.sent[name]), name
+            for key in {row[0] for row in told}:
+                own = [row for row in told if row[0] == key]
+                assert own == [row for row in self.sent[name] if row[0] == key], (name, key)
+                assert len({m.partition() for m in found if m.key() == key}) == 1
+
+
+@pytest.fixture
+def service(kafka, tmp_path):
+    return Service(kafka, tmp_path)
+
+
+def _limit(service, topic, most_bytes):
+    """Let a topic take no larger messages."""
+    admin = AdminClient(service.topics.config)
+    entry = ConfigEntry(
+        "max.message.bytes", str(most_bytes), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(30)
+
+
+def test_each_customer_has_its_records_once_in_order_and_as_they_were(service):
+    service.make(*service.names)
+    service.send(200)
+    app = service.app()
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    app.close()
+    service.judge()
+    message = service.found(f"{service.names[0]}.visits")[0]
+    names = [name for name, _ in message.headers()]
+    assert names == ["customer", "headrace.split.lane", "headrace.split.place", "headrace.slice"]
+    told = dict(message.headers())
+    assert told["headrace.split.lane"].decode().startswith(f"{service.shared}.all[")
+    assert told["headrace.split.place"] != b"7" or message.offset() == 7
+
+
+def test_a_customer_without_a_topic_waits_alone_and_gets_all_in_order_later(service):
+    acme, *others = service.names
+    service.make(*others)
+    service.send(100)
+    app = service.app()
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    service.judge(*others)
+    parked = StreamId("split-parked", acme)
+    app.turns_until(lambda: f"topic {acme}.visits: it is not there" in app.note(parked))
+    service.send(50)
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    service.make(acme)
+    service.send(50)
+    app.store.registry.set_stream_state(parked, State.ACTIVE)
+    app.turns_until(
+        lambda: app.is_done(service.shared, "split") and app.is_done(acme, "split-parked")
+    )
+    service.send(50)
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    app.close()
+    service.judge()
+
+
+def test_a_topic_that_takes_no_large_records_holds_up_nobody_else(service):
+    acme, *others = service.names
+    service.make(*service.names)
+    _limit(service, f"{acme}.visits", 2_000)
+    service.send(20)
+    service.send(2, size=5_000)
+    service.send(20)
+    app = service.app()
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    service.judge(*others)
+    _limit(service, f"{acme}.visits", 1_000_000)
+    app.store.registry.set_stream_state(StreamId("split-parked", acme), State.ACTIVE)
+    app.turns_until(lambda: app.is_done(acme, "split-parked"))
+    app.close()
+    service.judge()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A broker that looks at rights: who has none on a topic that has some may not write there."""
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    rights = {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": "true"}
+    folder = tmp_path_factory.mktemp("guarded")
+    with EmbeddedKafka(folder, quick_start=True, properties=rights) as broker:
+        yield broker
+
+
+def _allow(service, topic, *operations):
+    rights = [
+        AclBinding(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.LITERAL,
+            "User:ANONYMOUS",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        for operation in operations
+    ]
+    admin = AdminClient(service.topics.config)
+    for done in admin.create_acls(rights).values():
+        done.result(30)
+
+
+def test_topics_that_may_not_be_written_to_hold_up_nobody_else(guarded, tmp_path):
+    service = Service(guarded, tmp_path)
+    *denied, corp = service.names
+    service.make(*service.names)
+    for name in denied:
+        _allow(service, f"{name}.visits", AclOperation.DESCRIBE, AclOperation.READ)
+    service.send(60)
+    app = service.app()
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    service.judge(corp)
+    assert [len(service.found(f"{name}.visits")) for name in denied] == [0, 0]
+    for name in denied:
+        stream = StreamId("split-parked", name)
+        app.turns_until(lambda stream=stream: "grant Write" in app.note(stream))
+        _allow(service, f"{name}.visits", AclOperation.WRITE)
+        app.store.registry.set_stream_state(stream, State.ACTIVE)
+        app.turns_until(lambda name=name: app.is_done(name, "split-parked"))
+    app.close()
+    service.judge()
+
+
+def test_killed_in_the_middle_of_a_slice_no_record_is_seen_twice(service, tmp_path):
+    service.make(*service.names[1:])
+    here = Path(__file__).parent
+    command = [sys.executable, str(here / "split_app.py"), service.servers, service.url]
+    for step in ("mid-write:2", "sink-written:2", "mid-commit:1", "mid-write:1"):
+        service.send(100)
+        stopped = tmp_path / step.replace(":", "-")
+        environment = {**os.environ, VARIABLE: f"{step}:{stopped}"}
+        process = subprocess.Popen([*command, service.mark], env=environment)
+        deadline_s = time.monotonic() + 120
+        while not (stopped.exists() and stopped.read_text()) and process.poll() is None:
+            assert time.monotonic() < deadline_s, step
+            time.sleep(0.05)
+        assert process.poll() is None, f"it ended before {step}"
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    assert subprocess.run([*command, service.mark], timeout=120, check=False).returncode == 0
+    service.judge(*service.names[1:])
+    service.make(service.names[0])
+    app = service.app()
+    app.store.registry.set_stream_state(StreamId("split-parked", service.names[0]), State.ACTIVE)
+    app.turns_until(lambda: app.is_done(service.names[0], "split-parked"))
+    app.close()
+    service.judge()

@@ -1,0 +1,456 @@
+"""Records divided among tenants' topics, of which some refuse, in a Kafka that is played.
+
+Brokers are played with what matters here: messages are in a partition before their transaction is
+committed, the end of one is behind them at once, and what refuses is said message by message.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from random import Random
+from types import SimpleNamespace
+from zlib import crc32
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError
+
+from headrace.connectors.kafka import (
+    parked_topics,
+    sink_line,
+    sink_transactions,
+    tenant_topics_writer,
+)
+from headrace.connectors.kafka.parked_topics import ParkedTopics
+from headrace.connectors.kafka.sink_line import TopicProducer
+from headrace.connectors.kafka.sink_transaction_line import MORE, Mark
+from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
+from headrace.connectors.kafka.tenant_topics import TenantTopics
+from headrace.errors import ConfigError
+from headrace.model.lane_names import named
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Site
+
+TENANTS = ["acme", "bolt", "corp"]
+SOURCE, PARTITIONS = "shared.all", 2
+SINK = TenantTopics("{tenant}.visits", "{tenant}.visits.parked", "split-parked", "strangers")
+
+
+class Killed(BaseException):
+    """The process is no more."""
+
+
+class Kafka:
+    """Topics, what is in them, and marks."""
+
+    def __init__(self):
+        self.widths = {SOURCE: PARTITIONS, "strangers": 1}
+        self.widths |= {f"{tenant}.visits": 2 for tenant in TENANTS}
+        #: (topic, partition) -> entries, each the state of its transaction and a message or None
+        self.logs = defaultdict(list)
+        self.marks = defaultdict(dict)
+        #: topic -> what it says of every message
+        self.refusing = {}
+        self.unmakable = False
+        self.dies = None
+        #: transactions that are committed, which partitions do not know of yet
+        self.untold = []
+        #: how many of these there may be; brokers tell partitions after a commit is answered
+        self.most_untold = 0
+
+    def make(self, _config, partitions, _timeout_s, **_more):
+        if self.unmakable:
+            return dict.fromkeys(partitions, ConfigError("no right"))
+        self.widths |= {name: self.widths.get(name, count) for name, count in partitions.items()}
+        return {}
+
+    def unwritable(self, _config, topics):
+        denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
+        return {name for name in topics if self.refusing.get(name) == denied}
+
+    def offsets(self, _settings, places, at):
+        first = at == OFFSET_BEGINNING
+        return {place: 0 if first else len(self.logs[place]) for place in places}
+
+    def tell(self, most=0):
+        """Let partitions know of commits, and readers see them."""
+        while len(self.untold) > most:
+            now, places = self.untold.pop(0)
+            now.state = "committed"
+            for place in places:
+                self.logs[place].append((now, None))
+
+    def append(self, topic, key, message, partition=None):
+        place = topic, crc32(key) % self.widths[topic] if partition is None else partition
+        self.logs[place].append(message)
+        return place
+
+    def committed(self, topic):
+        """The committed messages of each partition, in order, by their offsets."""
+        found = {
+            place: [(at, e[1]) for at, e in enumerate(log) if e[1] and e[0].state == "committed"]
+            for place, log in self.logs.items()
+            if place[0] == topic
+        }
+        return {place: log for place, log in found.items() if log}
+
+
+class Producer:
+    """A transactional producer of the Kafka above."""
+
+    def __init__(self, kafka):
+        self.kafka, self.waiting = kafka, []
+
+    def list_topics(self, timeout):
+        return SimpleNamespace(topics=dict.fromkeys(self.kafka.widths))
+
+    def begin_transaction(self):
+        self.now, self.places, self.offsets = SimpleNamespace(state="open"), set(), ()
+
+    def produce(self, topic, value, key, on_delivery, partition=None, **more):
+        self.waiting.append((topic, value, key, partition, more, on_delivery))
+
+    def __len__(self):
+        return len(self.waiting)
+
+    def poll(self, timeout):
+        waiting, self.waiting = (self.waiting, []) if timeout else ([], self.waiting)
+        denied = self.kafka.unwritable(None, {topic for topic, *_ in waiting})
+        for topic, value, key, partition, more, told in waiting:
+            # For which topic a transaction is refused the client does not say.
+            code = KafkaError._PURGE_QUEUE if denied else self.kafka.refusing.get(topic)
+            if code is None:
+                message = SimpleNamespace(key=key, value=value, **more)
+                self.places.add(self.kafka.append(topic, key, (self.now, message), partition))
+            found = SimpleNamespace(topic=lambda topic=topic: topic, offset=lambda: 0)
+            told(None if code is None else KafkaError(code), found)
+
+    def send_offsets_to_transaction(self, offsets, group):
+        self.offsets = [(group, offset) for offset in offsets]
+
+    def commit_transaction(self):
+        if self.kafka.dies == "before":
+            raise Killed
+        for group, offset in self.offsets:
+            self.kafka.marks[group][offset.topic, offset.partition] = Mark.read(
+                offset.offset, offset.metadata
+            )
+        self.now.state = "committing"
+        self.kafka.untold.append((self.now, self.places))
+        self.kafka.tell(self.kafka.most_untold)
+        if self.kafka.dies == "after":
+            raise Killed
+
+    def abort_transaction(self):
+        self.now.state = "aborted"
+        for place in self.places:
+            self.kafka.logs[place].append((self.now, None))
+
+
+class Line:
+    """A line to the Kafka above."""
+
+    def __init__(self, kafka, config):
+        self.producer, self.settings, self.kafka = Producer(kafka), config, kafka
+        self.sender = TopicProducer.__new__(TopicProducer)
+        self.sender.producer, self.sender.unmade = self.producer, {}
+        self.sender.topics = set(kafka.widths)
+
+    def marks(self, group, lanes):
+        return {lane: mark for lane in lanes if (mark := self.kafka.marks[group].get(lane))}
+
+    def member(self, group):
+        return group
+
+    def widths(self):
+        return dict(self.kafka.widths)
+
+
+class Positions:
+    """Where lanes are."""
+
+    def __init__(self):
+        self.at = defaultdict(int)
+
+    def advance(self, moves):
+        return [self.at[move.lane] == move.from_offset for move in moves]
+
+
+class Service:
+    """A splitter, and what brings back what it parked, over the Kafka above."""
+
+    def __init__(self, monkeypatch):
+        self.kafka, self.positions = Kafka(), Positions()
+        self.waves, self.lines = 0, {}
+        monkeypatch.setattr(sink_transactions, "line_for", self._line_for)
+        monkeypatch.setattr(sink_transactions, "give_up", lambda config: self.lines.clear())
+        monkeypatch.setattr(sink_line, "_NEW_TOPIC_WAIT_S", 0.0)
+        monkeypatch.setattr(sink_line, "_MADE_TOPIC_WAIT_S", 1.0)
+        monkeypatch.setattr(parked_topics, "_offsets", self.kafka.offsets)
+        monkeypatch.setattr(tenant_topics_writer, "unwritable_topics", self.kafka.unwritable)
+        monkeypatch.setattr(parked_topics, "unmakable_topics", self.kafka.make)
+        self.source = defaultdict(list)
+
+    def _line_for(self, config):
+        return self.lines.setdefault(config["transactional.id"], Line(self.kafka, config))
+
+    def send(self, partition, tenant, key):
+        at = len(self.source[partition])
+        self.source[partition].append((tenant, key, f"{partition}:{at}".encode()))
+
+    def split(self, *partitions, most=3, dies=None):
+        """Divide some records of lanes; killed or not, the same wave comes again if it was."""
+        pieces, tables = [], []
+        for partition in partitions:
+            lane = LaneId("split", "shared", named(SOURCE, partition))
+            start = self.positions.at[lane]
+            rows = self.source[partition][start : start + most]
+            if rows:
+                pieces.append(Slice(lane, SOURCE, start, start + len(rows), epoch=1))
+                tables.append(_table(rows, start))
+        return self._wave(pieces, tables, SINK.open, dies)
+
+    def bring(self, tenant, partition, dies=None):
+        """Bring what is parked of a tenant in a partition."""
+        topic = f"{tenant}.visits.parked"
+        lane = LaneId("split-parked", tenant, named(topic, partition))
+        log = self.kafka.logs[topic, partition]
+        start = self.positions.at[lane]
+        opens = [at for at, entry in enumerate(log) if entry[0].state in ("open", "committing")]
+        until = min(opens, default=len(log))
+        found = self.kafka.committed(topic).get((topic, partition), ())
+        rows = [message for at, message in found if start <= at < until]
+        if not rows:
+            return None
+        table = pa.table({"key": [row.key for row in rows], "value": [row.value for row in rows]})
+        piece = Slice(lane, topic, start, until, epoch=1)
+
+        def opened(site):
+            return KafkaTransactionWriter("{tenant}.visits", site)
+
+        return self._wave([piece], [table], opened, dies)
+
+    def _wave(self, pieces, tables, opened, dies):
+        self.waves += 1
+        given = [
+            Effect((piece,), (piece.until_offset,), table)
+            for piece, table in zip(pieces, tables, strict=True)
+        ]
+        if not given:
+            return None
+        for dying in (dies, None):
+            self.kafka.dies = dying
+            site = Site(Connections({}, ""), self.positions, f"run-{self.waves}", "a-0")
+            try:
+                outcomes = opened(site).write(given)
+            except Killed:
+                # Who takes the id ends what was left open.
+                for line in self.lines.values():
+                    if getattr(line.producer, "now", None) and line.producer.now.state == "open":
+                        line.producer.abort_transaction()
+                self.lines.clear()
+                continue
+            break
+        for effect, outcome in zip(given, outcomes, strict=True):
+            if outcome.error is None:
+                self.positions.at[effect.slices[0].lane] = effect.reached[0]
+        return [outcome.error and outcome.error.code for outcome in outcomes]
+
+    def finish(self):
+        """All that refuses takes again, and everything is divided and brought."""
+        self.kafka.refusing.clear()
+        self.kafka.widths |= {f"{tenant}.visits": 2 for tenant in TENANTS}
+        self.kafka.most_untold = 0
+        self.kafka.tell()
+        self.lines.clear()
+        for _ in range(100):
+            moved = [self.split(partition) for partition in range(PARTITIONS)]
+            moved += [self.bring(t, p) for t in TENANTS for p in range(PARTITIONS)]
+            if not any(moved):
+                return
+        raise AssertionError("it does not come to an end")
+
+    def judge(self):
+        """What is wrong with the tenants' topics: each record once, those of a key in order."""
+        for tenant, topic in [*((name, f"{name}.visits") for name in TENANTS), (None, "strangers")]:
+            found = self.kafka.committed(topic).values()
+            values = [message.value for log in found for _, message in log]
+            sent = [row[2] for lane in self.source.values() for row in lane if row[0] == tenant]
+            assert sorted(values) == sorted(sent), tenant
+            for log in found:
+                by_key = defaultdict(list)
+                for _, message in log:
+                    lane, at = message.value.split(b":")
+                    by_key[lane, message.key].append(int(at))
+                assert all(places == sorted(places) for places in by_key.values()), (tenant, by_key)
+
+
+def _table(rows, start):
+    tenants, keys, values = zip(*rows, strict=True)
+    return pa.table(
+        {
+            "tenant": pa.array(tenants, pa.string()),
+            "key": pa.array(keys, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "place": range(start, start + len(rows)),
+        }
+    )
+
+
+@pytest.fixture
+def service(monkeypatch):
+    return Service(monkeypatch)
+
+
+MISSING = "missing"
+KINDS = [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.MSG_SIZE_TOO_LARGE, MISSING]
+
+
+def _steps(chance, count):
+    """Some steps of a service: records come, and are divided, brought, refused and taken."""
+    for _ in range(count):
+        tenant, lane = chance.choice(TENANTS), chance.randrange(PARTITIONS)
+        dies = chance.choice([None, None, None, "before", "after"])
+        yield chance.choice(
+            [
+                *[("send", lane, tenant, chance.choice([b"x", b"y", b"z"]))] * 6,
+                *[("split", chance.choice([(0,), (1,), (0, 1)]), dies)] * 4,
+                *[("bring", tenant, lane, dies)] * 3,
+                ("refuse", tenant, chance.choice(KINDS)),
+                ("take", tenant),
+                ("send", lane, None, b"x"),
+                *[("tell", chance.randrange(3))] * 2,
+                ("forget",),
+            ]
+        )
+
+
+def _play(service, steps):
+    for name, *more in steps:
+        match name:
+            case "send":
+                service.send(*more)
+            case "split":
+                partitions, dies = more
+                codes = service.split(*partitions, dies=dies)
+                assert codes is None or set(codes) == {None}, "a tenant's topic holds up the others"
+            case "bring":
+                tenant, partition, dies = more
+                service.bring(tenant, partition, dies)
+            case "refuse":
+                topic = f"{more[0]}.visits"
+                if more[1] is MISSING:
+                    service.kafka.widths.pop(topic, None)
+                    service.lines.clear()
+                else:
+                    service.kafka.refusing[topic] = more[1]
+            case "take":
+                topic = f"{more[0]}.visits"
+                service.kafka.refusing.pop(topic, None)
+                service.kafka.widths[topic] = 2
+            case "tell":
+                service.kafka.most_untold = more[0]
+                service.kafka.tell(more[0])
+            case "forget":
+                service.kafka.marks["headrace.tx.split"].clear()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_each_record_comes_once_and_in_order_whoever_refuses_and_dies(service, seed):
+    _play(service, _steps(Random(seed), 80))
+    service.finish()
+    service.judge()
+
+
+def _parked_then_taken(service):
+    """What is parked is not brought yet when its tenant's topic takes again."""
+    service.send(0, "acme", b"x")
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.split(0)
+    service.kafka.refusing.clear()
+    service.send(0, "acme", b"x")
+    service.split(0)
+
+
+def test_what_comes_behind_parked_records_follows_them(service):
+    _parked_then_taken(service)
+    assert not service.kafka.committed("acme.visits")
+    service.bring("acme", 0)
+    service.send(0, "acme", b"x")
+    service.split(0)
+    service.judge()
+    (log,) = service.kafka.committed("acme.visits").values()
+    assert [message.value for _, message in log] == [b"0:0", b"0:1", b"0:2"]
+    assert service.kafka.marks["headrace.tx.split"][SOURCE, 0].parked == ()
+
+
+def test_the_judge_finds_a_record_that_passes_by_what_is_parked(service, monkeypatch):
+    monkeypatch.setattr(ParkedTopics, "waiting", lambda *_: {})
+    _parked_then_taken(service)
+    service.finish()
+    with pytest.raises(AssertionError):
+        service.judge()
+
+
+def test_a_mark_tells_of_whom_something_is_parked():
+    for parked in ((), ("acme",), ("acme", "b-2")):
+        mark = Mark(7, "run-1-0.2", parked)
+        assert Mark.read(7, mark.text) == mark
+
+
+def test_a_mark_of_very_many_tenants_fits_and_says_that_there_are_more():
+    names = tuple(f"tenant-{number}" for number in range(1_000))
+    mark = Mark(7, "run-1-0", names)
+    assert len(mark.text) < 2_100
+    told = Mark.read(7, mark.text).parked
+    assert told[-1] == MORE
+    assert told[:-1] == names[: len(told) - 1]
+
+
+def test_where_a_mark_does_not_name_all_each_topic_of_parked_records_is_asked_about(service):
+    service.kafka.refusing["bolt.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(0, "bolt", b"x")
+    service.split(0)
+    service.kafka.refusing.clear()
+    marks = service.kafka.marks["headrace.tx.split"]
+    marks[SOURCE, 0] = Mark(1, "run-9", ("acme", MORE))
+    service.send(0, "bolt", b"x")
+    service.split(0)
+    assert not service.kafka.committed("bolt.visits")
+    service.finish()
+    service.judge()
+
+
+def test_a_topic_of_parked_records_that_a_broker_does_not_tell_of_yet_is_waited_for(service):
+    service.kafka.marks["headrace.tx.split"][SOURCE, 0] = Mark(1, "run-9", ("acme",))
+    service.send(0, "acme", b"x")
+    service.split(0)
+    assert not service.kafka.committed("acme.visits")
+    assert service.kafka.committed("acme.visits.parked")
+
+
+def test_where_nothing_can_be_parked_the_lane_waits_and_says_why(service):
+    service.kafka.unmakable = True
+    service.kafka.refusing["acme.visits"] = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    service.send(0, "acme", b"x")
+    service.send(0, "bolt", b"x")
+    assert service.split(0) == ["TargetMissing"]
+    assert not service.kafka.committed("bolt.visits")
+    service.kafka.unmakable = False
+    service.finish()
+    service.judge()
+
+
+def test_a_topic_of_strangers_that_refuses_parks_nobody(service):
+    service.kafka.refusing["strangers"] = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    service.send(0, None, b"x")
+    assert service.split(0) == ["TargetMissing"]
+    service.kafka.refusing.clear()
+    assert service.split(0) == [None]
+    (log,) = service.kafka.committed("strangers").values()
+    assert [message.value for _, message in log] == [b"0:0"]
+
+
+def test_without_a_wave_that_was_written_down_nothing_is_divided():
+    with pytest.raises(ConfigError, match="exactly once, or not"):
+        SINK.open(Site(Connections({}, ""), Positions()))
