@@ -21,6 +21,7 @@ BENCHMARKS = {
     "drain": "a backlog of a million records against Spark's Kafka source and the bare client",
     "decoded_drain": "the same, decoded, against from_json and from_avro (slow)",
     "kafka_transactions": "exactly-once from Kafka to Kafka against at-least-once",
+    "splitter": "a shared topic divided by tenant: one customer's storm, and what it costs (slow)",
     "delta": "rows into a Delta table through the sink against the client library alone",
     "object_store": "files into an S3 server through the sink against its client library alone",
     "sql_elsewhere": "rows into PostgreSQL and MariaDB through the sink against their clients",

@@ -42,7 +42,7 @@ from headrace.ports import Connections, NoRegistry, SchemasFactory, Site, Store,
 from headrace.process.memory import calm_garbage_collection
 from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.session import build_session
-from headrace.store import SqlPositionsFactory, open_store
+from headrace.store import SqlPositionsFactory, SqlTenantsFactory, open_store
 from headrace.use_cases import UseCase
 
 RESULTS = Path(__file__).parent / "results"
@@ -214,36 +214,44 @@ def driver_of(  # noqa: PLR0913, PLR0917 - all that a benchmark may want of its 
     limits: Limits | None = None,
     slots: SlotLimits | None = None,
     schemas: SchemasFactory | None = None,
+    beside: Sequence[UseCase] = (),
     **settings: Any,
 ) -> Iterator[Bench]:
-    """A driver with a fresh store; topics must be there. ``settings`` go into the deployment."""
+    """A driver with a fresh store; topics must be there. ``settings`` go into the deployment.
+
+    Use cases ``beside`` the one that is measured run at the same driver.
+    """
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         url = f"sqlite:///{folder}/store.db"
         store = open_store(url)
         connections = Connections(kafka=dict(config), database_url=url, warehouse=folder)
-        deployment = Deployment(
-            use_case.name,
-            "bench.py",
-            "0" * 64,
-            use_case.topic,
-            bad_record=use_case.bad_record,
-            **settings,
-        )
-        store.registry.deploy(deployment)
+        deployed = [
+            Deployment(
+                made.name,
+                "bench.py",
+                "0" * 64,
+                made.topic,
+                bad_record=made.bad_record,
+                **(settings if made is use_case else {}),
+            )
+            for made in (use_case, *beside)
+        ]
+        store.registry.deploy_together(deployed)
         for name in tenants:
             store.registry.add_tenant(Tenant(name))
         letters = KafkaDeadLettersFactory()
         clients = (KafkaReaderFactory(), SqlPositionsFactory(), letters, schemas or NoRegistry())
-        tools = TaskTools(connections, *clients)
+        tools = TaskTools(connections, *clients, SqlTenantsFactory())
         engine = SparkEngine(spark, tools)
         counter = Counter(engine)
         log = KafkaLog(config)
         parts = DriverParts(store, log, counter, letters.open(connections), SystemClock())
         driver = Driver(parts, f"bench-{time.time_ns():x}", limits or Limits(), slots)
-        if use_case.sink is not None:
-            use_case.sink.prepare(Site(connections, store.positions))
-        engine.take(use_case, deployment)
-        driver.take(use_case, deployment)
+        for made, deployment in zip((use_case, *beside), deployed, strict=True):
+            if made.sink is not None:
+                made.sink.prepare(Site(connections, store.positions))
+            engine.take(made, deployment)
+            driver.take(made, deployment)
         engine.warm_up()
         calm_garbage_collection()
         try:
