@@ -27,6 +27,7 @@ BENCHMARKS = {
     "sql_elsewhere": "rows into PostgreSQL and MariaDB through the sink against their clients",
     "cassandra": "rows into Cassandra through the sink against the client library alone",
     "valkey": "entries into Valkey through the sink against the client library alone",
+    "dynamodb": "items into DynamoDB through the sink against the client library alone",
     "search": "documents into OpenSearch through the sink against the client library alone",
     "cassandra_history": "60 days of ten million rows in Cassandra, read back by tenant (slow)",
     "control": "a list of a thousand tenants from the control API",

@@ -16,6 +16,7 @@ from hypothesis import settings
 
 import mariadb_server
 import s3_server
+from dynamodb_server import DynamoDb
 from headrace.embedded import (
     EmbeddedCassandra,
     EmbeddedKafka,
@@ -113,6 +114,13 @@ def valkey(tmp_path_factory):
     """A real Valkey; tests have entries of own names in it."""
     with EmbeddedValkey(tmp_path_factory.mktemp("valkey"), durable=False) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def dynamodb():
+    """A DynamoDB that moto plays; tests have tables of own names in it."""
+    with DynamoDb() as service:
+        yield service
 
 
 @pytest.fixture(scope="session")

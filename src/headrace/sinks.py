@@ -8,6 +8,7 @@ Every sink keeps the promises of ``headrace.ports.SinkWriter`` and passes the sa
 
 from headrace.connectors.cassandra.table import CassandraTable
 from headrace.connectors.delta.sink import DeltaTable
+from headrace.connectors.dynamodb.table import DynamoTable
 from headrace.connectors.email.sink import Email
 from headrace.connectors.files.parquet import ParquetFiles
 from headrace.connectors.kafka.sink import KafkaTopic
@@ -19,6 +20,7 @@ from headrace.connectors.sql.table import SqlTable
 __all__ = [
     "CassandraTable",
     "DeltaTable",
+    "DynamoTable",
     "Email",
     "KafkaTopic",
     "ParquetFiles",

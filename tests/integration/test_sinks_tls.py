@@ -6,10 +6,11 @@ import pyarrow as pa
 import pytest
 import trustme
 
+from dynamodb_server import SECRET, USER
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Sink, Site
-from headrace.sinks import RedisHashes, SearchIndex
+from headrace.sinks import DynamoTable, RedisHashes, SearchIndex
 from tls_front import Front
 
 COLUMNS = {"lead": "text", "size": "bigint"}
@@ -17,8 +18,14 @@ SAID = {"key": ("lead",), "newest_by": "size", "at": "there"}
 #: fixture of the server -> sink, and URL by TLS
 KNOWN = {
     "valkey": (RedisHashes("tls", COLUMNS, **SAID), "rediss://127.0.0.1:{}/0"),
+    "dynamodb": (
+        DynamoTable("tls", COLUMNS, **SAID),
+        "dynamodb://eu-central-1?endpoint=https://127.0.0.1:{}",
+    ),
     "opensearch": (SearchIndex("tls", COLUMNS, copies=0, **SAID), "https://127.0.0.1:{}"),
 }
+#: that client signs what it sends
+USERS = {"dynamodb": (USER, SECRET)}
 
 
 @dataclass
@@ -27,9 +34,12 @@ class Shown:
 
     sink: Sink
     url: str
+    user: tuple[str, ...]
 
-    def site(self, more=""):
-        return Site(Connections({}, "", servers={"there": Server(self.url + more)}), None)
+    def site(self, ca_file=""):
+        more = f"{'&' if '?' in self.url else '?'}ca_file={ca_file}" if ca_file else ""
+        server = Server(self.url + more, *self.user)
+        return Site(Connections({}, "", servers={"there": server}), None)
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +51,23 @@ def authority():
 def server(request, authority):
     front = Front(authority, request.getfixturevalue(request.param).port)
     sink, url = KNOWN[request.param]
-    yield Shown(sink, url.format(front.port))
+    yield Shown(sink, url.format(front.port), USERS.get(request.param, ()))
     front.close()
 
 
 def test_a_certificate_that_fits_is_taken_and_another_is_not(server, authority, tmp_path):
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
-    right = server.site(f"?ca_file={tmp_path}/ca.pem")
+    right = server.site(f"{tmp_path}/ca.pem")
     server.sink.prepare(right)
     piece = Slice(LaneId("keep", "acme", 0), "visits", 0, 1, epoch=1)
     made = Effect((piece,), (1,), pa.table({"lead": ["a"], "size": [1]}))
     assert server.sink.open(right).write([made])[0].error is None
-    for wrong in (f"?ca_file={tmp_path}/other.pem", ""):
+    for wrong in (f"{tmp_path}/other.pem", ""):
         with pytest.raises(SinkUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
             server.sink.prepare(server.site(wrong))
 
 
 def test_a_file_of_tls_that_is_not_there_is_told(server):
     with pytest.raises(ConfigError, match="a file of TLS"):
-        server.sink.prepare(server.site("?ca_file=/nowhere.pem"))
+        server.sink.prepare(server.site("/nowhere.pem"))

@@ -6,11 +6,14 @@ is read again, and how many are, is told without it (``again.py``).
 
 from __future__ import annotations
 
+from typing import Final
+
 from headrace.connectors.kafka.tenant_topics import TenantTopics
 from headrace.ports import Sink
 from headrace.sinks import (
     CassandraTable,
     DeltaTable,
+    DynamoTable,
     Email,
     KafkaTopic,
     ParquetFiles,
@@ -18,6 +21,9 @@ from headrace.sinks import (
     SearchIndex,
     SqlTable,
 )
+
+_CALLED: Final = {RedisHashes: "hashes", SearchIndex: "index", DynamoTable: "table"}
+_REPLACED: Final = ": rows that are as new as those there, or newer, replace them"
 
 
 def repeated(sink: Sink | None) -> str:
@@ -30,12 +36,8 @@ def repeated(sink: Sink | None) -> str:
                 f"table {sink.name}: rows that are newer than those there replace them; of what is "
                 "as new the larger value of each column stays"
             )
-        case RedisHashes():
-            told = (
-                f"hashes {sink.name}: rows that are as new as those there, or newer, replace them"
-            )
-        case SearchIndex():
-            told = f"index {sink.name}: rows that are as new as those there, or newer, replace them"
+        case RedisHashes() | SearchIndex() | DynamoTable():
+            told = f"{_CALLED[type(sink)]} {sink.name}{_REPLACED}"
         case DeltaTable():
             told = f"Delta table {sink.folder}: rows come a second time"
         case ParquetFiles():
@@ -57,5 +59,5 @@ def _in_a_table(sink: SqlTable) -> str:
     if sink.update:
         return ": its update is made a second time to the rows that are there"
     if sink.keeps_newest:
-        return ": rows that are as new as those there, or newer, replace them"
+        return _REPLACED
     return ": rows of the same key are written over"
