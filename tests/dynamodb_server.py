@@ -29,6 +29,12 @@ THROTTLED = (
 )
 
 
+class _AtOnce(MotoRequestHandler):
+    """The body of an answer, sent after its head, does not wait for an echo of that."""
+
+    disable_nagle_algorithm = True
+
+
 class DynamoDb:
     """A service on a port that stays the same; a context manager.
 
@@ -50,7 +56,7 @@ class DynamoDb:
         self._one_at_a_time = threading.Lock()
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._http = make_server(
-            "127.0.0.1", 0, self._answer, threaded=True, request_handler=MotoRequestHandler
+            "127.0.0.1", 0, self._answer, threaded=True, request_handler=_AtOnce
         )
         self._http.daemon_threads = True
         self.port = self._http.server_address[1]
