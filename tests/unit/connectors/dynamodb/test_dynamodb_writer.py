@@ -130,10 +130,12 @@ def test_a_worker_that_can_have_no_more_threads_puts_by_itself(written, monkeypa
 
 def test_of_one_key_never_two_puts_are_on_their_way(written):
     fake = Fake(answer_s=0.002)
-    effects = [effect("acme", range(12), size=number) for number in range(6)]
-    assert codes(written(fake, *effects)) == [None] * 6
-    assert Counter(fake.taken) == {("acme", f"{number}"): 6 for number in range(12)}
+    effects = [effect("acme", [7], size=number) for number in range(30)]
+    others = effect("acme", range(100, 150))
+    assert codes(written(fake, *effects, others)) == [None] * 31
+    assert Counter(fake.taken)["acme", "7"] == 30
     assert set(fake.at_once.values()) == {1}
+    assert len(fake.threads) > 1
 
 
 def test_a_write_that_is_broken_off_offers_nothing_more(written):
