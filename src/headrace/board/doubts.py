@@ -6,8 +6,9 @@ So of each slice that came back short, or not at all, it is remembered what of i
 claimed. Whenever positions are read the lane is held against that: one that was moved under the
 same epoch, while nothing of it ran, was claimed by nobody who is left.
 
-A doubt is over when a later slice of the lane comes back, as only one of two can have moved it from
-the same place, and when the lane has another epoch. A lane that stands at an open failure is not
+A doubt is over when a later slice has moved the lane, as only one of two can have moved it from the
+same place, and when the lane has another epoch. One that came back where it began, since it could
+read nothing, says nothing of a claim before it. A lane that stands at an open failure is not
 judged: a person may have moved it.
 """
 
@@ -42,11 +43,11 @@ class ClaimsInDoubt:
     late: list[Doubt] = field(default_factory=list)
 
     def over(self, lane: LaneId) -> None:
-        """A later slice of the lane came back, and tells what became of it."""
+        """A later slice has moved the lane, or tells who did."""
         self.open.pop(lane, None)
 
     def met(self, lane: LaneId, wave: str) -> None:
-        """A later slice of the lane came back with a wave that claims nothing, and cannot tell."""
+        """A later slice of the lane came back with this wave."""
         if lane in self.open:
             self.open[lane] = replace(self.open[lane], wave=wave)
 

@@ -46,12 +46,13 @@ class LateClaims:
     def came_back(self, done: Committed) -> None:
         """Take down what may yet be claimed of a result, before positions are read back."""
         result, doubts = done.result, self.board.doubts
-        if not claims(result):
-            for piece in result.wave.slices:
-                doubts.met(piece.lane, result.wave.id)
-            return
         for piece in result.wave.slices:
-            doubts.over(piece.lane)
+            doubts.met(piece.lane, result.wave.id)
+        if not claims(result):
+            return
+        for receipt in result.receipts:
+            if receipt.reached > receipt.slice.from_offset:
+                doubts.over(receipt.slice.lane)
         for piece, error in unclaimed(result, done.in_doubt):
             held = self.board.streams.get(piece.lane.stream)
             if held is not None and held.epoch == piece.epoch:

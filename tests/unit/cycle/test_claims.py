@@ -356,6 +356,22 @@ def test_a_late_claim_is_told_though_the_store_fails_meanwhile(world, late, monk
     assert world.driver.drained == draining
 
 
+def test_a_late_claim_is_told_though_a_later_slice_came_back_and_could_read_nothing(world, late):
+    """It says nothing of a claim before it: retention had the records when it came to them."""
+    world.clock.move(1.0)
+    while not world.driver.board.flights:
+        world.driver.turn()
+    world.store.registry.set_tenant_state("a", State.SUSPENDED)
+    world.log.expire("a.visits", 0, 5)
+    world.log.expire("a.visits", 1, 4)
+    while world.driver.board.flights:
+        world.driver.turn()
+    assert world.positions() == {("a", 0): 0, ("a", 1): 0}
+    late.carry_out()
+    world.turns(60, 1.0)
+    assert sorted(told(world)) == BOTH
+
+
 def test_a_claim_in_doubt_that_was_not_carried_out_costs_nothing(world, late):
     world.turns(60, 1.0)
     assert told(world) == []
