@@ -7,7 +7,9 @@ as its use case says are in flight at once; rows come in the order of the record
 first. With an order, calls of one key come one after the other, as Parallel Consumer has it; those
 without a key do not wait for each other.
 
-Each call has a time limit of its own, and which record a call was about is known without calling
+Each call has a time limit of its own. It is counted in parts, by the loop that makes the calls: one
+that blocks the loop takes its time from all that wait beside it, and costs each of them a part at
+most, however long it takes. Which record a call was about is known without calling
 anything again, but where one blocks the loop: that may be the last of many that are slow. When a
 record fails for good no call behind it begins; those in flight end by themselves, and what they
 gave is not used.
@@ -22,7 +24,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ from headrace.use_cases import SliceContext, UseCase
 
 Row = dict[str, Any]
 
+#: of the time limit of a call; so many times the loop has to come round before it is over
+_LIMIT_PARTS = 10
+
 
 @dataclass(slots=True)
 class Calls:
@@ -57,8 +61,10 @@ class Calls:
     goes_on: Callable[[Exception], bool]
     answers: dict[int, list[Row]] = field(default_factory=dict)
     failed: dict[int, Exception] = field(default_factory=dict)
-    #: monotonic second at which each call in flight began
-    _begun_s: dict[int, float] = field(default_factory=dict)
+    #: of each call in flight: when the next part of its time is over
+    _timers: dict[int, asyncio.TimerHandle] = field(default_factory=dict)
+    #: rows whose call is in flight though its time is over
+    _overdue: set[int] = field(default_factory=set)
     #: rows whose key has a call in flight, which is of the first one
     _turns: dict[bytes, deque[int]] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -82,10 +88,7 @@ class Calls:
     @property
     def overdue(self) -> int | None:
         """The row whose call cannot be ended, and is to blame where all took too long."""
-        before_s = time.monotonic() - self.use_case.call_timeout_s
-        return min(
-            (row for row, begun_s in self._begun_s.items() if begun_s < before_s), default=None
-        )
+        return min(self._overdue, default=None)
 
     @property
     def done(self) -> int:
@@ -125,9 +128,8 @@ class Calls:
     async def _one(self, row: int) -> None:
         if self._stop is not None and row > self._stop:
             return
-        self._begun_s[row] = time.monotonic()
         error = await self._answer(row)
-        del self._begun_s[row]
+        self._overdue.discard(row)
         if error is not None:
             self.failed[row] = error
             if not self.goes_on(error):
@@ -138,10 +140,14 @@ class Calls:
         record = self.records[row]
         if isinstance(record, BadRecord):
             return record
-        limit = asyncio.timeout(self.use_case.call_timeout_s)
+        limit = asyncio.timeout(None)
         try:
             async with limit:
-                answer = await self.use_case.handler(record, self.context)
+                self._count(row, limit)
+                try:
+                    answer = await self.use_case.handler(record, self.context)
+                finally:
+                    self._timers.pop(row).cancel()
             self.answers[row] = _rows_of(answer, self.use_case.name)
         except TimeoutError as error:
             return self._hung() if limit.expired() else error
@@ -159,6 +165,16 @@ class Calls:
                 raise
             return HandlerError(words_of(error))
         return None
+
+    def _count(self, row: int, limit: asyncio.Timeout, left: int = _LIMIT_PARTS) -> None:
+        """Let the time of a call be over when the loop has counted its parts."""
+        loop = asyncio.get_running_loop()
+        if left:
+            part_s = self.use_case.call_timeout_s / _LIMIT_PARTS
+            self._timers[row] = loop.call_later(part_s, self._count, row, limit, left - 1)
+        else:
+            self._overdue.add(row)
+            limit.reschedule(loop.time())
 
     def _block(self, row: int) -> None:
         """The time of all is over in this call: none of the others takes a step more."""

@@ -193,6 +193,39 @@ def test_a_call_that_blocks_the_loop_is_named() -> None:
     assert time.monotonic() - began_s < 25
 
 
+@pytest.mark.parametrize("blocks", [[20], [3, 20, 30]])
+def test_a_call_that_blocks_the_loop_for_a_while_costs_its_neighbours_nothing(
+    blocks: list[int],
+) -> None:
+    """They would have answered in time, and are not ended for the time that it took."""
+
+    async def blocks_for_a_while(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        n = int(record["value"])
+        await asyncio.sleep(0 if n in blocks else 0.01)
+        if n in blocks:
+            time.sleep(0.7)
+        await asyncio.sleep(0.02)
+        return {"n": n}
+
+    waits = of(blocks_for_a_while, call_timeout_s=0.5, concurrency=40)
+    found = handle(waits, numbers(40), CONTEXT, CallRules(patience_s=30))
+    assert found.error is None
+    assert made(found) == list(range(40))
+
+
+def test_a_call_that_hangs_beside_one_that_blocks_the_loop_is_named() -> None:
+    async def mixed(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        n = int(record["value"])
+        if n == 2:
+            time.sleep(0.7)
+        await asyncio.sleep(120 if n == 6 else 0.01)
+        return {"n": n}
+
+    found = handle(of(mixed, call_timeout_s=0.5), numbers(9), CONTEXT, CallRules(patience_s=60))
+    assert found.error is not None
+    assert (found.error.code, found.rows, found.error.offset) == ("HandlerHung", 6, 6)
+
+
 def test_a_call_that_catches_its_cancellation_is_named() -> None:
     async def stubborn(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
         while int(record["value"]) == 2 and not over:
