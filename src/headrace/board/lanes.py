@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 
 from headrace.model.buckets import WHOLE, Bucket, Parting
 from headrace.model.lineage import Parent
@@ -74,14 +75,23 @@ class Lane:
     bucket: Bucket | None = None
     #: of a bucket: in so many places one of its records is expected
     every: float = 1.0
+    #: the same without caution, for how many wait; None: nothing of it was read, so its even share
+    likely_every: float | None = None
 
     def lag(self, places: Places) -> int:
         """Records that wait, as its log says; of one that does not say so what a visit may take.
 
-        Of a bucket its share of all that wait in its lane.
+        Of a bucket what is expected of all that wait in its lane.
         """
         waits = self.waits(places)
-        return waits if self.bucket is None else -(-waits // self.bucket.of)
+        return waits if self.bucket is None else ceil(waits / self.one_of)
+
+    @property
+    def one_of(self) -> float:
+        """In so many places that wait one record of it is expected."""
+        if self.bucket is None:
+            return 1.0
+        return self.likely_every or float(self.bucket.of)
 
     def waits(self, places: Places) -> int:
         """The same, of the lane of which it is a bucket."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from headrace.board.lanes import Lane
-from headrace.model.buckets import bucket_of, replaced, shared
+from headrace.model.buckets import bucket_of, replaced
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, ends_in, without
 from headrace.model.places import FIRST, OPEN, Place, Places
@@ -196,10 +196,8 @@ class HeldStream:
     def lag_records(self) -> int:
         """Over all lanes; of those that do not tell their ends what visits may take."""
         if self.is_divided:
-            return shared(
-                (1 if lane.bucket is None else lane.bucket.of, lane.waits(self.measures))
-                for lane in self.lanes.values()
-            )
+            some = sum(lane.waits(self.measures) / lane.one_of for lane in self.lanes.values())
+            return max(round(some), 1) if some else 0
         return sum(lane.lag(self.measures) for lane in self.lanes.values())
 
     @property

@@ -30,7 +30,7 @@ from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
 from headrace.policies.cost import learn
 from headrace.policies.data_loss import ABOUT_THE_LOG
-from headrace.policies.density import seen
+from headrace.policies.density import likely, seen
 from headrace.ports import Clock, WaveResult
 from headrace.telemetry.log_fields import of_slice
 from headrace.telemetry.report import Reporter
@@ -196,6 +196,7 @@ def _learn_density(receipt: Receipt, held: HeldStream) -> None:
     piece, lane = receipt.slice, held.lanes.get(receipt.slice.lane.name)
     if lane is not None and lane.bucket is not None and receipt.reached > piece.from_offset:
         places = held.measures.between(receipt.reached, piece.from_offset) or 0
+        lane.likely_every = likely(lane.one_of, places, receipt.records)
         lane.every = seen(lane.every, places, receipt.records, lane.bucket.of)
 
 

@@ -109,13 +109,9 @@ def share_of(counts: Mapping[str, int]) -> int:
     >>> share_of({"t[0]#0/2": 1, "t[0]#1/2": 1}), share_of({"t[0]#0/2": 1}), share_of({"t[0]": 3})
     (1, 1, 3)
     """
-    return shared((parts_of(name), count) for name, count in counts.items())
-
-
-def shared(counts: Iterable[tuple[int, int]]) -> int:
-    """The same of counts, each behind the number of buckets that its lane is divided into."""
     found: dict[int, int] = {}
-    for parts, count in counts:
+    for name, count in counts.items():
+        parts = parts_of(name)
         found[parts] = found.get(parts, 0) + count
     return ceil(sum(Fraction(count, parts) for parts, count in found.items()))
 

@@ -34,7 +34,15 @@ def seen(every: float, places: int, records: int, buckets: int) -> float:
     >>> [round(seen(*of, 16), 1) for of in ((1.0, 160, 10), (4.0, 160, 10), (16.0, 100, 100))]
     [4.0, 12.6, 1.6]
     """
+    return min(likely(every, places, records), every * _GROWTH, buckets * _LANES)
+
+
+def likely(every: float, places: int, records: int) -> float:
+    """The same without caution, for how many records wait; it begins with an even share.
+
+    >>> [round(likely(16.0, *of), 1) for of in ((160, 10), (10_000, 10_000), (10_000, 0))]
+    [16.0, 1.0, 2516.0]
+    """
     if places <= 0:
         return every
-    found = (places + _BEFORE * every) / (records + _BEFORE)
-    return max(1.0, min(found, every * _GROWTH, buckets * _LANES))
+    return max(1.0, (places + _BEFORE * every) / (records + _BEFORE))
