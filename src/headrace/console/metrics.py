@@ -274,7 +274,10 @@ def _place(figures: StreamFigures, lane: LaneFigures) -> tuple[str, str]:
 
 
 def _undivided(lanes: Collection[LaneFigures]) -> list[LaneFigures]:
-    """Lanes of the log: other tools know nothing of buckets, and are told of the least of them."""
+    """Lanes of the log: other tools know nothing of buckets, and are told of the least of them.
+
+    A lag is then what any tool reckons from that position, and so more than what waits.
+    """
     found: dict[str, list[LaneFigures]] = {}
     for lane in lanes:
         found.setdefault(whole_lane(lane.name), []).append(lane)
@@ -283,13 +286,12 @@ def _undivided(lanes: Collection[LaneFigures]) -> list[LaneFigures]:
 
 def _together(name: str, lanes: Collection[LaneFigures]) -> LaneFigures:
     least = min(lanes, key=lambda lane: lane.position)
-    return replace(
-        least,
-        name=name,
-        end=max(lane.end for lane in lanes),
-        lag_s=max(lane.lag_s for lane in lanes),
-        lag_records=sum(lane.lag_records for lane in lanes),
-    )
+    end = max(lane.end for lane in lanes)
+    lag = sum(lane.lag_records for lane in lanes)
+    if end > UNKNOWN:
+        lag = max(0, int(text_of(end)) - int(text_of(least.position)))
+    late_s = max(lane.lag_s for lane in lanes)
+    return replace(least, name=name, end=end, lag_s=late_s, lag_records=lag)
 
 
 def _lanes(

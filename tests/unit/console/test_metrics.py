@@ -100,10 +100,19 @@ def test_other_tools_are_told_of_partitions_and_not_of_their_buckets():
     found = scraped(told(NOW_S, ACME, lanes=lanes))
     place = ("headrace.score", "acme.visits", "0")
     assert found["kafka_consumergroup_current_offset", place] == 7
-    assert found["kafka_consumergroup_lag", place] == 6
+    assert found["kafka_consumergroup_lag", place] == 12 - 7
     assert found["kafka_consumergroup_group_lag_seconds", place] == 4.5
     assert found["kafka_topic_partition_current_offset", place[1:]] == 12
-    assert found["kafka_consumergroup_group_sum_lag", ("headrace.score",)] == 6
+    assert found["kafka_consumergroup_group_sum_lag", ("headrace.score",)] == 12 - 7
+
+
+def test_one_record_that_waits_is_one_though_each_bucket_rounds_up_its_share():
+    lanes = tuple(
+        LaneFigures(f"acme.visits[0]#{number}/16", 11, 12, None, 1.0, 1, LagIs.ABOUT)
+        for number in range(16)
+    )
+    found = scraped(told(NOW_S, ACME, lanes=lanes))
+    assert found["kafka_consumergroup_lag", ("headrace.score", "acme.visits", "0")] == 1
 
 
 def test_two_use_cases_of_one_topic_show_its_end_once():
