@@ -193,6 +193,12 @@ class HeldStream:
         return closed(self.lineage, self.places) if self.heirs else {}
 
     @property
+    def lanes_of_log(self) -> int:
+        """So many lanes it has; those that are buckets of one are one together."""
+        buckets = ((name, lane.bucket) for name, lane in self.lanes.items())
+        return len({name if bucket is None else bucket.lane for name, bucket in buckets})
+
+    @property
     def lag_records(self) -> int:
         """Over all lanes; of those that do not tell their ends what visits may take."""
         if self.is_divided:

@@ -61,7 +61,7 @@ def own_rates(held: HeldStream) -> dict[GateId, GateRate]:
         )
     per_lane = held.deployment.max_rate_per_lane
     if per_lane is not None:
-        rate_per_s = per_lane * max(1, len(held.lanes))
+        rate_per_s = per_lane * max(1, held.lanes_of_log)
         rates[GateId("stream", str(held.stream.id), generation)] = GateRate(rate_per_s, None, 1.0)
     return rates
 

@@ -111,7 +111,7 @@ class Deployment:
     retries: int = 3
     #: seconds one call of the handler may take
     handler_timeout_s: float = 30.0
-    #: most records a second of one lane; None is no limit
+    #: most records a second of one lane, of all its buckets together; None is no limit
     max_rate_per_lane: float | None = None
     data_loss: DataLossPolicy = DataLossPolicy.FAIL
     #: for a rerun: what its weight is multiplied with, so that fresh records come first

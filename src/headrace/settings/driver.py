@@ -29,7 +29,8 @@ class UseCaseSettings(BaseModel):
     #: seconds that one call of the handler may take; longer and its worker is ended, and the slice
     #: counts as hung
     handler_timeout: Seconds = Field(default="30s")  # type: ignore[assignment]
-    #: most records a second of one lane, for handlers that talk to something slow; null: no limit
+    #: most records a second of one lane, for handlers that talk to something slow; null: no limit;
+    #: the buckets of a lane have it together
     max_rate_per_lane: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     #: what becomes of a stream whose topic no longer has the records that are next: fail suspends
     #: it with the offsets until somebody seeks it, skip lets it go on where the topic does

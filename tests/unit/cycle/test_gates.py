@@ -1,12 +1,15 @@
 """What streams may take when something limits them."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.board import HeldStream, Lane
 from headrace.connectors.kafka import OFFSETS
-from headrace.cycle.gates import KEPT_S, GateId, GateRate, Gates
+from headrace.cycle.gates import KEPT_S, GateId, GateRate, Gates, own_rates
+from headrace.model.buckets import bucket_of, divided
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, Stream, StreamId, Tenant
@@ -50,6 +53,22 @@ def test_the_streams_of_a_tenant_share_its_tokens_by_need():
     assert records_of(made, [small, large], 0.0) == [3, 7]
     assert large.throttled
     assert not small.throttled
+
+
+@pytest.mark.parametrize(
+    ("lanes", "rate_per_s"),
+    [
+        (["t[0]", "t[1]"], 20.0),
+        ([*divided("t[0]", 16), *divided("t[1]", 16)], 20.0),
+        (["t[0]", *divided("t[0]", 2), *divided("t[0]", 64)], 10.0),
+    ],
+    ids=["partitions", "buckets", "divided otherwise meanwhile"],
+)
+def test_the_rate_of_a_lane_is_of_all_its_buckets_together(lanes, rate_per_s):
+    one = held("keep", 100)
+    one.deployment = replace(DEPLOYMENT, max_rate_per_lane=10.0)
+    one.lanes = {name: Lane(0, 9, bucket=bucket_of(name)) for name in lanes}
+    assert [rate.records_per_s for rate in own_rates(one).values()] == [rate_per_s]
 
 
 @pytest.mark.parametrize(
