@@ -160,7 +160,7 @@ METRICS = (
         GAUGE,
         _STREAM,
         "lanes",
-        "Partitions that stand still at a failure until somebody decides.",
+        "Partitions, or buckets of them, that stand still at a failure until somebody decides.",
     ),
     Metric(
         "headrace_stream_active",
