@@ -38,7 +38,7 @@ from headrace.cycle.lags import (
 )
 from headrace.cycle.topic_ids import IF_IT_IS, is_the_same, told_as_left
 from headrace.errors import ConfigError, Temporary
-from headrace.model.buckets import by_whole_lane, share_of
+from headrace.model.buckets import by_whole_lane, whole_lane
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import Lineage, Parent, begun, ends_in, followers, without
 from headrace.model.places import Place
@@ -94,18 +94,27 @@ class Seek:
     @property
     def again(self) -> int | None:
         """Records that are read again, at most; None: nobody can count them."""
-        return _sum({lane: shift.again for lane, shift in self.shifts.items()})
+        return _most(self.shifts, lambda shift: shift.again)
 
     @property
     def passed(self) -> int | None:
         """Records that are passed over, at most; None: nobody can count them."""
-        return _sum({lane: shift.passed for lane, shift in self.shifts.items()})
+        return _most(self.shifts, lambda shift: shift.passed)
 
 
-def _sum(amounts: Mapping[str, int | None]) -> int | None:
-    """What it is in all; of buckets each counts for its share of a lane."""
-    known = {lane: amount for lane, amount in amounts.items() if amount is not None}
-    return share_of(known) if len(known) == len(amounts) else None
+def _most(shifts: Mapping[str, Shift], amount: Callable[[Shift], int | None]) -> int | None:
+    """What it is in all, at most: what buckets of a lane that go to one place share is there once.
+
+    One bucket may have all of what is there, as where all records have one key.
+    """
+    most: dict[tuple[str, Place], int] = {}
+    for name, shift in shifts.items():
+        count = amount(shift)
+        if count is None:
+            return None
+        to = (whole_lane(name), shift.to)
+        most[to] = max(count, most.get(to, 0))
+    return sum(most.values())
 
 
 def planned(
