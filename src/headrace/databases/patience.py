@@ -5,7 +5,8 @@ A server that was stopped, or whose disk hangs, does neither: the system below i
 sent, and who waits for the answer waits for ever. So each connection waits for the next word of its
 server for so long and no longer, and is closed then. Whether a commit happened is not known in that
 case, as where a connection is lost. Where all of a transaction has to be over by some time
-(``deadline``), its connection is given up then as well.
+(``deadline``), its connection is given up then as well, also in the middle of an answer. How much
+may be read until then is not bounded.
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ def _ended(gen: PQGen[_T], patience_s: float, until_s: float) -> PQGen[_T]:
         while True:
             ready = yield wanted
             now_s = time.monotonic()
+            if now_s > until_s:  # whatever has come: an answer may come byte by byte, or never end
+                raise _Silence(f"the server did not answer {IN_TIME}")
             if ready:
                 heard_s = now_s
             elif now_s - heard_s > patience_s:
                 raise _Silence(f"the server has not answered for {patience_s:g} s")
-            elif now_s > until_s:
-                raise _Silence(f"the server did not answer {IN_TIME}")
             wanted = gen.send(ready)
     except StopIteration as end:
         result: _T = end.value

@@ -14,7 +14,7 @@ from headrace.connectors import tenants
 from headrace.connectors.sql import servers
 from headrace.databases.deadline import Deadline
 from headrace.databases.engines import Waits
-from headrace.databases.patience import PatientConnection, _ended, _Silence
+from headrace.databases.patience import PatientConnection
 
 SLOW = "TenantsSinkSlow"
 
@@ -152,17 +152,3 @@ def test_what_keeps_a_client_from_connecting_is_told_as_it_is():
         deadline.connected(refuse)
     with deadline.until(time.monotonic() + 5.0):
         assert deadline.connected(lambda: 7) == 7
-
-
-def test_all_statements_together_end_by_the_same_second():
-    """Each of them may be answered within its own time, and there is one more."""
-
-    def exchange():
-        while True:
-            yield 1
-
-    ended = _ended(exchange(), 60.0, until_s=time.monotonic() - 0.1)
-    next(ended)
-    ended.send(1)
-    with pytest.raises(_Silence, match="within the time"):
-        ended.send(0)
