@@ -87,7 +87,7 @@ def store(store_url):
         lane = LaneId("score", "acme", "acme.visits[0]")
         made.progress.start_lanes([LaneStart(lane.stream, "id", {lane.name: 3})])
         error = SliceError(temporary=False, code="HandlerError", message="no JSON", offset=3)
-        made.failures.keep(Failure(Slice(lane, "acme.visits", 3, 9, 1), error, 5.0, behind=4))
+        made.failures.keep([Failure(Slice(lane, "acme.visits", 3, 9, 1), error, 5.0, behind=4)])[0]
         yield made
 
 

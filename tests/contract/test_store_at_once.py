@@ -164,7 +164,7 @@ def before(store):
     """A failure of a stream that was retried: what it stopped goes on."""
     piece = Slice(LaneId(*A, "a.visits[0]"), "a.visits", 0, 9, 0, records=9)
     failure = Failure(piece, SliceError(False, "HandlerError", "no JSON", offset=0), 1.0)
-    store.failures.retry(store.failures.keep(failure))
+    store.failures.retry(store.failures.keep([failure])[0])
     return failure
 
 
@@ -183,28 +183,28 @@ def stopped(store):
 
 def test_what_stops_its_lane_again_at_that_moment_is_not_dropped_for_room(store, before, another):
     with meanwhile(store, store.failures.note, [another]) as (connection, _):
-        failures.keep(connection, before, stop_use_case=False)
+        failures.keep(connection, [before], stop_use_case=False)
     assert stopped(store) == [A]
 
 
 def test_what_comes_again_while_it_is_dropped_for_room_stops_its_lane(store, before, another):
-    with meanwhile(store, store.failures.keep, before) as (connection, _):
-        failures.note(connection, another)
+    with meanwhile(store, store.failures.keep, [before]) as (connection, _):
+        failures.note(connection, [another])
     assert stopped(store) == [A]
 
 
 def test_a_note_and_a_failure_of_one_stream_do_not_wait_for_each_other(store, before, monkeypatch):
     late = replace(before, error=replace(before.error, offset=3))
-    store.failures.retry(store.failures.keep(late))
+    store.failures.retry(store.failures.keep([late])[0])
     monkeypatch.setattr(keeping, "MOST_ROWS", 1)
     over = replace(before, state=FailureState.SKIPPED)
     with ThreadPoolExecutor(1) as pool:
         with store._database.write() as connection:
             streams.locked(connection, A)
-            connection.execute(failures._retried(late, since_epoch=0)).all()
+            failures._again(connection, [late], {})
             waiting = pool.submit(store.failures.note, [over])
             with pytest.raises(TimeoutError):
                 waiting.result(0.5)
-            failures.keep(connection, late, stop_use_case=False)
+            failures.keep(connection, [late], stop_use_case=False)
         waiting.result(30)
     assert stopped(store) == [A]

@@ -223,8 +223,8 @@ def test_a_way_back_to_version_1_and_up_keeps_failures_and_stops_their_streams(
     store.registry.set_stream_state(acme, State.ACTIVE)
     error = SliceError(False, "BadRecord", "bad", offset=50, raw_headers=(("a", b"1"),))
     number = store.failures.keep(
-        Failure(Slice(LaneId(*acme, "t[1]"), "t", 50, 60, 1), error, 2.0, 4)
-    )
+        [Failure(Slice(LaneId(*acme, "t[1]"), "t", 50, 60, 1), error, 2.0, 4)]
+    )[0]
     before = _numbers(store.failures.every())
     downgrade(database, "0001")
     with database.read() as connection:

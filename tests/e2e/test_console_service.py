@@ -107,7 +107,7 @@ class Service:
         given = {"code": "BadRecord", "message": "no JSON", "offset": 3, "raw_value": b"\xff{"}
         wrong = SliceError(temporary=False, **given | error)
         behind = None if wrong.offset is None else wrong.offset + 1
-        return self.store.failures.keep(Failure(piece, wrong, time.time(), 4, behind=behind))
+        return self.store.failures.keep([Failure(piece, wrong, time.time(), 4, behind=behind)])[0]
 
     def positions(self):
         stream = StreamId("score", "acme")

@@ -64,7 +64,7 @@ def keep_failure(store):
         traceback="line\n" * 200,
     )
     piece = Slice(LaneId("score", "bolt", "bolt.visits[0]"), "bolt.visits", 3, 9, 1)
-    return store.failures.keep(Failure(piece, error, 5.0, behind=4))
+    return store.failures.keep([Failure(piece, error, 5.0, behind=4)])[0]
 
 
 @pytest.fixture

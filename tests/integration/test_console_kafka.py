@@ -67,7 +67,7 @@ def failed(store, tenant):
     error = SliceError(False, "HandlerError", "no", offset=3, raw_value=b"3", raw_key=b"k")
     error = replace(error, timestamp_ms=1_700_000_000_123)
     piece = Slice(LaneId("score", tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 3, 5, 1)
-    return store.failures.keep(Failure(piece, error, 5.0, behind=4))
+    return store.failures.keep([Failure(piece, error, 5.0, behind=4)])[0]
 
 
 def position(store, tenant):

@@ -46,7 +46,7 @@ def filled(store):
         )
         error = SliceError(False, "HandlerError", "no JSON", offset=3, raw_value=b"\xff\0")
         piece = Slice(LaneId("score", tenant, f"{tenant}.visits[0]"), f"{tenant}.visits", 3, 9, 1)
-        store.failures.keep(Failure(piece, error, 5.0, behind=4))
+        store.failures.keep([Failure(piece, error, 5.0, behind=4)])[0]
 
 
 @pytest.fixture(scope="module")

@@ -125,6 +125,7 @@ class Applier:
             else:
                 whole = intended and runs_whole(receipt, self.board)
                 self.failing.failed(here, error, held, lane, whole=whole)
+        self.failing.keep()
 
     def _learn_costs(self, result: WaveResult) -> None:
         """Take the receipts of slices, or of merged lanes that were one call, into the averages."""

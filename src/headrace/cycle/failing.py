@@ -55,6 +55,8 @@ class Failing:
     chance: Callable[[], float] = random.random
     #: lanes of the present result that were judged, should its commit have to be repeated
     _judged: set[LaneId] = field(default_factory=set)
+    #: failures of it that stop lanes, or with True the use case, and are not in the store yet
+    _stops: list[tuple[Failure, bool]] = field(default_factory=list)
     #: letters that came back, and whose lanes do not follow yet
     _kept: list[LetterOutcome] = field(default_factory=list)
 
@@ -115,7 +117,7 @@ class Failing:
         *,
         whole: bool = False,
     ) -> None:
-        """A slice failed: wait, or stop its lane, or set the record aside.
+        """A slice failed: wait, or stop its lane (``keep``), or set the record aside.
 
         With ``whole`` it can only be tried again as it is, not in smaller parts.
 
@@ -140,6 +142,33 @@ class Failing:
         else:
             self._stop(self._bounded(piece, receipt, error, held), error, verdict, held, lane)
         self._judged.add(piece.lane)
+
+    def keep(self) -> None:
+        """Stop the lanes of all slices that were judged to: in the store, and then on the board.
+
+        Where all records of a tenant are bad all its lanes stop at once, and a transaction for each
+        of a thousand would hold up the turn for longer than its lease. So they have one.
+
+        Raises:
+            StoreUnavailable: call again with the same; what is kept is not kept twice.
+        """
+        for stop_use_case in (False, True):
+            new = [failure for failure, is_all in self._stops if is_all is stop_use_case]
+            if not new:
+                continue
+            numbers = self.store.failures.keep(new, stop_use_case=stop_use_case)
+            for failure, number in zip(new, numbers, strict=True):
+                lane = self.board.lane(failure.slice.lane)
+                if lane is not None:
+                    lane.failure = number
+                log.error(
+                    "use case stopped" if stop_use_case else "lane stopped",
+                    **of_slice(failure.slice),
+                    offset=failure.error.offset,
+                    error=failure.error.message,
+                    failure=number,
+                )
+        self._stops.clear()
 
     def settled(self) -> None:
         """A result was committed as a whole."""
@@ -173,6 +202,7 @@ class Failing:
                 if piece.from_offset <= lane.position < piece.until_offset:
                     receipt = Receipt(piece, lane.position, committed=False)
                     self.failed(receipt, error, held, lane, whole=recorded)
+            self.keep()
             return
         labels = divided(streams, wave.id)
         for piece in wave.slices:
@@ -223,20 +253,12 @@ class Failing:
     def _stop(
         self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
     ) -> None:
-        stop_use_case = verdict.step is LaneStep.FAIL
         behind = None if error.offset is None else held.measures.behind(error.offset)
         attempts = verdict.history.attempts
         failure = Failure(piece, error, self.clock.now_s(), attempts, behind=behind)
-        lane.failure = self.store.failures.keep(failure, stop_use_case=stop_use_case)
+        self._stops.append((failure, verdict.step is LaneStep.FAIL))
         self._remember(piece, error, verdict, lane)
         lane.suspect_until = lane.most_records = None
-        log.error(
-            "use case stopped" if stop_use_case else "lane stopped",
-            **of_slice(piece),
-            offset=error.offset,
-            error=error.message,
-            failure=lane.failure,
-        )
 
     def _bounded(
         self, piece: Slice, receipt: Receipt, error: SliceError, held: HeldStream

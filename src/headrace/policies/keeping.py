@@ -32,11 +32,11 @@ class KeptRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FailureRoom:
-    """What has to go so that one more can be kept."""
+    """What has to go so that more can be kept."""
 
     drop: tuple[int, ...]
-    #: the failure as it is kept: whole, or without its record
-    failure: Failure
+    #: the failures as they are kept: whole, or without their records
+    failures: tuple[Failure, ...]
 
 
 def bytes_of(failure: Failure) -> int:
@@ -47,24 +47,33 @@ def bytes_of(failure: Failure) -> int:
     return len(error.raw_key or b"") + len(error.raw_value or b"") + texts + headers
 
 
-def room_for(failure: Failure, kept: Iterable[KeptRow]) -> FailureRoom:
-    """Decide what one more failure of a tenant costs the others.
+def room_for(new: Iterable[Failure], kept: Iterable[KeptRow]) -> FailureRoom:
+    """Decide what more failures of a tenant cost the others.
+
+    None of those that come together makes room for another one of them, so rows may be more for
+    once; bytes are not.
 
     Args:
-        failure: the one to keep.
-        kept: those that are there, the oldest first, without the one that it takes the place of.
+        new: those to keep.
+        kept: those that are there, the oldest first, without the ones whose places are taken.
     """
     rows = list(kept)
-    if sum(row.bytes for row in rows if row.open) + bytes_of(failure) > MOST_BYTES:
-        failure = without_record(failure)
-    count, size, drop = len(rows) + 1, sum(row.bytes for row in rows) + bytes_of(failure), []
-    for row in rows:
-        if count <= MOST_ROWS and size <= MOST_BYTES:
-            break
-        if not row.open:
-            drop.append(row.id)
-            count, size = count - 1, size - row.bytes
-    return FailureRoom(tuple(drop), failure)
+    over = iter([row for row in rows if not row.open])
+    stays = sum(row.bytes for row in rows if row.open)
+    count, size = len(rows), sum(row.bytes for row in rows)
+    drop, found = [], []
+    for failure in new:
+        fits = stays + bytes_of(failure) <= MOST_BYTES
+        found.append(failure if fits else without_record(failure))
+        more = bytes_of(found[-1])
+        stays, count, size = stays + more, count + 1, size + more
+        while count > MOST_ROWS or size > MOST_BYTES:
+            oldest = next(over, None)
+            if oldest is None:
+                break
+            drop.append(oldest.id)
+            count, size = count - 1, size - oldest.bytes
+    return FailureRoom(tuple(drop), tuple(found))
 
 
 def without_record(failure: Failure) -> Failure:

@@ -16,8 +16,8 @@ class Failures(Protocol):
     revision.
     """
 
-    def keep(self, failure: Failure, *, stop_use_case: bool = False) -> int:
-        """Keep an open failure, which stops its lane; return the failure's id.
+    def keep(self, new: Sequence[Failure], *, stop_use_case: bool = False) -> list[int]:
+        """Keep open failures, which stop their lanes, all or none; return their ids, in order.
 
         With ``stop_use_case`` all active streams of the use case are suspended together with it,
         and those that their tenants have stopped are stopped by the failure too.
@@ -28,7 +28,8 @@ class Failures(Protocol):
         same failure: it is open again, is now as it failed last, and is counted up; another record
         that has its offset by now is another failure. What a tenant keeps is bounded, as
         ``policies/keeping.py`` says: the oldest that are over are dropped for it, and where open
-        ones alone fill it a failure is kept without its record.
+        ones alone fill it a failure is kept without its record. None of those that are kept
+        together makes room for another one of them.
         """
 
     def stopped_lanes(self, driver: str) -> dict[LaneId, int]:

@@ -8,7 +8,8 @@ record is passed over only together with the note that it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -19,15 +20,13 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
-    Select,
-    and_,
+    bindparam,
     case,
     delete,
     insert,
     literal,
     null,
     select,
-    true,
     update,
 )
 
@@ -39,7 +38,7 @@ from headrace.model.streams import LaneId, Slice, State, Stopper, StreamId
 from headrace.policies import keeping
 from headrace.policies.stops import stopped
 from headrace.store import stoppers, stops, streams
-from headrace.store.pairs import of, portions
+from headrace.store.pairs import among, of, portions
 from headrace.store.schema import failure_headers, failures, positions, tenants
 from headrace.store.schema import streams as stream_rows
 
@@ -55,84 +54,119 @@ _WITHOUT_RECORDS = [
 ]
 
 
-def keep(connection: Connection, failure: Failure, *, stop_use_case: bool) -> int:
-    """Keep an open failure, unless its lane has one; return the id of the one that is open."""
-    lane = failure.slice.lane
-    generation = streams.generation_of(connection, lane.tenant)
-    if failure.slice.epoch < generation:
-        # Of an earlier tenant of this name: a driver has yet to hear of the one that is there now.
-        streams.locked(connection, lane.stream)
-        return note(connection, replace(failure, state=FailureState.RETRIED))
-    if stop_use_case:
-        _suspend_all(connection, failure)
-    streams.locked(connection, lane.stream)
-    number = stops.open_one(connection, lane)
-    if number is not None:
-        return number
-    failure = replace(failure, state=FailureState.OPEN)
-    before = connection.execute(_retried(failure, since_epoch=generation)).first()
-    return note(connection, failure) if before is None else _open_again(connection, failure, before)
+def keep(connection: Connection, new: Sequence[Failure], *, stop_use_case: bool) -> list[int]:
+    """Keep open failures, unless their lanes have one; return the ids of those that are open.
 
-
-def note(connection: Connection, failure: Failure) -> int:
-    """Keep a failure in the state it is in; return its id."""
-    failure = _with_room(connection, failure)
-    added = insert(failures).values(_row(failure)).returning(failures.c.id)
-    number = int(connection.scalars(added).one())
-    _keep_headers(connection, number, failure.error.raw_headers)
-    return number
-
-
-def _open_again(connection: Connection, failure: Failure, before: Row[int, int]) -> int:
-    """Write a failure down in the place of one that was retried at the same record."""
-    failure = _with_room(connection, replace(failure, times=before.times + 1), before.id)
-    connection.execute(update(failures).where(failures.c.id == before.id).values(_row(failure)))
-    _forget_headers(connection, [before.id])
-    _keep_headers(connection, before.id, failure.error.raw_headers)
-    return int(before.id)
-
-
-def _retried(failure: Failure, *, since_epoch: int) -> Select[int, int]:
-    """Asks for the failure that comes again (``Failure.comes_again``), of the same tenant.
-
-    Its row is locked: it may just go to make room for another one.
+    Many lanes stop at once where all their records are bad, so what is asked and written for all of
+    them is a few statements for some hundred.
     """
-    lane, topic, at, is_slice = failure.place
-    offset, begin = failures.c.record_offset, failures.c.from_offset
-    there = and_(offset.is_(None), begin == at) if is_slice else offset == at
-    ours = of(failures, lane.stream) & (failures.c.lane == lane.name)
+    generations = streams.generations_of(connection, {f.slice.lane.tenant for f in new})
+    # Others are of earlier tenants: a driver has yet to hear of those that have the names now.
+    ours = [f for f in new if _is_of(f.slice, generations)]
+    if stop_use_case:
+        for failure in {f.slice.lane.use_case: f for f in reversed(ours)}.values():
+            _suspend_all(connection, failure)
+    streams.lock_all(connection, {f.slice.lane.stream for f in new})
+    numbers = stops.open_ones(connection, [f.slice.lane for f in ours])
+    first: dict[LaneId, Failure] = {}
+    for failure in ours:
+        if failure.slice.lane not in numbers:
+            first.setdefault(failure.slice.lane, replace(failure, state=FailureState.OPEN))
+    opened = note(connection, _again(connection, list(first.values()), generations))
+    numbers |= zip(first, opened, strict=True)
+    late = [f for f in new if not _is_of(f.slice, generations)]
+    noted = iter(note(connection, [replace(f, state=FailureState.RETRIED) for f in late]))
+    return [numbers[f.slice.lane] if _is_of(f.slice, generations) else next(noted) for f in new]
+
+
+def _is_of(piece: Slice, generations: Mapping[str, int]) -> bool:
+    """Whether it is of the tenant that has the name now."""
+    return piece.epoch >= generations.get(piece.lane.tenant, 0)
+
+
+def note(connection: Connection, new: Sequence[Failure]) -> list[int]:
+    """Keep failures in the state they are in; return their ids.
+
+    One that has an id is written in the place of the one that has it.
+    """
+    new = _with_room(connection, new)
+    again = [failure for failure in new if failure.id is not None]
+    if again:
+        rows = [{**_row(failure), "number": failure.id} for failure in again]
+        connection.execute(update(failures).where(failures.c.id == bindparam("number")), rows)
+        _forget_headers(connection, [failure.id for failure in again if failure.id is not None])
+    rows = [_row(failure) for failure in new if failure.id is None]
+    added = insert(failures).returning(failures.c.id, sort_by_parameter_order=True)
+    made = iter(connection.scalars(added, rows).all() if rows else ())
+    numbers = [next(made) if failure.id is None else failure.id for failure in new]
+    _keep_headers(connection, zip(numbers, new, strict=True))
+    return numbers
+
+
+def _again(
+    connection: Connection, new: Sequence[Failure], generations: Mapping[str, int]
+) -> list[Failure]:
+    """These, each with the id of the one that comes again with it (``Failure.comes_again``).
+
+    That one is of the same tenant and was retried. Its row is locked: it may just go to make room
+    for another one.
+    """
+    at, found = {failure.place: failure for failure in new}, []
     retried = failures.c.state == FailureState.RETRIED.value
-    asked = select(failures.c.id, failures.c.times)
-    of_tenant = ours & (failures.c.epoch >= since_epoch)
-    same = _is_same_record(failure.error)
-    wanted = asked.where(of_tenant, failures.c.topic == topic, there, retried, same)
-    return wanted.order_by(failures.c.id.desc()).limit(1).with_for_update()
+    column = failures.c
+    where = (column.use_case, column.tenant, column.lane, column.topic)
+    asked = select(column.id, column.epoch, column.record_offset, column.from_offset, *where)
+    for some in portions(new):
+        of_some = among(failures, [failure.slice.lane for failure in some])
+        for row in connection.execute(asked.where(of_some, retried)):
+            is_slice = row.record_offset is None
+            place = row.from_offset if is_slice else row.record_offset
+            lane = LaneId(row.use_case, row.tenant, row.lane)
+            is_ours = row.epoch >= generations.get(row.tenant, 0)
+            if is_ours and (lane, row.topic, place, is_slice) in at:
+                found.append(row.id)
+    for numbers in portions(sorted(found)):
+        for before in _failures(connection, column.id.in_(numbers) & retried, lock=True):
+            failure = at[before.place]
+            if failure.comes_again(before):
+                at[before.place] = replace(failure, id=before.id, times=before.times + 1)
+    return [at[failure.place] for failure in new]
 
 
-def _is_same_record(error: SliceError) -> ColumnElement[bool]:
-    """Whether a failure at the same offset has the same record, as far as is known."""
-    at = failures.c.record_timestamp_ms
-    if error.timestamp_ms is None:
-        return true()
-    key = failures.c.raw_key.is_not_distinct_from(error.raw_key)
-    value = failures.c.raw_value.is_not_distinct_from(error.raw_value)
-    unknown = at.is_(None) | failures.c.record_kept.is_(False)
-    return unknown | ((at == error.timestamp_ms) & key & value)
-
-
-def _with_room(connection: Connection, failure: Failure, number: int | None = None) -> Failure:
-    """The failure as there is room for it; what has to go for that is gone."""
-    tenant = failure.slice.lane.tenant
-    asked = select(failures.c.id, failures.c.kept_bytes, failures.c.state)
-    rows = connection.execute(asked.where(failures.c.tenant == tenant).order_by(failures.c.id))
-    still = FailureState.OPEN.value
-    kept = [keeping.KeptRow(r.id, r.kept_bytes, r.state == still) for r in rows if r.id != number]
-    room = keeping.room_for(failure, kept)
-    for some in portions(room.drop):
+def _with_room(connection: Connection, new: Sequence[Failure]) -> list[Failure]:
+    """The failures as there is room for them; what has to go for that is gone."""
+    of_tenant: dict[str, list[int]] = defaultdict(list)
+    for number, failure in enumerate(new):
+        of_tenant[failure.slice.lane.tenant].append(number)
+    kept = _kept(connection, sorted(of_tenant), {failure.id for failure in new})
+    fitted = list(new)
+    drop: list[int] = []
+    for tenant, numbers in of_tenant.items():
+        room = keeping.room_for([new[number] for number in numbers], kept[tenant])
+        for number, failure in zip(numbers, room.failures, strict=True):
+            fitted[number] = failure
+        drop += room.drop
+        if room.drop:
+            many = len(room.drop)
+            log.info("old failures dropped, to keep newer ones", tenant=tenant, failures=many)
+    for some in portions(sorted(drop)):
         _drop(connection, some)
-    if room.drop:
-        log.info("old failures dropped, to keep newer ones", tenant=tenant, failures=len(room.drop))
-    return room.failure
+    return fitted
+
+
+def _kept(
+    connection: Connection, tenants: Sequence[str], but: Collection[int | None]
+) -> dict[str, list[keeping.KeptRow]]:
+    """What is there of these tenants, the oldest first, without some."""
+    kept: dict[str, list[keeping.KeptRow]] = defaultdict(list)
+    column, still = failures.c, FailureState.OPEN.value
+    asked = select(column.id, column.tenant, column.kept_bytes, column.state).order_by(column.id)
+    for some in portions(tenants):
+        for row in connection.execute(asked.where(column.tenant.in_(some))):
+            if row.id not in but:
+                is_open = row.state == still
+                kept[row.tenant].append(keeping.KeptRow(row.id, row.kept_bytes, is_open))
+    return kept
 
 
 def _drop(connection: Connection, numbers: Sequence[int]) -> None:
@@ -258,9 +292,12 @@ def _failures(
     *,
     most: int | None = None,
     with_records: bool = True,
+    lock: bool = False,
 ) -> list[Failure]:
     columns = failures.c if with_records else _WITHOUT_RECORDS
     asked = select(*columns).where(wanted).order_by(failures.c.id).limit(most)
+    if lock:
+        asked = asked.with_for_update()
     found = connection.execute(asked).all()
     headers: dict[int, _Headers] = {}
     if with_records and found:
@@ -316,17 +353,19 @@ def _failure(row: Row[Any], headers: _Headers) -> Failure:
     )
 
 
-def _keep_headers(connection: Connection, number: int, headers: _Headers) -> None:
+def _keep_headers(connection: Connection, kept: Iterable[tuple[int, Failure]]) -> None:
     rows = [
         {"failure_id": number, "place": place, "name": name, "value": value}
-        for place, (name, value) in enumerate(headers)
+        for number, failure in kept
+        for place, (name, value) in enumerate(failure.error.raw_headers)
     ]
     if rows:
         connection.execute(insert(failure_headers), rows)
 
 
 def _forget_headers(connection: Connection, numbers: Sequence[int]) -> None:
-    connection.execute(delete(failure_headers).where(failure_headers.c.failure_id.in_(numbers)))
+    for some in portions(numbers):
+        connection.execute(delete(failure_headers).where(failure_headers.c.failure_id.in_(some)))
 
 
 def _headers(connection: Connection, wanted: ColumnElement[bool]) -> dict[int, _Headers]:

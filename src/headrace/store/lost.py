@@ -52,8 +52,7 @@ def skip(
         lane = of(positions, stream) & (positions.c.lane == move.lane.name)
         connection.execute(update(positions).where(lane).values(next_offset=move.to_offset))
     stops.release(connection, stream, {move.lane.name for move in moves})
-    for note in notes:
-        failures.note(connection, note)
+    failures.note(connection, notes)
     return epoch
 
 

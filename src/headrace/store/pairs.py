@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Table, and_
 
-from headrace.model.streams import StreamId
+from headrace.model.streams import LaneId, StreamId
 
 _T = TypeVar("_T")
 
@@ -38,6 +38,16 @@ def matching(table: Table, streams: Collection[StreamId]) -> Iterator[ColumnElem
     for use_case, tenants in tenants_of.items():
         for some in portions(tenants):
             yield and_(table.c.use_case == use_case, table.c.tenant.in_(some))
+
+
+def among(table: Table, lanes: Collection[LaneId]) -> ColumnElement[bool]:
+    """A condition that these lanes match, and maybe others of the same names.
+
+    No more lanes than a statement may name.
+    """
+    use_cases, tenants, names = (sorted(set(parts)) for parts in zip(*lanes, strict=True))
+    column = table.c
+    return column.use_case.in_(use_cases) & column.tenant.in_(tenants) & column.lane.in_(names)
 
 
 def of(table: Table, stream: StreamId) -> ColumnElement[bool]:

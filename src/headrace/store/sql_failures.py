@@ -17,10 +17,10 @@ class SqlFailures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def keep(self, failure: Failure, *, stop_use_case: bool = False) -> int:
-        """Keep an open failure, which stops its lane, or the use case; return the one's id."""
+    def keep(self, new: Sequence[Failure], *, stop_use_case: bool = False) -> list[int]:
+        """Keep open failures, which stop their lanes, or the use case; return their ids."""
         with changing(self._database) as connection:
-            return failures.keep(connection, failure, stop_use_case=stop_use_case)
+            return failures.keep(connection, new, stop_use_case=stop_use_case)
 
     def stopped_lanes(self, driver: str) -> dict[LaneId, int]:
         """The open failure of each stopped lane of the streams that a driver holds."""
@@ -31,10 +31,8 @@ class SqlFailures:
         """Keep failures that are over and stop nothing."""
         with self._database.write() as connection:
             # As whoever keeps one: their rows make room for each other.
-            for stream in sorted({note.slice.lane.stream for note in notes}):
-                streams.locked(connection, stream)
-            for failure in notes:
-                failures.note(connection, failure)
+            streams.lock_all(connection, {note.slice.lane.stream for note in notes})
+            failures.note(connection, notes)
 
     def every(
         self,

@@ -10,24 +10,28 @@ What a failure holds, and how it is read, is in ``failures.py``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from headrace.model.records import FailureState
 from headrace.model.streams import LaneId, StreamId
-from headrace.store.pairs import of
+from headrace.store.pairs import among, of, portions
 from headrace.store.schema import failures, streams
 
 _is_open = failures.c.state == FailureState.OPEN.value
 
 
-def open_one(connection: Connection, lane: LaneId) -> int | None:
-    """The id of the lane's open failure; None if the lane may go on."""
-    asked = select(failures.c.id).where(
-        of(failures, lane.stream), failures.c.lane == lane.name, _is_open
-    )
-    return connection.scalar(asked)
+def open_ones(connection: Connection, lanes: Sequence[LaneId]) -> dict[LaneId, int]:
+    """The ids of the open failures of these lanes; the others may go on."""
+    found = {}
+    column = failures.c
+    for some in portions(lanes):
+        asked = select(column.id, column.use_case, column.tenant, column.lane)
+        for row in connection.execute(asked.where(among(failures, some), _is_open)):
+            found[LaneId(row.use_case, row.tenant, row.lane)] = row.id
+    wanted = set(lanes)
+    return {lane: number for lane, number in found.items() if lane in wanted}
 
 
 def of_driver(connection: Connection, driver: str) -> dict[LaneId, int]:

@@ -29,7 +29,7 @@ from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
 from headrace.policies.stops import Status, changed
 from headrace.store import depths, intents, stoppers, stops
 from headrace.store.own_topics import refuse_shared
-from headrace.store.pairs import matching, of
+from headrace.store.pairs import matching, of, portions
 from headrace.store.schema import deployments, positions, streams, tenants
 
 _REASON_CHARACTERS = 500
@@ -116,8 +116,16 @@ def fresh(stream: StreamId, topic: str, epoch: int, left: str | None = None) -> 
 
 def generation_of(connection: Connection, tenant: str) -> int:
     """The epoch from which on what its streams do is the tenant's, and no earlier one's."""
-    asked = select(tenants.c.generation).where(tenants.c.name == tenant)
-    return connection.scalar(asked) or 0
+    return generations_of(connection, {tenant}).get(tenant, 0)
+
+
+def generations_of(connection: Connection, names: Collection[str]) -> dict[str, int]:
+    """The same of many; those that are not there are left out."""
+    found: dict[str, int] = {}
+    for some in portions(sorted(names)):
+        asked = select(tenants.c.name, tenants.c.generation).where(tenants.c.name.in_(some))
+        found |= {row.name: row.generation for row in connection.execute(asked)}
+    return found
 
 
 def turn_to(
@@ -214,6 +222,20 @@ def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, 
     if row is None:
         raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
     return row
+
+
+def lock_all(connection: Connection, wanted: Collection[StreamId]) -> None:
+    """Let streams stay as they are until the transaction ends.
+
+    Raises:
+        UnknownName: one of them is not there.
+    """
+    known: set[StreamId] = set()
+    for some in matching(streams, wanted):
+        asked = select(streams.c.use_case, streams.c.tenant).where(some)
+        rows = connection.execute(asked.order_by(streams.c.tenant).with_for_update())
+        known |= {StreamId(row.use_case, row.tenant) for row in rows}
+    _refuse(set(wanted) - known)
 
 
 def hold(

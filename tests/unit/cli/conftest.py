@@ -71,6 +71,6 @@ def fail(store):
         wrong = SliceError(temporary=False, **given)
         behind = None if wrong.offset is None else wrong.offset + 1
         failure = Failure(piece, wrong, 1_790_000_000.0, 4, behind=behind)
-        return store.failures.keep(failure, stop_use_case=stop_use_case)
+        return store.failures.keep([failure], stop_use_case=stop_use_case)[0]
 
     return keep

@@ -74,7 +74,7 @@ def test_the_list_tells_tries_and_how_often_it_came_again(headrace, fail, store)
 def test_what_kafka_had_lost_was_never_tried(headrace, store):
     piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1)
     gone = SliceError(temporary=False, code="RecordsLost", message="gone")
-    store.failures.keep(Failure(piece, gone, 1_790_000_000.0, attempts=0))
+    store.failures.keep([Failure(piece, gone, 1_790_000_000.0, attempts=0)])[0]
     assert headrace("quarantine", "list").output.splitlines()[1].split()[4:6] == ["-", "1"]
 
 

@@ -170,6 +170,6 @@ def fail(store):
         piece = Slice(lane, f"{tenant}.visits", 3, until, 1, records=until - 3)
         wrong = SliceError(temporary=False, **given)
         behind = None if wrong.offset is None else wrong.offset + 1
-        return store.failures.keep(Failure(piece, wrong, 5.0, 4, behind=behind))
+        return store.failures.keep([Failure(piece, wrong, 5.0, 4, behind=behind)])[0]
 
     return keep

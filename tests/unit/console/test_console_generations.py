@@ -67,7 +67,7 @@ def test_its_failures_are_operators_to_see(api, again):
 def test_what_fails_from_now_on_is_its_own(api, store, again):
     epoch = store.membership.hold([ACME])[ACME]
     piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, epoch)
-    number = store.failures.keep(Failure(piece, SliceError(False, "X", "no"), 5.0))
+    number = store.failures.keep([Failure(piece, SliceError(False, "X", "no"), 5.0)])[0]
     shown = api.items("/v1/failures", "tenant")
     assert [(failure["id"], failure["earlier_tenant"]) for failure in shown] == [(number, False)]
     assert api.get(f"/v1/failures/{number}", "tenant").status_code == 200

@@ -30,7 +30,7 @@ STREAM_WAYS = {
 
 def stop_for_all(store):
     piece = Slice(LaneId("score", "bolt", "bolt.visits[0]"), "bolt.visits", 3, 9, 1)
-    store.failures.keep(Failure(piece, SliceError(False, "X", "no"), 5.0), stop_use_case=True)
+    store.failures.keep([Failure(piece, SliceError(False, "X", "no"), 5.0)], stop_use_case=True)[0]
 
 
 def stream(store):

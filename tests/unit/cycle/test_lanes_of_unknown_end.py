@@ -348,7 +348,7 @@ def test_what_is_recorded_of_a_lane_that_is_done_and_not_listed_any_more_is_over
 
 def _open_failure(world):
     piece = next(world.engine.started[0].slices)
-    world.store.failures.keep(Failure(piece, SliceError(False, "HandlerHung", "hangs"), 1.0))
+    world.store.failures.keep([Failure(piece, SliceError(False, "HandlerHung", "hangs"), 1.0)])[0]
     return world.store.failures.every(only_open=True)
 
 

@@ -39,7 +39,7 @@ def fail(store):
         given = {"temporary": False, "code": "HandlerError", "message": "no", "offset": 3}
         piece = Slice(LaneId("score", "acme", "acme.visits[0]"), "acme.visits", 3, 9, 1, records=6)
         failure = Failure(piece, SliceError(**given | error), 5.0, 4, behind=4)
-        return store.failures.one(store.failures.keep(failure))
+        return store.failures.one(store.failures.keep([failure])[0])
 
     return keep
 

@@ -26,14 +26,14 @@ def test_all_that_is_kept_of_it_counts():
 
 def test_where_there_is_room_nothing_goes():
     failure = failed(bytes(1000))
-    room = room_for(failure, [KeptRow(1, 10, True), KeptRow(2, 10, False)])
-    assert (room.drop, room.failure) == ((), failure)
+    room = room_for([failure], [KeptRow(1, 10, True), KeptRow(2, 10, False)])
+    assert (room.drop, room.failures) == ((), (failure,))
 
 
 def test_the_oldest_that_are_over_go_for_rows():
     rows = [KeptRow(number, 1, number % 2 == 0) for number in range(MOST_ROWS)]
-    assert room_for(failed(), rows).drop == (1,)
-    assert room_for(failed(), [*rows, KeptRow(5000, 1, False), KeptRow(5001, 1, True)]).drop == (
+    assert room_for([failed()], rows).drop == (1,)
+    assert room_for([failed()], [*rows, KeptRow(5000, 1, False), KeptRow(5001, 1, True)]).drop == (
         1,
         3,
         5,
@@ -43,14 +43,14 @@ def test_the_oldest_that_are_over_go_for_rows():
 def test_the_oldest_that_are_over_go_for_bytes():
     third = MOST_BYTES // 3
     rows = [KeptRow(1, third, True), KeptRow(2, third, False), KeptRow(3, third, False)]
-    room = room_for(failed(bytes(third)), rows)
-    assert (room.drop, room.failure.record_kept) == ((2, 3), True)
+    room = room_for([failed(bytes(third))], rows)
+    assert (room.drop, room.failures[0].record_kept) == ((2, 3), True)
 
 
 def test_where_open_ones_fill_the_room_the_record_stays_in_kafka_and_that_is_said():
-    room = room_for(failed(bytes(100), "x" * 5000), [KeptRow(1, MOST_BYTES, True)])
-    error = room.failure.error
-    assert not room.failure.record_kept
+    room = room_for([failed(bytes(100), "x" * 5000)], [KeptRow(1, MOST_BYTES, True)])
+    error = room.failures[0].error
+    assert not room.failures[0].record_kept
     assert (error.raw_key, error.raw_value, error.raw_headers, error.traceback) == (
         (None, None, (), "")
     )
@@ -61,8 +61,8 @@ def test_where_open_ones_fill_the_room_the_record_stays_in_kafka_and_that_is_sai
 
 
 def test_a_failure_that_names_no_record_lacks_none():
-    room = room_for(failed(message="x" * 5000, offset=None), [KeptRow(1, MOST_BYTES, True)])
-    assert room.failure.record_kept
+    room = room_for([failed(message="x" * 5000, offset=None)], [KeptRow(1, MOST_BYTES, True)])
+    assert room.failures[0].record_kept
 
 
 @given(
@@ -74,10 +74,22 @@ def test_what_is_over_never_holds_more_than_the_room(kept, size):
         patch.setattr(keeping, "MOST_ROWS", 5)
         patch.setattr(keeping, "MOST_BYTES", 1200)
         rows = [KeptRow(number, 20 * size, is_open) for number, (size, is_open) in enumerate(kept)]
-        room = room_for(failed(bytes(20 * size)), rows)
+        room = room_for([failed(bytes(20 * size))], rows)
         left = [row for row in rows if row.id not in room.drop]
         assert not any(row.open for row in rows if row.id in room.drop)
         over = [failure for failure in left if not failure.open]
         if over:
             assert len(left) + 1 <= 5
-            assert sum(failure.bytes for failure in left) + bytes_of(room.failure) <= 1200
+            assert sum(failure.bytes for failure in left) + bytes_of(room.failures[0]) <= 1200
+
+
+def test_those_that_come_together_share_the_room_and_make_none_of_each_other():
+    half = MOST_BYTES // 2
+    new = [failed(bytes(half), offset=at) for at in (1, 2, 3)]
+    room = room_for(new, [KeptRow(1, half, False), KeptRow(2, 10, True)])
+    assert [failure.record_kept for failure in room.failures] == [True, False, False]
+    assert room.drop == (1,)
+    assert [failure.error.offset for failure in room.failures] == [1, 2, 3]
+    rows = [KeptRow(number, 1, False) for number in range(3)]
+    assert room_for([failed()] * (MOST_ROWS - 1), rows).drop == (0, 1)
+    assert room_for([failed()] * (MOST_ROWS + 1), rows).drop == (0, 1, 2)

@@ -25,7 +25,7 @@ def store(tmp_path):
             LaneId(*stream, f"{stream.tenant}.visits[0]"), f"{stream.tenant}.visits", 0, 9, 1
         )
         error = SliceError(False, "HandlerError", "no", RECORD.hex(), offset=3, raw_value=RECORD)
-        store.failures.keep(Failure(piece, error, 1.0))
+        store.failures.keep([Failure(piece, error, 1.0)])[0]
     yield store
     store.close()
 

@@ -26,11 +26,15 @@ class MemoryFailures:
         self.data = data
 
     @alone
-    def keep(self, failure: Failure, *, stop_use_case: bool = False) -> int:
-        """Keep an open failure, which stops its lane, or the use case; return the one's id."""
-        lane = failure.slice.lane
-        self.data.stream(lane.stream)
+    def keep(self, new: Sequence[Failure], *, stop_use_case: bool = False) -> list[int]:
+        """Keep open failures, which stop their lanes, or the use case; return their ids."""
+        for failure in new:
+            self.data.stream(failure.slice.lane.stream)
         self.data.changed()
+        return [self._keep(failure, stop_use_case=stop_use_case) for failure in new]
+
+    def _keep(self, failure: Failure, *, stop_use_case: bool) -> int:
+        lane = failure.slice.lane
         generation = self.data.tenants[lane.tenant].generation
         if failure.slice.epoch < generation:
             return self.data.failures.note(replace(failure, state=FailureState.RETRIED))

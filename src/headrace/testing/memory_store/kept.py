@@ -49,10 +49,10 @@ class KeptFailures:
             for other, known in self._kept.items()
             if known.slice.lane.tenant == tenant and other != number
         ]
-        room = room_for(failure, kept)
+        room = room_for([failure], kept)
         for dropped in room.drop:
             del self._kept[dropped]
-        self._kept[number] = replace(room.failure, id=number)
+        self._kept[number] = replace(room.failures[0], id=number)
 
     def every(self, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
         """Failures of all streams or of one, oldest first."""

@@ -86,7 +86,7 @@ class Decisions(RuleBasedStateMachine):
     @rule(partition=_partitions, at=_small, named=some.booleans())
     def fail(self, partition: int, at: int, named: bool) -> None:
         failure = failed(partition, at, at + 2, stream=self.stream, names_record=named)
-        number = self.store.failures.keep(failure)
+        number = self.store.failures.keep([failure])[0]
         stops = [
             failure.id
             for failure in self.known.values()
@@ -176,7 +176,7 @@ class TestDecisions:
 
     def test_a_retried_failure_leaves_the_position_where_it_is(self, store: Store) -> None:
         epoch = started(store, 3)
-        number = store.failures.keep(failed(at=3))
+        number = store.failures.keep([failed(at=3)])[0]
         store.failures.retry(number)
         assert state_of(store, number) is FailureState.RETRIED
         assert store.positions.advance([Move(lane(0), place_at(3), place_at(4), epoch)]) == [True]
@@ -186,7 +186,7 @@ class TestDecisions:
         self, store: Store, names_record: bool, behind: int
     ) -> None:
         epoch = started(store, 3, 3)
-        number = store.failures.keep(failed(at=3, until=9, names_record=names_record))
+        number = store.failures.keep([failed(at=3, until=9, names_record=names_record)])[0]
         store.failures.skip(number)
         assert state_of(store, number) is FailureState.SKIPPED
         assert offsets(store) == {0: behind, 1: 3}
@@ -200,14 +200,14 @@ class TestDecisions:
         failure = failed(at=5)
         store.failures.skip(
             store.failures.keep(
-                replace(failure, slice=replace(failure.slice, from_offset=place_at(2)))
-            )
+                [replace(failure, slice=replace(failure.slice, from_offset=place_at(2)))]
+            )[0]
         )
         assert offsets(store) == {0: 6}
 
     def test_a_record_outside_the_slice_is_not_skipped(self, store: Store) -> None:
         started(store, 3)
-        number = store.failures.keep(failed(at=9, until=9))
+        number = store.failures.keep([failed(at=9, until=9)])[0]
         with pytest.raises(ConfigError, match="the record at offset 9 cannot be skipped"):
             store.failures.skip(number)
         assert (offsets(store), still_open(store)) == ({0: 3}, [number])
@@ -218,7 +218,7 @@ class TestDecisions:
         self, store: Store, position: int, names_record: bool
     ) -> None:
         started(store, position)
-        number = store.failures.keep(failed(at=3, names_record=names_record))
+        number = store.failures.keep([failed(at=3, names_record=names_record)])[0]
         with pytest.raises(ConfigError, match=f"reads next at {position}, from where"):
             store.failures.skip(number)
         assert state_of(store, number) is FailureState.OPEN
@@ -226,14 +226,14 @@ class TestDecisions:
 
     def test_what_a_removed_stream_owes_and_cannot_do_is_skipped(self, store: Store) -> None:
         started(store, 3)
-        number = store.failures.keep(failed(at=3))
+        number = store.failures.keep([failed(at=3)])[0]
         store.registry.set_stream_state(ACME, State.REMOVED)
         store.failures.skip(number)
         assert (offsets(store), still_open(store)) == ({0: 4}, [])
 
     def test_what_is_decided_is_decided(self, store: Store) -> None:
         started(store, 3, 3)
-        retried, skipped = (store.failures.keep(failed(p, at=3)) for p in (0, 1))
+        retried, skipped = (store.failures.keep([failed(p, at=3)])[0] for p in (0, 1))
         store.failures.retry(retried)
         store.failures.skip(skipped)
         for number, said in ((retried, "retried"), (skipped, "skipped")):
@@ -250,8 +250,8 @@ class TestDecisions:
 
     def test_a_resumed_stream_retries_whatfailed(self, store: Store) -> None:
         started(store, 3, 3)
-        ours = [store.failures.keep(failed(p)) for p in (0, 1)]
-        other = store.failures.keep(failed(stream=BOLT))
+        ours = [store.failures.keep([failed(p)])[0] for p in (0, 1)]
+        other = store.failures.keep([failed(stream=BOLT)])[0]
         store.registry.set_stream_state(ACME, State.SUSPENDED)
         assert still_open(store) == [*ours, other]
         store.registry.set_stream_state(ACME, State.ACTIVE)
@@ -261,8 +261,8 @@ class TestDecisions:
 
     def test_a_seek_retries_what_failed_in_the_lanes_sought(self, store: Store) -> None:
         started(store, 3, 3)
-        sought, left = (store.failures.keep(failed(p)) for p in (0, 1))
-        other = store.failures.keep(failed(stream=BOLT))
+        sought, left = (store.failures.keep([failed(p)])[0] for p in (0, 1))
+        other = store.failures.keep([failed(stream=BOLT)])[0]
         store.progress.seek(ACME, by_lane({0: 8}))
         assert still_open(store) == [left, other]
         assert state_of(store, sought) is FailureState.RETRIED
@@ -271,7 +271,7 @@ class TestDecisions:
         self, store: Store
     ) -> None:
         started(store, 3)
-        number = store.failures.keep(failed())
+        number = store.failures.keep([failed()])[0]
         store.failures.skip(number)
         store.progress.seek(ACME, by_lane({0: 3}))
         store.registry.set_stream_state(ACME, State.ACTIVE)
@@ -282,7 +282,7 @@ class TestDecisions:
         self, store: Store, tenant_too: bool
     ) -> None:
         started(store, 3)
-        number = store.failures.keep(failed())
+        number = store.failures.keep([failed()])[0]
         if tenant_too:
             store.registry.set_tenant_state("acme", State.REMOVED)
             store.registry.add_tenant(Tenant("acme"))
@@ -295,9 +295,9 @@ class TestDecisions:
     def test_each_decision_raises_the_revision(self, store: Store) -> None:
         started(store, 3)
         for decide in (
-            lambda: store.failures.keep(failed()),
+            lambda: store.failures.keep([failed()])[0],
             lambda: store.failures.retry(store.failures.every(only_open=True)[0].id or 0),
-            lambda: store.failures.keep(failed(), stop_use_case=True),
+            lambda: store.failures.keep([failed()], stop_use_case=True)[0],
             lambda: store.failures.skip(store.failures.every(only_open=True)[0].id or 0),
         ):
             before = store.revision()
@@ -310,7 +310,7 @@ class TestDecisions:
         started(store, 0)
         rivals = [open_again() for _ in range(3)]
         for at in range(8):
-            number = store.failures.keep(failed(at=at))
+            number = store.failures.keep([failed(at=at)])[0]
             decided = _raced([partial(rival.failures.skip, number) for rival in rivals])
             assert sorted(decided) == [False, False, True]
             assert offsets(store) == {0: at + 1}
@@ -322,7 +322,7 @@ class TestDecisions:
     ) -> None:
         started(store, 0)
         rivals = [open_again() for _ in range(3)]
-        assert all(_raced([partial(rival.failures.keep, failed()) for rival in rivals]))
+        assert all(_raced([partial(rival.failures.keep, [failed()]) for rival in rivals]))
         assert len(store.failures.every()) == 1
         for rival in rivals:
             rival.close()
@@ -333,7 +333,7 @@ class TestDecisions:
         epoch = started(store, 0)
         other = open_again()
         for at in range(8):
-            number = store.failures.keep(failed(at=at))
+            number = store.failures.keep([failed(at=at)])[0]
             commit = partial(
                 other.positions.advance, [Move(lane(0), place_at(at), place_at(at + 1), epoch)]
             )

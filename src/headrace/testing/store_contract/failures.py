@@ -53,7 +53,7 @@ class TestFailures:
         )
         piece = Slice(lane(0), "acme.visits", place_at(0), place_at(9), 1, more=True)
         failure = Failure(piece, error, 12.5, attempts=4)
-        number = store.failures.keep(failure)
+        number = store.failures.keep([failure])[0]
         again = open_again()
         assert again.failures.every() == [replace(failure, id=number)]
         assert again.failures.one(number) == replace(failure, id=number)
@@ -72,7 +72,7 @@ class TestFailures:
         kept = []
         for at_s, place in ((9.0, lane(0)), (5.0, lane(0, BOLT)), (7.0, lane(1))):
             failure = Failure(Slice(place, "t", place_at(0), place_at(1), 1), error, at_s)
-            kept.append(replace(failure, id=store.failures.keep(failure)))
+            kept.append(replace(failure, id=store.failures.keep([failure])[0]))
         assert store.failures.every() == kept
         assert store.failures.every(ACME) == [kept[0], kept[2]]
         assert store.failures.every(most=2) == kept[:2]
@@ -84,18 +84,18 @@ class TestFailures:
 
     def test_a_lane_keeps_the_failure_that_is_open(self, store: Store) -> None:
         started(store, 0, 0)
-        first = store.failures.keep(failed(at=3))
-        assert store.failures.keep(failed(at=7)) == first
-        other_lanes = [store.failures.keep(failed(1)), store.failures.keep(failed(stream=BOLT))]
+        first = store.failures.keep([failed(at=3)])[0]
+        assert store.failures.keep([failed(at=7)])[0] == first
+        other_lanes = store.failures.keep([failed(1), failed(stream=BOLT)])
         assert still_open(store) == [first, *other_lanes]
         assert store.failures.one(first).error.offset == 3
         store.failures.retry(first)
-        assert store.failures.keep(failed(at=7)) not in (first, *other_lanes)
+        assert store.failures.keep([failed(at=7)])[0] not in (first, *other_lanes)
 
     def test_a_failure_that_comes_again_is_the_same_one_and_counted_up(self, store: Store) -> None:
         started(store, 3, 3)
-        first = store.failures.keep(failed(at=3))
-        other = store.failures.keep(failed(1, at=3))
+        first = store.failures.keep([failed(at=3)])[0]
+        other = store.failures.keep([failed(1, at=3)])[0]
         for times in range(2, 5):
             store.failures.retry(first)
             error = SliceError(
@@ -103,12 +103,12 @@ class TestFailures:
             )
             error = replace(error, raw_headers=(("time", b"%d" % times),))
             again = replace(failed(at=3), error=error, at_s=float(times), attempts=times)
-            assert store.failures.keep(again) == first
+            assert store.failures.keep([again])[0] == first
             assert store.failures.one(first) == replace(again, id=first, times=times)
         assert [failure.id for failure in store.failures.every()] == [first, other]
         store.failures.skip(first)
         store.progress.seek(ACME, by_lane({0: 3}))
-        assert store.failures.keep(failed(at=3)) not in (first, other)
+        assert store.failures.keep([failed(at=3)])[0] not in (first, other)
 
     def test_another_record_at_the_same_offset_is_another_failure(self, store: Store) -> None:
         """A topic that was made again has other records there, and the old one is only here."""
@@ -117,19 +117,51 @@ class TestFailures:
         records = [(1, b"k", b"v"), (2, b"k", b"v"), (2, b"k", b"w"), (2, None, b"")]
         for at_ms, key, value in records:
             error = replace(failed(at=0).error, raw_key=key, raw_value=value, timestamp_ms=at_ms)
-            numbers.append(store.failures.keep(replace(failed(at=0), error=error)))
+            numbers.append(store.failures.keep([replace(failed(at=0), error=error)])[0])
             store.progress.seek(ACME, by_lane({0: 0}), f"id {at_ms}")
         again = replace(error, message="once more")
-        assert store.failures.keep(replace(failed(at=0), error=again)) == numbers[-1]
+        assert store.failures.keep([replace(failed(at=0), error=again)])[0] == numbers[-1]
         found = [store.failures.one(number) for number in numbers]
         assert [failure.error.raw_value for failure in found] == [b"v", b"v", b"w", b""]
         assert [failure.times for failure in found] == [1, 1, 1, 2]
+
+    def test_failures_kept_together_are_each_what_they_would_be_alone(self, store: Store) -> None:
+        started(store, 0, 0, 0)
+        still, again = store.failures.keep([failed(0), failed(1, at=5)])
+        store.failures.retry(again)
+        new = [failed(2), failed(1, at=5), failed(0, at=7), failed(stream=BOLT), failed(2, at=8)]
+        new = [_with_record(failure, b"%d" % at) for at, failure in enumerate(new)]
+        numbers = store.failures.keep(new)
+        assert numbers == [numbers[0], again, still, numbers[3], numbers[0]]
+        assert [failure.id for failure in store.failures.every()] == sorted(set(numbers))
+        assert still_open(store) == sorted(set(numbers))
+        assert store.failures.one(still) == replace(failed(0), id=still)
+        assert store.failures.one(again) == replace(new[1], id=again, times=2)
+        assert store.failures.one(numbers[0]) == replace(new[0], id=numbers[0])
+        assert store.failures.one(numbers[3]) == replace(new[3], id=numbers[3])
+
+    def test_of_failures_kept_together_all_are_kept_or_none(self, store: Store) -> None:
+        started(store, 0)
+        with pytest.raises(UnknownName):
+            store.failures.keep([failed(0), failed(stream=StreamId("score", "nobody"))])
+        assert store.failures.every() == []
+
+    def test_more_failures_at_once_than_a_statement_may_name(self, store: Store) -> None:
+        many = 600
+        started(store, *[0] * many)
+        for times in (1, 2):
+            numbers = store.failures.keep([failed(partition) for partition in range(many)])
+            kept = store.failures.every(ACME)
+            assert [failure.id for failure in kept] == numbers
+            assert {failure.times for failure in kept} == {times}
+            store.registry.set_stream_state(ACME, State.SUSPENDED)
+            store.registry.set_stream_state(ACME, State.ACTIVE)
 
     def test_what_failed_elsewhere_is_another_failure(self, store: Store) -> None:
         started(store, 0)
         numbers = set()
         for other in (failed(at=3), failed(at=4), failed(at=3, names_record=False)):
-            numbers.add(store.failures.keep(other))
+            numbers.add(store.failures.keep([other])[0])
             store.registry.set_stream_state(ACME, State.ACTIVE)
         assert len(numbers) == 3
 
@@ -138,12 +170,12 @@ class TestFailures:
     ) -> None:
         monkeypatch.setattr(keeping, "MOST_ROWS", 3)
         started(store, 0, 0)
-        still = store.failures.keep(failed(1, at=0))
-        other = store.failures.keep(failed(stream=BOLT))
+        still = store.failures.keep([failed(1, at=0)])[0]
+        other = store.failures.keep([failed(stream=BOLT)])[0]
         numbers = []
         for at in range(5):
             store.progress.seek(ACME, by_lane({0: at}))
-            numbers.append(store.failures.keep(failed(at=at)))
+            numbers.append(store.failures.keep([failed(at=at)])[0])
         assert [failure.id for failure in store.failures.every(ACME)] == [still, *numbers[-2:]]
         assert [failure.id for failure in store.failures.every(BOLT)] == [other]
         assert still_open(store, ACME) == [still, numbers[-1]]
@@ -155,7 +187,7 @@ class TestFailures:
         started(store, 3, 3)
         whole, bare = (
             store.failures.one(
-                store.failures.keep(_with_record(failed(partition, at=3), bytes(2000)))
+                store.failures.keep([_with_record(failed(partition, at=3), bytes(2000))])[0]
             )
             for partition in (0, 1)
         )
@@ -166,7 +198,7 @@ class TestFailures:
         assert len(still_open(store)) == 2
         store.failures.skip(whole.id or 0)
         store.failures.retry(bare.id or 0)
-        store.failures.keep(_with_record(failed(1, at=3), b"now there is room"))
+        store.failures.keep([_with_record(failed(1, at=3), b"now there is room")])[0]
         kept = store.failures.one(bare.id or 0)
         assert (kept.record_kept, kept.error.raw_value) == (True, b"now there is room")
 
@@ -174,8 +206,8 @@ class TestFailures:
         started(store, 0, 0)
         store.membership.hold([ACME], "one")
         store.membership.hold([BOLT], "two")
-        first, over = (store.failures.keep(failed(partition)) for partition in (0, 1))
-        other = store.failures.keep(failed(stream=BOLT))
+        first, over = (store.failures.keep([failed(partition)])[0] for partition in (0, 1))
+        other = store.failures.keep([failed(stream=BOLT)])[0]
         store.failures.retry(over)
         assert store.failures.stopped_lanes("one") == {lane(0): first}
         assert store.failures.stopped_lanes("two") == {lane(0, BOLT): other}
@@ -188,7 +220,7 @@ class TestFailures:
         store.registry.deploy(replace(SCORE, use_case="other", topic="{tenant}.clicks"))
         store.registry.set_stream_state(StreamId("score", "coda"), State.SUSPENDED, "by phone")
         store.registry.set_stream_state(StreamId("score", "dart"), State.REMOVED)
-        number = store.failures.keep(failed(), stop_use_case=True)
+        number = store.failures.keep([failed()], stop_use_case=True)[0]
         of_score = {
             stream.id.tenant: stream
             for stream in store.registry.streams()
@@ -210,14 +242,14 @@ class TestFailures:
         self, store: Store
     ) -> None:
         started(store, 0)
-        first = store.failures.keep(failed())
-        assert store.failures.keep(failed(), stop_use_case=True) == first
+        first = store.failures.keep([failed()])[0]
+        assert store.failures.keep([failed()], stop_use_case=True)[0] == first
         assert {stream.state for stream in store.registry.streams()} == {State.SUSPENDED}
 
     def test_a_failure_does_not_bring_a_removed_stream_back(self, store: Store) -> None:
         started(store, 0)
         store.registry.set_stream_state(ACME, State.REMOVED)
-        store.failures.keep(failed(), stop_use_case=True)
+        store.failures.keep([failed()], stop_use_case=True)[0]
         assert len(store.failures.every()) == 1
         assert store.registry.streams()[0].state is State.REMOVED
 

@@ -95,7 +95,7 @@ class TestGenerations:
         store.membership.hold([SOME])
         store.membership.hold([SOME])
         store.statistics.keep([Point(BOLT, 3600.0, 60.0, 4, 2.0, 8, 120, 1.0, Spread())])
-        store.failures.keep(_of(failed(), epoch))
+        store.failures.keep([_of(failed(), epoch)])[0]
         epochs = _epoch(store), _epoch(store, BOLT), _epoch(store, SOME)
         store.registry.set_tenant_states(
             [tenant for tenant in store.registry.tenants() if tenant.name in names], State.REMOVED
@@ -147,7 +147,7 @@ class TestGenerations:
 
     def test_a_stream_added_again_is_of_the_same_tenant(self, store: Store) -> None:
         started(store, 0)
-        number = store.failures.keep(failed())
+        number = store.failures.keep([failed()])[0]
         store.registry.set_stream_state(ACME, State.REMOVED)
         store.registry.add_stream(ACME)
         assert _acme(store).generation == 0
@@ -155,7 +155,7 @@ class TestGenerations:
 
     def test_failures_of_an_earlier_tenant_are_not_the_later_ones(self, store: Store) -> None:
         epoch = started(store, 0)
-        number, other = store.failures.keep(failed()), store.failures.keep(failed(stream=BOLT))
+        number, other = store.failures.keep([failed(), failed(stream=BOLT)])
         _added_again(store)
         assert [failure.id for failure in store.failures.every()] == [number, other], (
             "operators see them all"
@@ -165,7 +165,7 @@ class TestGenerations:
         assert store.failures.every(ACME, current=True) == []
         with pytest.raises(UnknownName, match=f"no failure {number}"):
             store.failures.one(number, "acme")
-        own = store.failures.keep(_of(failed(), _epoch(store)))
+        own = store.failures.keep([_of(failed(), _epoch(store))])[0]
         assert [failure.id for failure in store.failures.every(ACME, current=True)] == [own]
         assert store.failures.one(own, "acme").id == own
 
@@ -175,20 +175,20 @@ class TestGenerations:
     ) -> None:
         epoch = started(store, 0)
         _added_again(store)
-        number = store.failures.keep(_of(failed(), epoch), stop_use_case=stop_use_case)
+        number = store.failures.keep([_of(failed(), epoch)], stop_use_case=stop_use_case)[0]
         assert store.failures.one(number).state is FailureState.RETRIED
         assert store.failures.every(only_open=True) == []
         assert {stream.state for stream in store.registry.streams()} == {State.ACTIVE}
         assert store.failures.every(ACME, current=True) == []
         with pytest.raises(UnknownName, match=r"no stream acme/none; .*streams list"):
-            store.failures.keep(_of(failed(stream=StreamId("none", "acme")), epoch))
+            store.failures.keep([_of(failed(stream=StreamId("none", "acme")), epoch)])[0]
 
     def test_a_stream_that_does_not_begin_anew_tells_nothing_either(self, store: Store) -> None:
         started(store, 0)
         store.registry.deploy(replace(SCORE, use_case="some", all_tenants=False))
         store.registry.add_stream(SOME)
         store.progress.start_lanes([LaneStart(SOME, "id", by_lane({0: 7}, SOME))])
-        store.failures.keep(failed(stream=SOME))
+        store.failures.keep([failed(stream=SOME)])[0]
         store.registry.set_stream_state(SOME, State.SUSPENDED, "acme sent rubbish")
         _added_again(store)
         (left,) = (stream for stream in store.registry.streams() if stream.id == SOME)

@@ -264,7 +264,7 @@ class TestProgress:
         self, store: Store
     ) -> None:
         epoch = started(store, 3, 3)
-        moved, left = (store.failures.keep(failed(number)) for number in (0, 1))
+        moved, left = (store.failures.keep([failed(number)])[0] for number in (0, 1))
         store.progress.skip_lost(
             ACME, [Move(lane(0), place_at(3), place_at(9), epoch)], [_note(0, 3, 9)], "id-1"
         )

@@ -48,7 +48,7 @@ class TestStops:
 
     def test_what_an_operator_stopped_no_tenant_resumes(self, store: Store) -> None:
         started(store, 0)
-        number = store.failures.keep(failed())
+        number = store.failures.keep([failed()])[0]
         store.registry.set_stream_state(ACME, State.SUSPENDED)
         store.registry.set_tenant_state("acme", State.SUSPENDED)
         for _ in range(2):
@@ -79,7 +79,7 @@ class TestStops:
 
     def test_what_a_failure_stopped_no_tenant_resumes(self, store: Store) -> None:
         started(store, 0)
-        store.failures.keep(failed(), stop_use_case=True)
+        store.failures.keep([failed()], stop_use_case=True)[0]
         why = _stream(store).reason
         assert _stream(store).stopped_by == {FAILURE}
         store.registry.set_stream_state(ACME, State.SUSPENDED, by=TENANT)
@@ -93,7 +93,7 @@ class TestStops:
     def test_who_stops_its_stream_first_does_not_escape_a_stop_for_all(self, store: Store) -> None:
         started(store, 0)
         store.registry.set_stream_state(ACME, State.SUSPENDED, by=TENANT)
-        store.failures.keep(failed(stream=BOLT), stop_use_case=True)
+        store.failures.keep([failed(stream=BOLT)], stop_use_case=True)[0]
         assert _stream(store).stopped_by == {FAILURE, TENANT}
         assert _stream(store).reason == "use case stopped by a failure of another tenant"
         with pytest.raises(NotAllowed, match="a failure stopped it"):
@@ -104,7 +104,7 @@ class TestStops:
     ) -> None:
         started(store, 0)
         store.registry.set_stream_state(ACME, State.SUSPENDED, by=TENANT)
-        store.failures.keep(failed(stream=BOLT), stop_use_case=True)
+        store.failures.keep([failed(stream=BOLT)], stop_use_case=True)[0]
         for stream in (ACME, BOLT):
             store.registry.set_stream_state(stream, State.ACTIVE, by=FAILURE)
         states = {
@@ -121,7 +121,7 @@ class TestStops:
     def test_what_an_operator_stopped_is_left_to_the_operator(self, store: Store) -> None:
         started(store, 0)
         store.registry.set_stream_state(ACME, State.SUSPENDED, "by phone")
-        store.failures.keep(failed(stream=BOLT), stop_use_case=True)
+        store.failures.keep([failed(stream=BOLT)], stop_use_case=True)[0]
         assert _stream(store).stopped_by == {OPERATOR}
         assert _stream(store).reason == "by phone"
 

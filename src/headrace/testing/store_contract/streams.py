@@ -229,7 +229,7 @@ class TestStreams:
             lambda: store.registry.set_stream_state(ACME, State.REMOVED),
             lambda: store.registry.add_stream(ACME),
             lambda: store.progress.seek(ACME, by_lane({0: 0})),
-            lambda: store.failures.keep(failure),
+            lambda: store.failures.keep([failure])[0],
             lambda: store.registry.set_tenant_state("acme", State.SUSPENDED),
         ]
         for change in changes:

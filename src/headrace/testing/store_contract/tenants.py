@@ -194,7 +194,7 @@ class TestTenants:
             lambda: store.progress.load_positions([ACME, nobody]),
             lambda: store.progress.start_lanes([LaneStart(nobody, "id", by_lane({0: 0}, nobody))]),
             lambda: store.progress.seek(nobody, by_lane({0: 0}, nobody)),
-            lambda: store.failures.keep(failed),
+            lambda: store.failures.keep([failed])[0],
             lambda: store.failures.every(nobody),
         ]
         for attempt in attempts:
