@@ -11,6 +11,7 @@ planned from the positions.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ from headrace.cycle.reach import NeededServer, Reach
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.replay import stopped
 from headrace.cycle.turn_plan import RunningBins, plan_turn
-from headrace.cycle.versions import Versions
+from headrace.cycle.versions import Version, Versions
 from headrace.errors import BrokerUnavailable, ConfigError, EngineStopped, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
@@ -49,6 +50,7 @@ from headrace.planning.shares import CREDIT_BINS
 from headrace.policies.backpressure import PaceBounds
 from headrace.policies.elasticity import SlotLimits
 from headrace.policies.express import slot_room
+from headrace.policies.looking import rest_s
 from headrace.ports import (
     Clock,
     DeadLetters,
@@ -124,6 +126,8 @@ class Driver:
     _committed: Committed | None = None
     _turn: int = 0
     _draining: bool = False
+    #: when to look at the earliest at what operators changed
+    _look_s: float = -math.inf
     _recovered: bool = False
     _observed: bool = False
     _busy: bool = False
@@ -333,22 +337,15 @@ class Driver:
         if self.leases.poll(newest, now_s):
             self.observer.forget_revision()
             self._recovered = False
+            self._look_s = -math.inf
         if self.leases.given_up:
             self.leases.given_up = False
             end_lost(self.board, self.parts.engine, self.versions.of)
         if not self._recovered:
             self.recorded.find(newest)
         self.observer.owed = self.recorded.streams
-        if self.observer.control([version.deployment for version in newest.values()], now_s):
-            try:
-                self.failing.reload(self.name)
-                # Another one of our name may have written waves down until its streams were taken.
-                self.recorded.find(newest)
-                if self.recorded.waiting:
-                    self.versions.know(self.parts.store.registry.deployments())
-            except StoreUnavailable:
-                self.observer.forget_revision()
-                raise
+        if now_s >= self._look_s:
+            self._control(newest)
         if self.versions.crowded:
             flying = [flight.wave for flight in self.board.flights.values()]
             recorded = self.parts.store.progress.pending_intents()
@@ -363,6 +360,24 @@ class Driver:
             self.reach.waits(NeededServer.LOG)
         self.reach.asks(NeededServer.STORE)
         self.capacity.look(now_s)
+
+    def _control(self, newest: Mapping[str, Version]) -> None:
+        """Take over what operators changed, and say when that is looked at again."""
+        begun_s = self.parts.clock.monotonic_s()
+        deployments = [version.deployment for version in newest.values()]
+        if not self.observer.control(deployments, begun_s):
+            return
+        try:
+            self.failing.reload(self.name)
+            # Another one of our name may have written waves down until its streams were taken.
+            self.recorded.find(newest)
+            if self.recorded.waiting:
+                self.versions.know(self.parts.store.registry.deployments())
+        except StoreUnavailable:
+            self.observer.forget_revision()
+            raise
+        ended_s = self.parts.clock.monotonic_s()
+        self._look_s = ended_s + rest_s(ended_s - begun_s)
 
     def _start(self) -> None:
         now_s = self.parts.clock.monotonic_s()
