@@ -159,12 +159,17 @@ class RecordedWaves:
         An executor that dies blames nobody, though a stream may be what it dies of. So a wave that
         is lost again and again is divided as well, slowly, as most often it is the cluster.
 
+        What an attempt may have written under the id of its wave, only that id replaces. So where
+        nobody knows what one left, it runs whole that often too, and a part always keeps the id.
+
         What is left of it is the store's to say: a tenant may have been added again meanwhile.
         """
         streams = {piece.lane.stream for piece in wave.slices}
         times = self._times_lost.get(wave.id, 0) + 1
-        if error.code in HURTS_NEIGHBOURS and len(streams) > 1:
-            return LostWave(self._divide(wave, divided(streams, wave.id)), times=0)
+        hurts = error.code in HURTS_NEIGHBOURS and len(streams) > 1
+        unknown = wave.writes_by_id and self.was_tried(wave)
+        if hurts and not (unknown and times % LOST_OFTEN):
+            return LostWave(self._in_parts(wave, streams), times=0)
         # A handler of frames writes under the name of the wave, which parts do not have.
         apart = not wave.writes_by_id and len(streams) > 1
         if apart and times % LOST_OFTEN == 0:
@@ -174,6 +179,16 @@ class RecordedWaves:
         self._times_lost |= {part.id: times for part in left}
         self._tried |= {part.id for part in left}
         return LostWave(left, times)
+
+    def _in_parts(self, wave: Wave, streams: Collection[StreamId]) -> list[Wave]:
+        """Divide a wave whose streams hurt each other; one part replaces what it may have left."""
+        labels = divided(streams, wave.id)
+        if wave.writes_by_id:
+            kept = min(labels.values())
+            labels = {stream: label for stream, label in labels.items() if label != kept}
+        left = self._divide(wave, labels)
+        self._tried |= {part.id for part in left if part.id == wave.id}
+        return left
 
     # running again
 

@@ -39,7 +39,7 @@ def unfinished(result: WaveResult, board: Board, *, tried: bool) -> list[Wave]:
         # Only under this id is met what an earlier attempt may have written under it.
         return [left]
     if any(map(_runs_apart, result.receipts)):
-        return by_tenant(left)
+        return by_tenant(left, keeps_id=tried)
     troubled = {
         receipt.slice.lane.stream for receipt in result.receipts if receipt.error is not None
     }

@@ -2,7 +2,9 @@
 
 import pytest
 
+from headrace.cycle.recorded import LOST_OFTEN
 from headrace.errors import SinkUnavailable
+from headrace.model.receipts import SliceError
 from headrace.model.streams import State
 from headrace.ports import WaveResult
 from headrace.spark.task import opened
@@ -118,6 +120,74 @@ def test_a_tenant_that_is_suspended_after_a_kill_leaves_nobodys_records_twice(wo
     world.turns(10, 1.0)
     assert world.positions() == {("a", 0): 5, ("b", 0): 5}
     assert all_of(written) == EACH_ONCE
+
+
+@pytest.mark.parametrize("code", ["HandlerHung", "WorkerKilled"])
+def test_a_call_that_hangs_after_a_kill_leaves_nobodys_records_twice(
+    world, written, monkeypatch, code
+):
+    """Whoever ended it knows of one call that wrote nothing, and not of the one before."""
+    hanging(monkeypatch, code, [True])
+    world.start()
+    world.turns(40, 1.0)
+    assert len(written) == 1
+    assert all_of(written) == EACH_ONCE
+    assert world.store.progress.pending_intents() == []
+
+
+def test_a_tenant_at_whom_calls_hang_after_a_kill_holds_its_neighbours_up_for_some_calls_only(
+    world, written, monkeypatch
+):
+    """One part keeps the id, and replaces what the whole had left when its call comes back."""
+    called = hanging(monkeypatch, "HandlerHung", [True] * (LOST_OFTEN + 1))
+    world.start()
+    world.turns(200, 1.0)
+    assert [len(tenants) for tenants in called[:LOST_OFTEN]] == [2] * LOST_OFTEN
+    assert [len(tenants) for tenants in called[LOST_OFTEN:]] == [1] * 3
+    assert all_of(written) == EACH_ONCE
+    assert world.store.progress.pending_intents() == []
+
+
+def test_a_call_that_hangs_behind_its_write_leaves_nobodys_records_twice(
+    world, written, monkeypatch
+):
+    """Nobody tried it before, so it is divided at once."""
+    world.start()
+    world.turns(5, 1.0)
+    written.clear()
+    for name in "ab":
+        world.send(name, 5)
+    hanging(monkeypatch, "HandlerHung", [True], behind_write=True)
+    world.turns(40, 1.0)
+    assert all_of(written) == [(tenant, offset) for tenant in "ab" for offset in range(5, 10)]
+
+
+def test_a_handler_that_raises_after_a_kill_leaves_nobodys_records_twice(world, written):
+    """Each tenant runs by itself, and one of them replaces what stands under the whole's id."""
+    world.refused = "b"
+    world.start()
+    world.turns(5, 1.0)
+    world.refused = None
+    world.turns(60, 1.0)
+    assert all_of(written) == EACH_ONCE
+
+
+def hanging(monkeypatch, code, hangs, *, behind_write=False):
+    """Calls that are ended because they hang; the tenants of each call."""
+    called = []
+
+    def hung(engine, wave):
+        called.append({piece.lane.tenant for piece in wave.slices})
+        if not hangs or hangs.pop() is False:
+            return run(engine, wave)
+        if behind_write:
+            run(engine, wave)
+        else:
+            engine._taken.pop(wave.id)
+        return WaveResult(wave, (), 80.0, SliceError(False, code, "it did not come back"))
+
+    monkeypatch.setattr(InProcessEngine, "_run", hung)
+    return called
 
 
 def test_brokers_that_do_not_answer_after_a_kill_leave_nobodys_records_twice(world, written):
