@@ -5,13 +5,19 @@ again. That is what was asked for, but which records it cost should be known: th
 kept as a failure that is over.
 
 A task tells exactly what it claimed and did not do. Of a task or a wave that died, and of a claim
-whose answer was lost, only the place is known that the lane came to, as long as nobody else has
-moved it since: then all that was claimed is told, though some of it may be done. A later attempt
-need not have met that claim: it may have yielded before, or had trouble of its own. So whatever
-came back short of its end is held against its position, and all that was in flight when Spark ended
-under its driver. A claim may even be carried out after that look, by a server that goes on with a
-COMMIT; `late_claims.py` looks again. Of a driver that died nothing is known: the next one finds a
-position, as after work that was done.
+whose answer was lost, only the place is known that the lane came to: then all that was claimed is
+told, though some of it may be done. A later attempt need not have met that claim: it may have
+yielded before, or had trouble of its own. So whatever came back short of its end is held against
+its position, and all that was in flight when Spark ended under its driver.
+
+A seek and another driver raise the epoch of all lanes of a stream, also of those that they do not
+move. So what stands inside such a slice, or at its end, is told under any epoch, and of a lost wave
+what stands behind it too, and that nobody knows who moved it. Only a lane that is at the beginning
+of its slice, or before, was not claimed, or comes again.
+
+A claim may even be carried out after that look, by a server that goes on with a COMMIT;
+`late_claims.py` looks again. Of a driver that died nothing is known: the next one finds a position,
+as after work that was done.
 """
 
 from __future__ import annotations
@@ -28,6 +34,8 @@ from headrace.ports import WaveResult
 
 #: what the message of such a failure says
 CLAIMED = "were claimed and may have no effect, as at-most-once allows"
+#: what it says of a lane that may have been moved by somebody else
+_MOVED = "its stream was sought or taken over meanwhile, so they may as well be passed or done"
 _DIED = SliceError(True, TaskLost.__name__, "an earlier attempt of its task died")
 
 
@@ -89,11 +97,15 @@ def lost_claims(
 
 
 def _as_claimed(receipt: Receipt, positions: dict[LaneId, Position]) -> Receipt:
-    to = _claimed_to(receipt.slice, receipt.reached, positions)
-    if to is None:
+    piece = receipt.slice
+    to = _claimed_to(piece, receipt.reached, positions)
+    if to is None or (to > piece.until_offset and _moved_by_others(piece, positions)):
         return receipt
     lost_from = receipt.reached if receipt.lost_from is None else receipt.lost_from
-    return replace(receipt, reached=to, superseded=True, lost_from=lost_from)
+    error = receipt.error
+    if _moved_by_others(piece, positions):
+        error = _doubted(error or _DIED)
+    return replace(receipt, reached=to, superseded=True, lost_from=lost_from, error=error)
 
 
 def _undone(result: WaveResult) -> Iterator[tuple[Slice, SliceError]]:
@@ -112,17 +124,28 @@ def _of_lost_job(
         return
     for piece in result.wave.slices:
         to = _claimed_to(piece, piece.from_offset, positions)
-        if to is not None:
+        if to is None:
+            continue
+        if _moved_by_others(piece, positions):
+            to = min(to, piece.until_offset)
+            yield replace(piece, until_offset=to), _doubted(result.error)
+        else:
             yield replace(piece, until_offset=to), result.error
 
 
 def _claimed_to(piece: Slice, begin: Place, positions: dict[LaneId, Position]) -> Place | None:
     """Where a lane was moved to from the beginning or the inside of a slice, if it was."""
     at = positions.get(piece.lane)
-    # Under another epoch somebody else moved it.
-    if at is None or at.epoch != piece.epoch or at.next_offset <= begin:
-        return None
-    return at.next_offset
+    return None if at is None or at.next_offset <= begin else at.next_offset
+
+
+def _moved_by_others(piece: Slice, positions: dict[LaneId, Position]) -> bool:
+    """Whether it may not have been this slice's claim: its lane is under another epoch by now."""
+    return positions[piece.lane].epoch != piece.epoch
+
+
+def _doubted(error: SliceError) -> SliceError:
+    return replace(error, message=f"{error.message}; {_MOVED}")
 
 
 def told(piece: Slice, error: SliceError, now_s: float) -> Failure:

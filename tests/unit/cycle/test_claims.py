@@ -153,22 +153,75 @@ def test_what_the_last_attempt_did_not_hear_of_is_told(world, monkeypatch, error
     assert world.positions() == {("a", 0): 5, ("a", 1): 6}
 
 
-def test_what_somebody_else_came_past_is_not_told(world, monkeypatch):
-    """It was sought while its wave ran, and is under another epoch."""
-    whole, sought = InProcessEngine._run, []
-
-    def run(engine, wave):
-        result = whole(engine, wave)
-        if not sought:
-            sought.append(world.store.progress.seek(StreamId("keep", "a"), {"a.visits[0]": 3}))
-            return WaveResult(wave, (), 0.0, error_of(TaskLost("its executor died")))
-        return result
-
-    monkeypatch.setattr(InProcessEngine, "_run", run)
+def test_a_lane_that_was_sought_inside_a_lost_slice_is_told_up_to_there(world, monkeypatch):
+    """What comes again is not lost."""
+    losing(monkeypatch, lambda: sought(world, 3))
     begun(world, None)
     world.turns(20, 1.0)
-    assert told(world) == []
+    assert told(world) == [(0, 3, "TaskLost")]
     assert told(world, "b") == [(0, 5, "TaskLost")]
+    assert "sought or taken over" in world.store.failures.every(KEEP_A)[0].error.message
+
+
+def test_a_lane_that_was_sought_to_where_its_lost_slice_begins_is_not_told(world, monkeypatch):
+    losing(monkeypatch, lambda: sought(world, 0))
+    begun(world, None)
+    world.turns(20, 1.0)
+    assert (told(world), told(world, "b")) == ([], [(0, 5, "TaskLost")])
+
+
+def test_what_was_claimed_is_told_though_another_lane_of_the_stream_was_sought(world, monkeypatch):
+    """A seek gives all lanes of a stream a new epoch, and moves only one."""
+    losing(monkeypatch, lambda: sought(world, 0, partition=1))
+    world.use_cases = [world.make(guarantee="at-most-once")]
+    world.deploy()
+    world.tenant("a", 5, partitions=2)
+    world.send("a", 4, partition=1)
+    world.start()
+    world.turns(20, 1.0)
+    assert told(world) == [(0, 5, "TaskLost")]
+
+
+def test_what_was_claimed_is_told_though_another_driver_has_the_stream_by_now(world, monkeypatch):
+    """Its driver slept past its lease, and hears of its lost job when it wakes."""
+
+    def taken_over():
+        driver, engine = world.driver, world.engine
+        world.start(name="heir")
+        world.send("a", 2)
+        world.turns(40, 1.0)
+        world.driver, world.engine = driver, engine
+
+    losing(monkeypatch, taken_over)
+    world.use_cases = [world.make(guarantee="at-most-once")]
+    world.deploy()
+    world.tenant("a", 5)
+    world.start()
+    world.turns(20, 1.0)
+    assert world.positions() == {("a", 0): 7}
+    assert told(world) == [(0, 5, "TaskLost")]
+
+
+KEEP_A = StreamId("keep", "a")
+
+
+def sought(world, offset, *, partition=0):
+    world.store.progress.seek(KEEP_A, {f"a.visits[{partition}]": offset})
+
+
+def losing(monkeypatch, meanwhile):
+    """The first job is done and lost, and something happens before anybody hears of it."""
+    whole, lost = InProcessEngine._run, []
+
+    def run(engine, wave):
+        if lost:
+            return whole(engine, wave)
+        lost.append(wave)
+        whole(engine, wave)
+        meanwhile()
+        return WaveResult(wave, (), 0.0, error_of(TaskLost("its executor died")))
+
+    monkeypatch.setattr(InProcessEngine, "_run", run)
 
 
 def but_the_third(table, context):
