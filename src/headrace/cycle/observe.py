@@ -86,6 +86,7 @@ class Observer:
         streams = [
             stream for stream in self.store.registry.streams() if stream.id.use_case in loaded
         ]
+        of_loaded = streams
         # After the streams: somebody may just now be added, and a tenant never goes away.
         tenants = {tenant.name: tenant for tenant in self.store.registry.tenants()}
         self._unsettled.clear()
@@ -100,7 +101,7 @@ class Observer:
         self._costs.clear()
         self._positions(streams)
         self._follow(streams)
-        self._reruns.follow()
+        self._reruns.follow(loaded, of_loaded)
         self._revision = -1 if self._unsettled else revision
         return True
 

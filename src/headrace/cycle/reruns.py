@@ -32,11 +32,11 @@ from headrace.model.streams import (
     RERUN_MARK,
     DataLossPolicy,
     State,
+    Stream,
     StreamId,
     original,
 )
 from headrace.ports import Log, Registry, Store
-from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
 
@@ -198,13 +198,26 @@ class Reruns:
     registry: Registry
     board: Board
     _running: list[StreamId] = field(default_factory=list)
+    #: those whose stream was ended, but not they: a kill came between, or the store was silent
+    _half_ended: list[Deployment] = field(default_factory=list)
 
-    def follow(self) -> None:
-        """Look for them anew; the board has changed."""
+    def follow(self, deployed: Mapping[str, Deployment], streams: Collection[Stream]) -> None:
+        """Look for them anew; the board has changed.
+
+        Args:
+            deployed: what the driver has loaded, by use case.
+            streams: all of these, removed ones too.
+        """
         self._running = [
             name
             for name, held in self.board.streams.items()
             if held.deployment.until and held.stream.state is not State.REMOVED
+        ]
+        ended = (stream for stream in streams if stream.state is State.REMOVED)
+        self._half_ended = [
+            deployed[stream.id.use_case]
+            for stream in ended
+            if deployed[stream.id.use_case].until and stream.reason == _DONE
         ]
 
     def poll(self) -> None:
@@ -218,6 +231,13 @@ class Reruns:
             if held is None or held.finished:
                 if held is not None:
                     self.registry.set_stream_state(name, State.REMOVED, _DONE)
-                    self.registry.deploy(replace(held.deployment, until={}))
-                    log.info("rerun done", **of_stream(name))
+                    self._end(held.deployment)
                 self._running.remove(name)
+        while self._half_ended:
+            self._end(self._half_ended[0])
+            self._half_ended.pop(0)
+
+    def _end(self, deployment: Deployment) -> None:
+        """Nobody is to run it any more; if it was renewed just now, that is seen and ended."""
+        if self.registry.deploy(replace(deployment, until={}), over=deployment):
+            log.info("rerun done", use_case=deployment.use_case)

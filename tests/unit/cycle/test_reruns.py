@@ -8,7 +8,7 @@ from two_use_cases import after_look
 
 from headrace.connectors.outcomes import identity
 from headrace.cycle.reruns import RerunRange, begin, range_of, renewed_by
-from headrace.errors import ConfigError, Temporary, UnknownName
+from headrace.errors import ConfigError, StoreUnavailable, Temporary, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import DataLossPolicy, State, StreamId, original
 from headrace.operating.seeking import seek
@@ -170,6 +170,29 @@ def test_a_rerun_survives_its_driver(live):
 def test_a_rerun_that_was_ended_is_taken_up_no_more(live):
     rerun(live, "earliest")
     live.turns()
+    assert [deployment.until for deployment in live.store.registry.deployments()] == [None, {}]
+
+
+@pytest.mark.parametrize("end", [StoreUnavailable("silent"), KeyboardInterrupt()])
+def test_a_rerun_that_was_ended_by_halves_is_ended(live, monkeypatch, end):
+    """Its stream is removed, and then the store is silent, or the driver is killed."""
+    deploy, ends = live.store.registry.deploy, [end]
+
+    def once(deployment, **more):
+        if deployment.until == {} and ends:
+            raise ends.pop()
+        return deploy(deployment, **more)
+
+    rerun(live, "earliest")
+    monkeypatch.setattr(live.store.registry, "deploy", once)
+    if isinstance(end, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            live.turns()
+        assert state(live) is State.REMOVED
+        live.start()
+        take(live)
+    live.turns()
+    assert not ends
     assert [deployment.until for deployment in live.store.registry.deployments()] == [None, {}]
 
 
