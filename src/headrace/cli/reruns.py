@@ -7,7 +7,9 @@ What a rerun is, and what ends it by itself, is told in `cycle/reruns.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,7 +49,8 @@ def rerun(  # noqa: PLR0913, PLR0917 - options of a command
 ) -> None:
     """Read a range of a stream once more, while fresh records go on as ever.
 
-    Says first how much it is and what comes of it for this sink, and asks.
+    Says first how much it is and what comes of it for this sink, and asks; once more if its lanes
+    are others when it is answered.
 
     Effects are made again: what adds or appends does so twice, and only what is keyed by record,
     such as an upsert by partition and offset, is as before. It is a stream of its own, which
@@ -58,15 +61,23 @@ def rerun(  # noqa: PLR0913, PLR0917 - options of a command
     with store_of(config) as store, closing(log_of(config)) as log:
         if not 0 < share < 1:
             raise ConfigError(f"a share of {share:g} cannot be; it is above 0 and below 1")
-        ranges = [range_of(store, log, stream, first, until) for stream in _chosen(store, what)]
-        for range_ in ranges:
-            _tell(range_)
-        again = [_again(range_) for range_ in ranges]
-        show_consequences(again, config)
+        chosen = _chosen(store, what)
+
+        def planned() -> list[RerunRange]:
+            return [range_of(store, log, stream, first, until) for stream in chosen]
+
+        ranges = planned()
+        _show(ranges, config)
         if dry_run:
             return
         if not yes:
-            agree(again, config, "rerun", *_typed(what, first, until, share))
+            words = _typed(what, first, until, share)
+            agree(_again(ranges), config, "rerun", *words)
+            while not _of_same_lanes(now := planned(), ranges):
+                out.print("its lanes are others by now:")
+                _show(now, config)
+                agree(_again(now), config, "rerun", *words)
+                ranges = now
         for range_ in ranges:
             _begin(store, range_, share)
 
@@ -87,7 +98,21 @@ def _typed(what: str, first: str, until: str | None, share: float) -> list[str]:
     return [what, "--from", first, *more, *(["--share", f"{share:g}"] if share != _SHARE else [])]
 
 
-def _again(wanted: RerunRange) -> Seek:
+def _show(ranges: Sequence[RerunRange], config: Path) -> None:
+    for range_ in ranges:
+        _tell(range_)
+    show_consequences(_again(ranges), config)
+
+
+def _of_same_lanes(now: Sequence[RerunRange], asked: Sequence[RerunRange]) -> bool:
+    return all(one.is_of_same_lanes(other) for one, other in zip(now, asked, strict=True))
+
+
+def _again(ranges: Sequence[RerunRange]) -> list[Seek]:
+    return [_as_seek(range_) for range_ in ranges]
+
+
+def _as_seek(wanted: RerunRange) -> Seek:
     """What comes of it: the same as of a seek from where it ends to where it begins."""
     shifts = {
         lane: Shift(at=end, to=start, again=wanted.places[lane], passed=0)

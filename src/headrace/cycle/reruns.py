@@ -67,6 +67,19 @@ class RerunRange:
         """How many records it has at most; of buckets about."""
         return share_of(self.places)
 
+    def is_of_same_lanes(self, other: RerunRange) -> bool:
+        """Whether both are of the same lanes, which follow the same others, in the same topic.
+
+        Versions of what a lane reads count on from those of what it follows: a range of lanes that
+        became others since would be read as older than it was.
+        """
+        return self._shape == other._shape
+
+    @property
+    def _shape(self) -> tuple[object, ...]:
+        follows = {name: [parent.lane for parent in of] for name, of in self.parents.items()}
+        return self.topic_id, self.lanes.keys(), follows
+
 
 def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | None) -> RerunRange:
     """What lies between two places and was read before.

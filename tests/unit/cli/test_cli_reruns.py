@@ -105,6 +105,34 @@ def test_who_is_asked_may_say_no(headrace, store, monkeypatch):
     assert len(store.registry.deployments()) == 2
 
 
+def test_lanes_that_become_others_while_somebody_is_asked_are_shown_and_asked_about_anew(
+    headrace, store, log, monkeypatch
+):
+    """They would be read as older than they are by then."""
+    monkeypatch.setattr("headrace.cli.asking._can_be_asked", lambda: True)
+    monkeypatch.setattr("headrace.cli.asking.typer.confirm", confirm := Confirm())
+    buckets = {f"acme.visits[{lane}]#{n}/2": 3 for lane in range(2) for n in range(2)}
+    whole = {"acme.visits[0]", "acme.visits[1]"}
+    stream = StreamId("score", "acme")
+    confirm.meanwhile = lambda: store.progress.seek(stream, buckets, gone=whole)
+    told = headrace("rerun", "acme/score", "--from", "1")
+    assert told.exit_code == 0, told.output
+    assert confirm.asked == 2
+    assert "its lanes are others by now" in told.output
+
+
+class Confirm:
+    """Somebody who says yes, and something happens before the first time."""
+
+    def __init__(self):
+        self.asked, self.meanwhile = 0, None
+
+    def __call__(self, *_, **__):
+        self.asked += 1
+        if self.asked == 1:
+            self.meanwhile()
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
