@@ -18,10 +18,10 @@ from headrace.cycle import accounts, apply, commit, driver, first_places, losses
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetters
 from headrace.cycle.late_claims import LateClaims
 from headrace.cycle.losses import Losses
-from headrace.cycle.recorded import RecordedWaves
+from headrace.cycle.recorded import LostWave, RecordedWaves
 from headrace.cycle.reruns import Reruns
 from headrace.cycle.topics import TopicKeeper
-from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable
+from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable, WorkerKilled
 from headrace.model import lineage
 from headrace.model.starting import Edge
 from headrace.model.streams import Order, original
@@ -51,7 +51,8 @@ from headrace.testing.memory_store import (
 )
 from headrace.testing.simulation import deployed, play, simulate, world
 from headrace.testing.simulation.__main__ import main
-from headrace.testing.simulation.cluster import Engine
+from headrace.testing.simulation.brokers import send
+from headrace.testing.simulation.cluster import Cluster, Engine
 from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.many import RunOptions
 from headrace.testing.simulation.odds import Odds, read_odds
@@ -643,6 +644,32 @@ def test_a_recorded_slice_that_was_given_up_and_runs_is_found(monkeypatch, plant
         monkeypatch.setattr(deployed, "_WAVES", 0.0)
     monkeypatch.setattr(recorded, "leave_behind", left)
     assert first_wrong(seeds=300, how="was given up")
+
+
+def test_a_wave_of_frames_that_is_divided_beside_what_it_wrote_is_found(monkeypatch):
+    """Its first attempt wrote and was not heard of, and the worker of the next one died."""
+    lost, before = RecordedWaves.lost, world.World.__post_init__
+
+    def divides(self, wave, error):
+        streams = {piece.lane.stream for piece in wave.slices}
+        if error.code in quarantine.HURTS_NEIGHBOURS and len(streams) > 1:
+            return LostWave(self._divide(wave, quarantine.divided(streams, wave.id)), times=0)
+        return lost(self, wave, error)
+
+    def crowded(self):
+        before(self)
+        while self.counts["tenants"] < 4:
+            self.add_tenant()
+
+    only(monkeypatch, lost_before=0.4, lost_after=0.4)
+    monkeypatch.setattr(world.World, "__post_init__", crowded)
+    monkeypatch.setattr(world, "GUARANTEES", ["exactly-once, by intent"] * 2)
+    monkeypatch.setattr(deployed, "_WAVES", 1.0)
+    monkeypatch.setattr(play, "_WEIGHTS", list({**play._CHOICES, send: 20.0}.values()))
+    monkeypatch.setattr(Cluster, "_why_lost", lambda self: WorkerKilled)
+    assert not first_wrong(seeds=12)
+    monkeypatch.setattr(RecordedWaves, "lost", divides)
+    assert first_wrong(how="under the ids of two waves")
 
 
 def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):

@@ -1,7 +1,9 @@
 """Waves of form ``wave`` without Spark: the same rules, on tables in this process.
 
 The handler runs where the driver does, and writes for itself. As the guide asks, it raises before
-it writes, and keys what it writes by tenant, partition and offset where it has to be there once.
+it writes, and keys what it writes by tenant, partition and offset where it has to be there once. It
+writes the same a second time as the guide's example does: whole, and in place of all that stood
+under the id of its wave.
 
 In some waves an executor dies when the receipts are there, with all that it kept of the records, so
 that they are read again for the handler. Brokers that were away at the first reading may be back by
@@ -153,7 +155,6 @@ class FrameHandler:
 
     def __call__(self, frame: FakeFrame, wave: Wave) -> None:
         """One call."""
-        del wave
         done: list[tuple[str, list[Done]]] = []
         for piece, table in frame.parts:
             offsets = cast("list[int]", table["offset"].to_pylist())
@@ -170,4 +171,5 @@ class FrameHandler:
             frame.door.step("before frame.write")
             self.book.happened += of_slice
             self.book.wrote(tenant, of_slice)
+        self.book.by_wave[wave.id] = [effect for _, of_slice in done for effect in of_slice]
         frame.door.step("after frame.write")

@@ -131,6 +131,7 @@ class _Books:
             "unmatched",
         )
         wrong = [name for kind in kinds for name in _some(kind, getattr(self, kind))]
+        wrong += _some("under the ids of two waves", list(self._under_two_ids()))
         return wrong + _some("replaced by another effect", list(self._replaced()))
 
     def _read_letters(self) -> None:
@@ -310,6 +311,17 @@ class _Books:
             )
             if not made_again or (both and len(topics) == 1 and stays != left):
                 yield places[0]
+
+    def _under_two_ids(self) -> Iterator[Place]:
+        """By intent, a handler that writes under the id of its wave has each record there once."""
+        book = self.world.deployed.books.get(original(self.use_case.name))
+        if book is None or not self.use_case.intends:
+            return
+        effects = chain.from_iterable(map(set, book.by_wave.values()))
+        counts = Counter(effect for effect in effects if effect.reader == self.use_case.name)
+        for effect, count in counts.items():
+            if count > 1 and not self.world.topics.was_cut(bare(effect.found.place).topic):
+                yield effect.found.place
 
     def _is_another(self, topic: str) -> bool:
         """Whether offsets of a topic have meant different records."""

@@ -97,6 +97,8 @@ class Notebook:
     happened: list[Done] = field(default_factory=list)
     #: records of which effects stand there, by the effects' identities
     kept: dict[Identity, list[Found]] = field(default_factory=dict)
+    #: what stands under the id of each wave of a handler that writes by it
+    by_wave: dict[str, list[Done]] = field(default_factory=dict)
     #: effects that were written again with another content: what stood there, and what does now
     changed: list[tuple[list[Found], list[Found]]] = field(default_factory=list)
 
