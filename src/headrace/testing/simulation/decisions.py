@@ -92,7 +92,8 @@ class Decisions:
         elif name == "skip_lost":
             self._skipped(*args)
         elif name == "keep":
-            self._blamed(args[0])
+            for failure in args[0]:
+                self._blamed(failure)
         elif name == "forget_lanes":
             self._forgotten(*args)
         else:
