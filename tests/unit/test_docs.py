@@ -451,10 +451,10 @@ def test_with_the_guides_first_yaml_file_up_starts_every_server(tmp_path):
 
 
 def test_the_guides_other_yaml_files_leave_the_master_to_the_command(tmp_path):
-    whole = guides_settings(tmp_path, 2)
+    whole = guides_settings(tmp_path, 3)
     assert whole.names_a_store({})
     assert whole.master is None
-    cluster = guides_settings(tmp_path, 3)
+    cluster = guides_settings(tmp_path, 4)
     assert cluster.driver.most_slots == 16
     assert cluster.master is None
 
@@ -467,9 +467,14 @@ def guides_settings(folder: Path, number: int):
     return read_settings(path, environment)
 
 
+def test_the_guides_beginning_is_a_time(tmp_path):
+    pages = guides_settings(tmp_path, 1).of_use_case("pages")
+    assert pages.startingOffsets == "2026-11-01T00:00:00+00:00"
+
+
 def test_the_guides_registry_is_one(tmp_path):
     (tmp_path / "registry-user").write_text("me:hunter2\n")
-    config = registry_config(guides_settings(tmp_path, 1).registry_properties())
+    config = registry_config(guides_settings(tmp_path, 2).registry_properties())
     assert str(config) == "https://registry-1:8081, https://registry-2:8081"
     assert config.ca == "/etc/ssl/registry-ca.pem"
 
