@@ -7,7 +7,9 @@ then depend on who was there before. So these few are as they were after each ca
 ended; and each call has context variables of its own, where log lines have the tenant perhaps.
 
 So are signals that its thread blocks, the processors that it may use, what new threads get of
-memory, where modules are looked for, and whether anything is logged at all.
+memory, where modules are looked for, and whether anything is logged at all. So is the timer of
+the process: one that rings when nobody takes its signal ends the process. The limit of a call uses
+it as well (`timeouts.py`), so one that ran before runs on.
 
 A module that is imported does the same to a worker, and to a driver, whose connections to Spark
 are everybody's. So all of this is put back after an import, and what `vitals.py` and `rights.py`
@@ -30,6 +32,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,7 +46,7 @@ _T = TypeVar("_T")
 _Pairs = dict[str, tuple[Callable[[], Any], Callable[[Any], object]]]
 
 #: whose handlers decide how the worker ends, and what becomes of processes that it begins
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGALRM)
 #: what is asked by one function and set by the other
 _OF_ALL: _Pairs = {
     "logging.disable": (lambda: logging.root.manager.disable, logging.disable),
@@ -92,10 +95,12 @@ class ProcessSettings:
     searched: list[str]
     path: list[str]
     given: list[Any]
+    timer: TimerSetting
     thread: ThreadSettings
 
     def put_back(self) -> None:
         """Let it be so again; what is of a thread alone, only in that."""
+        self.timer.put_back()
         os.umask(self.mode)
         sys.path = self.searched
         if self.path != self.searched:
@@ -110,7 +115,34 @@ class ProcessSettings:
     def values(self) -> dict[str, Any]:
         """What was set, by what sets it."""
         own = {"os.chdir": self.folder, "os.umask": self.mode, "sys.path": self.path}
+        own["signal.setitimer"] = self.timer.runs
         return own | dict(zip(_OF_ALL, self.given, strict=True)) | self.thread.values()
+
+
+@dataclass(frozen=True, slots=True)
+class TimerSetting:
+    """The timer of the process whose signal is SIGALRM."""
+
+    #: seconds until it rings, 0 if it does not run; and from then on
+    left_s: float
+    again_s: float
+    #: when that was so; monotonic
+    at_s: float
+
+    @property
+    def runs(self) -> bool:
+        """Whether it will ring."""
+        return self.left_s > 0
+
+    def put_back(self) -> None:
+        """Let it be so again."""
+        if not self.runs:
+            # Else it is the limit of a call that the main thread has begun meanwhile.
+            if _may_set_timer() and timer_now().runs:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        elif _is_main():
+            left_s = max(self.left_s - (time.monotonic() - self.at_s), 1e-6)
+            signal.setitimer(signal.ITIMER_REAL, left_s, self.again_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +222,14 @@ def settings_now() -> ProcessSettings:
         signal.pthread_sigmask(signal.SIG_BLOCK, ()),
     )
     searched = sys.path
-    return ProcessSettings(_folder(), _file_mode(), searched, list(searched), _ask(_OF_ALL), thread)
+    own = _folder(), _file_mode(), searched, list(searched)
+    return ProcessSettings(*own, _ask(_OF_ALL), timer_now(), thread)
+
+
+def timer_now() -> TimerSetting:
+    """How the timer is set, but for the limit of a call in another thread."""
+    left_s, again_s = signal.getitimer(signal.ITIMER_REAL) if _may_set_timer() else (0.0, 0.0)
+    return TimerSetting(left_s, again_s, time.monotonic())
 
 
 def before_load() -> BeforeLoad:
@@ -242,6 +281,11 @@ def _file_mode() -> int:
     mode = os.umask(0o077)
     os.umask(mode)
     return mode
+
+
+def _may_set_timer() -> bool:
+    """Whether the timer is no limit of another thread's call, which has a handler for it."""
+    return _is_main() or signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
 def _is_main() -> bool:

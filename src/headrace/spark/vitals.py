@@ -43,7 +43,7 @@ _LIMITS = (
     resource.RLIMIT_FSIZE,
     resource.RLIMIT_CPU,
 )
-#: timers whose signal ends a process; a call's own limit is the third one
+#: timers whose signal ends a process; the third is looked after in `process_settings.py`
 _TIMERS = (signal.ITIMER_PROF, signal.ITIMER_VIRTUAL)
 #: threads that there may be more than before the bin
 _MORE_THREADS = 500

@@ -16,6 +16,7 @@ import pytest
 from task_bench import Bench, ListSink, by_tenant, with_tenant
 
 from headrace.spark.process_settings import before_load, load_apart, run_apart
+from headrace.spark.timeouts import bounded
 from headrace.spark.worker_cache import WorkerCache
 
 WHO = contextvars.ContextVar("who", default="nobody")
@@ -216,6 +217,94 @@ def test_a_load_leaves_no_limit_lower_than_before():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     load_apart(fewer_files)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+
+
+def leave_an_alarm():
+    signal.alarm(1000)
+
+
+def watch_over_itself():
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 1000, 1000)
+
+
+def alarm():
+    left_s, again_s = signal.getitimer(signal.ITIMER_REAL)
+    return left_s > 0, again_s, signal.getsignal(signal.SIGALRM)
+
+
+@pytest.fixture
+def no_alarm():
+    """Before each act, as in a worker; the time limit of a test is such a one as well."""
+    handler = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    timer = signal.setitimer(signal.ITIMER_REAL, 0)
+    yield
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, *timer)
+
+
+@pytest.mark.usefixtures("no_alarm")
+@pytest.mark.parametrize("apart", [run_apart, load_apart])
+@pytest.mark.parametrize("act", [leave_an_alarm, watch_over_itself])
+def test_a_timer_that_would_end_the_process_in_the_call_of_another_is_stopped(act, apart):
+    apart(act)
+    assert alarm() == (False, 0.0, signal.SIG_DFL)
+    bounded(lambda: None, 60.0)
+    assert alarm() == (False, 0.0, signal.SIG_DFL)
+
+
+@pytest.mark.usefixtures("no_alarm")
+def test_so_is_one_that_is_set_by_a_load_in_another_thread():
+    loading = threading.Thread(target=load_apart, args=(leave_an_alarm,))
+    loading.start()
+    loading.join()
+    assert alarm() == (False, 0.0, signal.SIG_DFL)
+
+
+@pytest.mark.usefixtures("no_alarm")
+@pytest.mark.parametrize("act", [leave_an_alarm, lambda: signal.alarm(0), watch_over_itself])
+def test_the_limit_of_a_call_in_which_something_is_loaded_stays(act):
+    def call():
+        before = alarm()
+        load_apart(act)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] <= 60.0
+        return before == alarm()
+
+    assert bounded(call, 60.0)
+
+
+@pytest.mark.usefixtures("no_alarm")
+def test_a_load_in_another_thread_lets_a_call_of_the_main_thread_have_its_limit():
+    begun, over = threading.Event(), threading.Event()
+    loading = threading.Thread(target=load_apart, args=(lambda: [begun.set(), over.wait()],))
+
+    def call():
+        over.set()
+        loading.join()
+        return alarm()[0]
+
+    loading.start()
+    begun.wait()
+    assert bounded(call, 60.0)
+
+
+@pytest.mark.usefixtures("no_alarm")
+def test_a_load_in_another_thread_sets_no_limit_again_of_a_call_that_is_over():
+    begun, over = threading.Event(), threading.Event()
+    loading = threading.Thread(target=load_apart, args=(lambda: [begun.set(), over.wait()],))
+    bounded(lambda: [loading.start(), begun.wait()], 60.0)
+    over.set()
+    loading.join()
+    assert not alarm()[0]
+
+
+@pytest.mark.usefixtures("no_alarm")
+def test_a_timer_is_told_by_its_name():
+    before = before_load()
+    watch_over_itself()
+    assert before.changed() == ["signal.setitimer", "signal.signal"]
+    before.put_back()
+    assert before.changed() == []
 
 
 def test_a_load_leaves_variables_of_the_environment_for_libraries_need_them(monkeypatch):
