@@ -12,8 +12,8 @@ Files that a call leaves open are gone for all to come, and the one who finds no
 neighbour. So a call after which few are left ends its worker. The three that every process has are
 set right (`standard_files.py`).
 
-Threads cannot be ended, so a call that leaves some hundreds of them more than there were ends its
-worker as well: the next one that needs a thread might be a neighbour.
+Threads cannot be ended, so a call after which there are some hundreds of them more than when the
+worker began ends it as well: the next one that needs a thread might be a neighbour.
 
 A profiler's timer, or a watchdog of `faulthandler`, that outlives its call would kill the worker in
 a neighbour's, who were to blame then. Both are stopped.
@@ -45,7 +45,7 @@ _LIMITS = (
 )
 #: timers whose signal ends a process; the third is looked after in `process_settings.py`
 _TIMERS = (signal.ITIMER_PROF, signal.ITIMER_VIRTUAL)
-#: threads that there may be more than before the bin
+#: threads that there may be more than before the first bin of the process
 _MORE_THREADS = 500
 #: part of the files that a process may have open; beyond it few are left
 _MANY_FILES = 0.75
@@ -54,8 +54,9 @@ _FILES_WITHOUT_LIMIT = 1_000_000
 #: seconds after which Spark asks its workers for a dump, again and again, if it does
 _SPARKS_DUMPS = "PYTHON_TRACEBACK_DUMP_INTERVAL_SECONDS"
 
-#: one for the process, and not for those that it forks: the file, and its process
-_file: tuple[int, int] | None = None
+#: one for the process, and not for those that it forks: the file, how many threads there were, and
+#: the process
+_first: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Vitals:
     limits: dict[int, int]
     #: the timers that run
     timers: frozenset[int]
-    #: how many there are; those that a library keeps for itself are some dozens at most
+    #: how many there were at first; those that a library keeps for itself are some dozens at most
     threads: int
 
     def are_there(self) -> bool:
@@ -124,17 +125,17 @@ def vitals_now() -> Vitals:
     Raises:
         OSError: it may open no file.
     """
-    global _file  # noqa: PLW0603 - as files are the process's own
-    if _file is None or _file[1] != os.getpid():
+    global _first  # noqa: PLW0603 - as files are the process's own
+    if _first is None or _first[2] != os.getpid():
         kept, other = os.pipe()  # no other file has the same behind it
         os.close(other)
-        _file = kept, os.getpid()
-    behind = behind_of(_file[0])
+        _first = kept, threading.active_count(), os.getpid()
+    file, threads, _ = _first
+    behind = behind_of(file)
     assert behind is not None, "whoever closed it ended this process"
     limits = limits_now()
     free = _free_above(limits[resource.RLIMIT_NOFILE])
-    threads = threading.active_count()
-    return Vitals(_file[0], behind, standard_files(), free, limits, _timers(), threads)
+    return Vitals(file, behind, standard_files(), free, limits, _timers(), threads)
 
 
 def _free_above(limit: int) -> int:

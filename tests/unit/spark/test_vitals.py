@@ -73,6 +73,11 @@ def leave_threads():
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 
 
+def leave_some_threads():
+    for _ in range(100):
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+
+
 def leave_files():
     try:
         while True:
@@ -209,6 +214,13 @@ def after_neighbour(path, act):
     os._exit(0 if resource.getrlimit(resource.RLIMIT_CPU) == before else 1)
 
 
+def after_bins(path, act):
+    """The same slice again and again, each time in a bin of its own."""
+    for _ in range(10):
+        CrashMarkers(path, PIECES, vitals_now()).during(PIECES[1], act)
+    os._exit(0)
+
+
 def after(path, act):
     """The limit and the markers that there are after a call that acts."""
     resource.setrlimit(NOFILE, (1024, resource.getrlimit(NOFILE)[1]))
@@ -241,6 +253,11 @@ def status_of(path, act, then=after):
 )
 def test_a_worker_that_is_of_no_use_any_more_ends_and_its_marker_names_the_call(tmp_path, act):
     assert status_of(tmp_path / "marker", act) == 71
+    assert CrashMarkers(tmp_path / "marker", PIECES).killers == {PIECES[1]}
+
+
+def test_threads_that_are_left_in_one_bin_after_the_other_end_the_worker_as_well(tmp_path):
+    assert status_of(tmp_path / "marker", leave_some_threads, after_bins) == 71
     assert CrashMarkers(tmp_path / "marker", PIECES).killers == {PIECES[1]}
 
 
