@@ -2,8 +2,8 @@
 
 Here nothing is believed. It runs in a thread of its own, whatever is raised stays in it, and it
 says how far it has come, so that one that hangs can be told by name. What an import sets for its
-process is put back after it (`spark/process_settings.py`). What to do about all that is decided in
-`taking.py`.
+process is put back after it (`spark/process_settings.py`); where that cannot be, it is not taken.
+What to do about all that is decided in `taking.py`.
 """
 
 from __future__ import annotations
@@ -121,14 +121,19 @@ class Attempt:
     def _loaded(self, load: Load) -> UseCase:
         self._before = before_load()
         try:
-            return load(self.deployment)
+            found = load(self.deployment)
         finally:
-            self.put_back()
+            lost = self.put_back()
+        if lost:
+            raise ConfigError(
+                f"{self._does} sets {', '.join(lost)}, and that cannot be put back: leave it out; "
+                "all use cases of this driver have it until it is started again"
+            )
+        return found
 
-    def put_back(self) -> None:
-        """What was set for all of the process by what is imported is as it was."""
-        if self._before is not None:
-            self._before.put_back()
+    def put_back(self) -> list[str]:
+        """What was set for all of the process by what is imported is as it was; or is it not."""
+        return [] if self._before is None else self._before.put_back()
 
     def would_hang(self, deployment: Deployment) -> bool:
         """Whether this one, which hangs, shows that another would."""

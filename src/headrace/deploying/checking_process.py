@@ -36,7 +36,7 @@ from headrace.errors import (
     words_of,
 )
 from headrace.ports import Connections, Site
-from headrace.spark.process_settings import before_load
+from headrace.spark.process_settings import BeforeLoad, before_load
 from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
 from headrace.use_cases import UseCase
@@ -109,14 +109,23 @@ def _load(check: Check) -> dict[str, UseCase]:
     use_cases = load_code(check.code, check.path).use_cases
     refuse_elsewhere(check.code, folder_of_file(check.path), path_before)
     refuse_late(check.code, path_before)
+    _put_back(check, before, str(check.path), "it is imported")
+    return use_cases
+
+
+def _put_back(check: Check, before: BeforeLoad, at: str, doing: str) -> None:
+    """Tell what was set for the process, and refuse what cannot be put back."""
     changed = before.changed()
-    before.put_back()
+    lost = before.put_back()
+    if lost:
+        raise ConfigError(
+            f"{at} sets {', '.join(lost)} when {doing}, and that cannot be put back; all use cases "
+            "of the process would have it: leave it out, or do it in a process of its own"
+        )
     if changed and check.connections is not None:
-        sets = f"{check.path} sets {', '.join(changed)} when it is imported"
         then = "that is put back after that; set it in the function that needs it"
         with suppress(OSError):  # nor is it sure that sys.stderr is still ours
-            os.write(2, f"{sets}: {then}\n".encode())
-    return use_cases
+            os.write(2, f"{at} sets {', '.join(changed)} when {doing}: {then}\n".encode())
 
 
 def _refuse_held(check: Check, beats: Beats, doing: str) -> None:

@@ -188,26 +188,23 @@ class BeforeLoad:
     limits: dict[int, int]
     rights: Rights
 
-    def put_back(self) -> None:
-        """Let it be so again, as far as it may."""
+    def put_back(self) -> list[str]:
+        """Let it be so again, as far as it may; what may not, by the names of what sets it."""
         self.settings.put_back()
         are_as_high(self.limits)
         self.rights.are_kept()
+        return self._given_up()
 
     def changed(self) -> list[str]:
-        """What is otherwise now and will be put back, by the names of what sets it."""
-        before, now = self._values(), before_load()._values()
-        limits = ["resource.setrlimit"] if is_one_lower(self.limits) else []
-        return sorted([*limits, *(name for name, value in before.items() if now[name] != value)])
+        """What is otherwise now, by the names of what sets it."""
+        before, now = self.settings.values(), settings_now().values()
+        settings = [name for name, value in before.items() if now[name] != value]
+        return sorted([*self._given_up(), *settings])
 
-    def _values(self) -> dict[str, Any]:
-        own = {
-            "os.nice": self.rights.niceness,
-            "os.sched_setscheduler": self.rights.scheduling,
-            "os.setuid": self.rights.users,
-            "os.setgid": (self.rights.groups, self.rights.other_groups),
-        }
-        return own | self.settings.values()
+    def _given_up(self) -> list[str]:
+        """What the process may do less than before."""
+        limits = ["resource.setrlimit"] if is_one_lower(self.limits) else []
+        return sorted([*limits, *self.rights.given_up()])
 
 
 def settings_now() -> ProcessSettings:

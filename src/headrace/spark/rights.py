@@ -48,12 +48,19 @@ class Rights:
             if now.scheduling != self.scheduling:
                 policy, place = self.scheduling
                 os.sched_setscheduler(0, policy, os.sched_param(place))
-        now = rights_now()
-        # Who gives way less than before hurts nobody here.
-        return now.niceness <= self.niceness and self._but_niceness() == now._but_niceness()
+        return not self.given_up()
 
-    def _but_niceness(self) -> tuple[object, ...]:
-        return self.scheduling, self.users, self.groups, self.other_groups
+    def given_up(self) -> list[str]:
+        """What is otherwise now, by the names of what sets it."""
+        now = rights_now()
+        changed = {
+            # Who gives way less than before hurts nobody here.
+            "os.nice": now.niceness > self.niceness,
+            "os.sched_setscheduler": now.scheduling != self.scheduling,
+            "os.setgid": (now.groups, now.other_groups) != (self.groups, self.other_groups),
+            "os.setuid": now.users != self.users,
+        }
+        return [name for name, is_so in changed.items() if is_so]
 
 
 def rights_now() -> Rights:

@@ -316,6 +316,15 @@ def test_what_a_module_sets_for_its_process_is_told_to_whoever_deploys(check, ca
     assert "put back after that; set it in the function that needs it" in told
 
 
+FEWER_FOR_GOOD = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
+
+
+def test_what_an_import_sets_for_good_is_refused_by_its_name(check):
+    told = r"use_cases.py sets resource.setrlimit when it is imported, and that cannot be put back"
+    with pytest.raises(ConfigError, match=told):
+        check(top=FEWER_FOR_GOOD)
+
+
 def folder_at(tmp_path, name):
     """A folder below the use case, or beside it."""
     place = tmp_path / name if name == "lib" else tmp_path.with_name(f"{tmp_path.name}-{name}")

@@ -223,6 +223,21 @@ def test_what_a_module_sets_for_its_process_when_it_is_imported_is_put_back(
     assert os.environ["OF_A_MODULE"] == "stays", "libraries may need it"
 
 
+def refuse_priority(*_):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_what_cannot_be_put_back_after_an_import_is_not_taken_and_is_told_by_its_name(
+    tmp_path, store, assembly, monkeypatch
+):
+    monkeypatch.setattr(os, "setpriority", refuse_priority)  # as the kernel does to all but root
+    write(tmp_path, answer="1")
+    wanted = deployed_with(tmp_path, store, "import os\nos.nice(1)\n")
+    taken(assembly)
+    assert running(assembly)["one"] != wanted.digest
+    assert "sets os.nice, and that cannot be put back: leave it out" in said(store)["one"].error
+
+
 def deployed_with(folder, store, top):
     """Deploy the file with these lines at its top, which run in the driver alone."""
     path = folder / "use_cases.py"
