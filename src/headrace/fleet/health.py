@@ -8,19 +8,23 @@ with 200 or 503 and a small JSON object. The names are Kubernetes'.
 `START_S` for its first turn. *Ready* is said by the loop in each turn, and is true only while live.
 
 There is no authentication and nothing secret is shown; it listens on 127.0.0.1 unless told
-otherwise. Metrics are another matter, and are not here.
+otherwise. So whoever reaches the port may open as many connections as there are files. Each has
+`_REQUEST_S` in all, and there are `_CONNECTIONS` at most: the oldest makes room for a new one,
+which may be the probe of a supervisor. Metrics are another matter, and are not here.
 """
 
 from __future__ import annotations
 
 import json
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headrace.errors import ServerError
 
@@ -30,6 +34,10 @@ LIVE_S = 60.0
 START_S = 600.0
 #: an answer takes no work, so a process that needs longer has trouble
 _ANSWER_S = 2.0
+#: connections at a time; who asks is a supervisor, and a person perhaps
+_CONNECTIONS = 32
+#: seconds for a connection, from its beginning to its end
+_REQUEST_S = 5.0
 #: of an answer that is read
 _MOST_BYTES = 65_536
 
@@ -78,12 +86,11 @@ def answering(pulse: Pulse, port: int, host: str = "127.0.0.1") -> Iterator[None
         paths = answers
 
     try:
-        server = ThreadingHTTPServer((host, port), Handler)
+        server = _Server((host, port), Handler)
     except (OSError, OverflowError) as exc:
         raise ServerError(
             f"health cannot be answered on {host}:{port}: {exc}; choose another --health-port"
         ) from exc
-    server.daemon_threads = True
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True
     )
@@ -125,12 +132,59 @@ def _facts(body: bytes) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
+class _Server(ThreadingHTTPServer):
+    """Has few connections at a time, and none of them for long."""
+
+    daemon_threads = True
+    #: that the kernel keeps until they are accepted
+    request_queue_size = 128
+
+    def __init__(self, *given: Any) -> None:
+        """Listen."""
+        #: since when each is open, monotonic; the oldest first
+        self._open: dict[socket.socket, float] = {}
+        self._room = threading.BoundedSemaphore(_CONNECTIONS)
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, if there is room or can be made."""
+        if not self._room.acquire(blocking=False):
+            for oldest in list(self._open)[:1]:
+                _hang_up(oldest)
+            if not self._room.acquire(timeout=_ANSWER_S):
+                self.shutdown_request(request)
+                return
+        self._open[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close it; called once it is over, however that went."""
+        super().shutdown_request(request)
+        if self._open.pop(request, None) is not None:
+            self._room.release()
+
+    def service_actions(self) -> None:
+        """Called several times a second: whoever takes too long is not waited for."""
+        for connection, since_s in list(self._open.items()):
+            if time.monotonic() - since_s > _REQUEST_S:
+                _hang_up(connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who went away, or was hung up on, is not worth a line."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """Have its thread read the end, and close it."""
+    with suppress(OSError):  # it is over just now
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """Answers two paths, and nothing else."""
 
     paths: Mapping[str, Callable[[], Answer]] = {}
-    #: seconds that a silent caller may keep a thread
-    timeout = 5.0
     server_version = "headrace"
     sys_version = ""
 

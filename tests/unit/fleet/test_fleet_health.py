@@ -1,12 +1,17 @@
 """Who lives and who is ready, and what a supervisor makes of it."""
 
 import json
+import socket
+import threading
+import time
 import urllib.request
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from headrace.embedded.addresses import free_ports
 from headrace.errors import ServerError
+from headrace.fleet import health
 from headrace.fleet.health import LIVE_S, START_S, HealthAnswer, Pulse, answering, ask
 from headrace.fleet.probe import SILENT_S, TIMES, ProbedProcess
 from headrace.fleet.states import Lacks, Ready, Unhealthy
@@ -66,6 +71,33 @@ def test_whoever_asks_by_http_is_told():
         "ready": True,
     }
     assert ask(port, "/livez") is None
+
+
+def test_however_many_connect_there_are_few_threads_and_a_probe_is_answered():
+    pulse, _ = pulse_and_clock()
+    (port,) = free_ports(1)
+    threads, before = [], threading.active_count()
+    with answering(pulse, port), ExitStack() as stack:
+        for _ in range(100):
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10.0))
+            slow.sendall(b"GET /livez HTTP/1.1\r\nX-A: ")
+            threads.append(threading.active_count())
+        assert ask(port, "/livez").status == 200
+    assert max(threads) - before <= 1 + 32
+
+
+def test_a_connection_that_drips_is_closed_when_its_time_is_over(monkeypatch):
+    monkeypatch.setattr(health, "_REQUEST_S", 0.3)
+    pulse, _ = pulse_and_clock()
+    (port,) = free_ports(1)
+    with answering(pulse, port), socket.create_connection(("127.0.0.1", port), 10.0) as slow:
+        slow.sendall(b"GET /livez HTTP/1.1\r\nX-A: ")
+        until_s = time.monotonic() + 10
+        with suppress(OSError):
+            while time.monotonic() < until_s:
+                slow.sendall(b"a")
+                time.sleep(0.05)
+        assert time.monotonic() < until_s
 
 
 def test_a_port_that_is_taken_is_named():
