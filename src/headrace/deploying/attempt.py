@@ -1,9 +1,9 @@
 """One go at taking a deployment: everything in it that is somebody else's code or server.
 
 Here nothing is believed. It runs in a thread of its own, whatever is raised stays in it, and it
-says how far it has come, so that one that hangs can be told by name. What an import sets for its
-process is put back after it (`spark/process_settings.py`); where that cannot be, it is not taken.
-What to do about all that is decided in `taking.py`.
+says how far it has come, so that one that hangs can be told by name. What an import, the packing or
+a sink sets for its process is put back after it (`spark/process_settings.py`); where that cannot
+be, it is not taken. What to do about all that is decided in `taking.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
-from typing import Literal
+from typing import Literal, TypeVar
 
 from headrace.cycle.driver import DriverParts
 from headrace.deploying.needs import require_known_ends, require_registry
@@ -25,6 +25,8 @@ from headrace.use_cases import UseCase
 
 #: imports what was deployed; may take long, and raise anything
 Load = Callable[[Deployment], UseCase]
+
+_T = TypeVar("_T")
 
 _MOST_CHARACTERS = 2_000
 _DOES = {
@@ -102,26 +104,27 @@ class Attempt:
 
     def _run(self, parts: DriverParts, connections: Connections, load: Load) -> None:
         try:
-            self.use_case = use_case = self._loaded(load)
+            self.use_case = use_case = self._apart(lambda: load(self.deployment))
             self.step = "pack"
             use_case = use_case.within(connections.warehouse)
             if use_case.needs_registry:
                 _find_registry(connections, use_case.name)
             require_known_ends(use_case, self.deployment, parts.log)
-            code = parts.engine.packed(use_case)
+            code = self._apart(lambda: parts.engine.packed(use_case))
             self.step = "prepare"
-            if use_case.sink is not None:
-                use_case.sink.prepare(Site(connections, parts.store.positions))
+            if (sink := use_case.sink) is not None:
+                site = Site(connections, parts.store.positions)
+                self._apart(lambda: sink.prepare(site))
             self.made = ReadyVersion(self.deployment, use_case, code)
         except BaseException as error:  # also an exit: it would end nothing but this thread
             self.error = self._told(error)
         finally:
             self.over.set()
 
-    def _loaded(self, load: Load) -> UseCase:
+    def _apart(self, call: Callable[[], _T]) -> _T:
         self._before = before_load()
         try:
-            found = load(self.deployment)
+            found = call()
         finally:
             lost = self.put_back()
         if lost:
@@ -132,7 +135,7 @@ class Attempt:
         return found
 
     def put_back(self) -> list[str]:
-        """What was set for all of the process by what is imported is as it was; or is it not."""
+        """What was set for all of the process by this is as it was; or what is not."""
         return [] if self._before is None else self._before.put_back()
 
     def would_hang(self, deployment: Deployment) -> bool:

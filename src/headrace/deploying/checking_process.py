@@ -90,7 +90,9 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
         if check.connections is not None and use_case.sink is not None:
             tell(out, doing=f"{at}: its sink {type(use_case.sink).__name__} is prepared")
             positions = SqlPositionsFactory().open(check.connections)
+            before = before_load()
             _prepare(use_case, Site(check.connections, positions), check, at)
+            _put_back(check, before, at, "its sink is prepared")
             _refuse_held(check, beats, f"its sink is prepared, for {_names([use_case])}")
     return {
         name: {
@@ -157,10 +159,13 @@ def _at(check: Check, use_case: UseCase) -> str:
 def _pack(check: Check, use_case: UseCase, out: TextIO) -> bytes:
     at = _at(check, use_case)
     tell(out, doing=f"{at} is packed for executors")
+    before = before_load()
     try:
-        return code_of(use_case)
+        code = code_of(use_case)
     except ConfigError as error:
         raise ConfigError(f"{at}: {error}") from error
+    _put_back(check, before, at, "it is packed")
+    return code
 
 
 def _unpack_elsewhere(unpacking: Unpacking, out: TextIO) -> None:

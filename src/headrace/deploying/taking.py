@@ -225,8 +225,7 @@ class Taking:
         attempt.begin(self.driver.parts, self.connections, self.load)
         if not self._is_over(attempt):
             self._hanging.append(attempt)
-            if attempt.is_importing:
-                attempt.put_back()
+            attempt.put_back()
         self._settle(attempt)
 
     def _is_over(self, attempt: Attempt) -> bool:

@@ -479,7 +479,7 @@ class BinRun:
     def offered(self, effects: list[Effect]) -> Sequence[Written]:
         """What the sink says to these effects."""
         try:
-            told = answers_of(effects, self.writer.write(effects))
+            told = answers_of(effects, run_apart(lambda: self.writer.write(effects)))
         except PlayedKill:
             raise
         except BaseException as error:  # asyncio.CancelledError, say, or a panic of Rust

@@ -325,6 +325,12 @@ def test_what_an_import_sets_for_good_is_refused_by_its_name(check):
         check(top=FEWER_FOR_GOOD)
 
 
+def test_what_a_sink_sets_when_it_is_prepared_is_told_as_well(check, capfd):
+    check(prepare="import socket; socket.setdefaulttimeout(9)")
+    told = capfd.readouterr().err
+    assert "use case count sets socket.setdefaulttimeout when its sink is prepared: that is" in told
+
+
 def folder_at(tmp_path, name):
     """A folder below the use case, or beside it."""
     place = tmp_path / name if name == "lib" else tmp_path.with_name(f"{tmp_path.name}-{name}")

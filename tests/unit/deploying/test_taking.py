@@ -223,6 +223,30 @@ def test_what_a_module_sets_for_its_process_when_it_is_imported_is_put_back(
     assert os.environ["OF_A_MODULE"] == "stays", "libraries may need it"
 
 
+@pytest.mark.parametrize("step", ["pack", "prepare"])
+def test_what_a_sink_or_the_packing_sets_for_its_process_is_put_back(
+    tmp_path, store, assembly, foreign, monkeypatch, step
+):
+    before, kept, act, reached = of_process(), before_load(), foreign.act, []
+
+    def sets(doing, use_case=None):
+        act(doing, use_case)
+        if doing == step:
+            socket.setdefaulttimeout(1.0)
+            os.umask(0o777)
+            os.chdir("/")
+            reached.append(doing)
+
+    monkeypatch.setattr(foreign, "act", sets)
+    try:
+        new_version(tmp_path, store)
+        taken(assembly)
+        assert reached
+        assert of_process() == before
+    finally:
+        kept.put_back()
+
+
 def refuse_priority(*_):
     raise PermissionError(13, "Permission denied")
 

@@ -183,6 +183,23 @@ def test_a_neighbour_sees_nothing_of_it(act, tmp_path, bench):
     assert state() == before
 
 
+class SettingSink(ListSink):
+    """Gives all sockets of its worker no time when it writes."""
+
+    def write(self, effects):
+        give_sockets_no_time(None)
+        return super().write(effects)
+
+
+def test_what_a_sink_sets_when_it_writes_is_as_before(bench):
+    before = state()
+    bench.run(SettingSink(), handler=with_tenant)
+    try:
+        assert state() == before
+    finally:
+        socket.setdefaulttimeout(None)
+
+
 @pytest.mark.parametrize("act", ACTS)
 def test_it_is_as_before_when_a_module_is_imported_in_a_worker(act, tmp_path):
     before = state()
