@@ -86,8 +86,12 @@ def test_one_of_a_tenant_that_answers_byte_by_byte_has_its_moment_and_no_more(mo
         named = {"c-slow": server_at(port), "c-next": server_at(1)}
         site = Site(Connections({}, "", servers=named), None, in_company=True)
         sink = sink_of(at="c-{tenant}", name="{tenant}.leads")
+        for tenant in ("slow", "next"):
+            sink._service(site, tenant)._client()
+        # To make the first table of a process imports much, which is not what is timed.
+        effects = [effect_of("slow", 20), effect_of("next")]
         began_s = time.monotonic()
-        slow, neighbour = sink.open(site).write([effect_of("slow", 20), effect_of("next")])
+        slow, neighbour = sink.open(site).write(effects)
         took_s = time.monotonic() - began_s
     assert took_s < 10 * MOMENT_S
     assert slow.error.code == "TenantsSinkSlow"
