@@ -14,14 +14,20 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ResourcePatternType,
+    ResourceType,
 )
 from split_app import App, pair
 
 from headrace.connectors.kafka import create_topics
+from headrace.embedded import EmbeddedKafka
 from headrace.model.streams import State, StreamId, Tenant
 from headrace.process.crash_points import VARIABLE
 from headrace.store import open_store
@@ -158,6 +164,55 @@ def test_a_topic_that_takes_no_large_records_holds_up_nobody_else(service):
     _limit(service, f"{acme}.visits", 1_000_000)
     app.store.registry.set_stream_state(StreamId("split-parked", acme), State.ACTIVE)
     app.turns_until(lambda: app.is_done(acme, "split-parked"))
+    app.close()
+    service.judge()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A broker that looks at rights: who has none on a topic that has some may not write there."""
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    rights = {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": "true"}
+    folder = tmp_path_factory.mktemp("guarded")
+    with EmbeddedKafka(folder, quick_start=True, properties=rights) as broker:
+        yield broker
+
+
+def _allow(service, topic, *operations):
+    rights = [
+        AclBinding(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.LITERAL,
+            "User:ANONYMOUS",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        for operation in operations
+    ]
+    admin = AdminClient(service.topics.config)
+    for done in admin.create_acls(rights).values():
+        done.result(30)
+
+
+def test_topics_that_may_not_be_written_to_hold_up_nobody_else(guarded, tmp_path):
+    service = Service(guarded, tmp_path)
+    *denied, corp = service.names
+    service.make(*service.names)
+    for name in denied:
+        _allow(service, f"{name}.visits", AclOperation.DESCRIBE, AclOperation.READ)
+    service.send(60)
+    app = service.app()
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    service.judge(corp)
+    assert [len(service.found(f"{name}.visits")) for name in denied] == [0, 0]
+    for name in denied:
+        stream = StreamId("split-parked", name)
+        app.turns_until(lambda stream=stream: "grant Write" in app.note(stream))
+        _allow(service, f"{name}.visits", AclOperation.WRITE)
+        app.store.registry.set_stream_state(stream, State.ACTIVE)
+        app.turns_until(lambda name=name: app.is_done(name, "split-parked"))
     app.close()
     service.judge()
 

@@ -44,6 +44,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.connectors.kafka.clients import BROKEN, settled
 from headrace.connectors.kafka.config import transaction_config
+from headrace.connectors.kafka.faults import ErrorKind, kind_of
 from headrace.connectors.kafka.partitions import TopicPartition, partition_of
 from headrace.connectors.kafka.sink_line import MakeTopics, OnError
 from headrace.connectors.kafka.sink_messages import (
@@ -51,6 +52,7 @@ from headrace.connectors.kafka.sink_messages import (
     Encode,
     own_topic,
     sendable,
+    topics_of,
     translated,
 )
 from headrace.connectors.kafka.sink_transaction_line import (
@@ -61,10 +63,17 @@ from headrace.connectors.kafka.sink_transaction_line import (
     give_up,
     line_for,
 )
+from headrace.connectors.kafka.topic_rights import unwritable_topics
 from headrace.connectors.outcomes import failed, told
 from headrace.connectors.standing import gone
 from headrace.connectors.wave_marks import done_before, leaves_a_mark
-from headrace.errors import ConfigError, HeadraceError, Permanent, SinkUnavailable
+from headrace.errors import (
+    ConfigError,
+    HeadraceError,
+    Permanent,
+    SinkUnavailable,
+    TargetMissing,
+)
 from headrace.model.buckets import bucket_of
 from headrace.model.places import Place, number_at
 from headrace.model.streams import Slice
@@ -100,6 +109,8 @@ class KafkaTransactionWriter:
         self._make, self._encode = make, encode
         self._wave_id, self._fence = site.wave_id, site.fence
         self._positions = site.positions
+        #: effects of which no more is known than that the client gave their messages up
+        self._given_up: set[int] = set()
         self._properties = dict(site.connections.kafka)
         self._most_bytes = int(self._properties.get("message.max.bytes", MAX_BYTES_DEFAULT))
 
@@ -217,6 +228,7 @@ class KafkaTransactionWriter:
                 sent elsewhere meanwhile.
         """
         errors: dict[int, HeadraceError] = {}
+        self._given_up.clear()
         try:
             line.producer.begin_transaction()
             self._send(line, effects, errors)
@@ -244,9 +256,9 @@ class KafkaTransactionWriter:
         errors |= {} if errors else self._asked_again(effects)
         if errors:
             # What the abort purges is told as an error too.
-            errors = dict(errors)
+            errors, says_nothing = dict(errors), errors.keys() <= self._given_up
             self._abort(line, errors)
-            return errors
+            return self._denied(effects, errors) if says_nothing else errors
         reached("mid-write", _use_case(effects))
         try:
             line.producer.commit_transaction()
@@ -283,9 +295,39 @@ class KafkaTransactionWriter:
 
     def _noted(self, errors: dict[int, HeadraceError], index: int, own: str) -> OnError:
         def note(error: KafkaError, topic: str) -> None:
-            errors.setdefault(index, translated(error, topic, own))
+            if index not in errors and kind_of(error) is ErrorKind.PURGED:
+                self._given_up.add(index)
+            errors.setdefault(index, self._said(error, topic, own))
 
         return note
+
+    def _said(self, error: KafkaError, topic: str, own: str) -> HeadraceError:
+        """What is wrong with an effect of which a message was not taken."""
+        return translated(error, topic, own)
+
+    def _denied(
+        self, effects: Effects, errors: dict[int, HeadraceError]
+    ) -> dict[int, HeadraceError]:
+        """What is wrong, once brokers were asked where we may write.
+
+        Where a topic is denied the client gives up all messages, and does not say for which topic.
+        """
+        topics = {
+            index: topics_of(effect, own_topic(effect, self._topic))
+            for index, effect in effects.items()
+        }
+        denied = self._unwritable(set().union(*topics.values()))
+        return errors | {
+            index: TargetMissing(
+                f"topic {min(names & denied)}: we may not write to it; "
+                "grant Write and Describe on it"
+            )
+            for index, names in topics.items()
+            if names & denied
+        }
+
+    def _unwritable(self, topics: set[str]) -> set[str]:
+        return unwritable_topics(self._properties, topics)
 
     def _abort(self, line: TransactionLine, errors: Mapping[int, HeadraceError]) -> None:
         try:

@@ -19,7 +19,6 @@ from confluent_kafka import KafkaError
 from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, kind_of
 from headrace.connectors.kafka.parked_topics import ParkedMaker, ParkedTopics
 from headrace.connectors.kafka.partitions import TopicPartition, partition_of
-from headrace.connectors.kafka.sink_line import OnError
 from headrace.connectors.kafka.sink_messages import topics_of
 from headrace.connectors.kafka.sink_transaction_line import Mark, TransactionLine
 from headrace.connectors.kafka.sink_transactions import (
@@ -27,7 +26,6 @@ from headrace.connectors.kafka.sink_transactions import (
     KafkaTransactionWriter,
     Outcomes,
 )
-from headrace.connectors.kafka.topic_rights import unwritable_topics
 from headrace.connectors.kafka.topic_shapes import TopicMaker, TopicShape
 from headrace.connectors.outcomes import failed, going_on
 from headrace.errors import HeadraceError, Permanent, SinkUnavailable, TargetMissing
@@ -94,37 +92,25 @@ class TenantTopicsWriter(KafkaTransactionWriter):
     def _transaction(self, line: TransactionLine, effects: Effects) -> dict[int, HeadraceError]:
         known = len(self._refusing)
         errors = super()._transaction(line, effects)
-        if errors and len(self._refusing) == known:
-            errors = self._denied(effects, errors)
         if len(self._refusing) > known:
             raise _Learned
         return errors
 
-    def _denied(
-        self, effects: Effects, errors: dict[int, HeadraceError]
-    ) -> dict[int, HeadraceError]:
-        """What is wrong, once brokers were asked what we may write to: the client does not say."""
-        wanted = {name for effect in effects.values() for name in topics_of(effect, "")}
-        denied = unwritable_topics(self._config, wanted)
+    def _unwritable(self, topics: set[str]) -> set[str]:
+        denied = super()._unwritable(topics)
         self._refusing |= dict.fromkeys(denied & self._tenants.keys(), "we may not write to it")
-        if not denied:
-            return errors
-        said = f"topic {min(denied)}: we may not write to it; grant Write and Describe on it"
-        return dict.fromkeys(errors, TargetMissing(said))
+        return denied
 
-    def _noted(self, errors: dict[int, HeadraceError], index: int, own: str) -> OnError:
-        def note(error: KafkaError, topic: str) -> None:
-            kind = kind_of(error)
-            refuses = kind in _REFUSES and not error.fatal()
-            if refuses and topic in self._tenants:
-                self._refusing.setdefault(topic, error.str())
-            said = f"topic {topic}: {error.str()}"
-            # No record is to blame, or others of its tenant would pass it by. A topic that is gone
-            # was there when it was looked for, and is made again.
-            lasts = refuses and kind not in NOT_THERE
-            errors.setdefault(index, TargetMissing(said) if lasts else SinkUnavailable(said))
-
-        return note
+    def _said(self, error: KafkaError, topic: str, own: str) -> HeadraceError:
+        kind = kind_of(error)
+        refuses = kind in _REFUSES and not error.fatal()
+        if refuses and topic in self._tenants:
+            self._refusing.setdefault(topic, error.str())
+        said = f"topic {topic}: {error.str()}"
+        # No record is to blame, or others of its tenant would pass it by. A topic that is gone
+        # was there when it was looked for, and is made again.
+        lasts = refuses and kind not in NOT_THERE
+        return TargetMissing(said) if lasts else SinkUnavailable(said)
 
     def _marks(
         self, line: TransactionLine, effects: Effects, lanes: set[TopicPartition]

@@ -19,7 +19,6 @@ from headrace.connectors.kafka import (
     parked_topics,
     sink_line,
     sink_transactions,
-    tenant_topics_writer,
 )
 from headrace.connectors.kafka.parked_topics import ParkedTopics
 from headrace.connectors.kafka.sink_line import TopicProducer
@@ -187,7 +186,7 @@ class Service:
         monkeypatch.setattr(sink_line, "_NEW_TOPIC_WAIT_S", 0.0)
         monkeypatch.setattr(sink_line, "_MADE_TOPIC_WAIT_S", 1.0)
         monkeypatch.setattr(parked_topics, "_offsets", self.kafka.offsets)
-        monkeypatch.setattr(tenant_topics_writer, "unwritable_topics", self.kafka.unwritable)
+        monkeypatch.setattr(sink_transactions, "unwritable_topics", self.kafka.unwritable)
         monkeypatch.setattr(parked_topics, "unmakable_topics", self.kafka.make)
         self.source = defaultdict(list)
 
