@@ -34,7 +34,7 @@ WRITES = {"format", "repr", "str", "text_of"}
 #: writes one down as the numbers that another tool has room for; begins by the hash of one
 MAY_WRITE = {
     "connectors/delta/marks.py": {"int(text)", "int(text_of(reached))"},
-    "console/metrics.py": {"float(text_of(lane.position))"},
+    "console/metrics.py": {"float(text_of(lane.position))", "int(text_of(least.position))"},
     "planning/demand.py": {"hash(lane.position)"},
 }
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
