@@ -30,6 +30,8 @@ NO_NAMES = {
     "headrace.epoch",
     "headrace.redrive.place",
     "headrace.slice",
+    "headrace.split.lane",
+    "headrace.split.place",
     "headrace.timestamp",
 }
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

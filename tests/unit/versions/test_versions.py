@@ -638,8 +638,8 @@ def test_a_module_that_is_not_there_is_named(tmp_path, name, told):
             "two use cases named a",
         ),
         (
-            "from headrace import use_case\n\n@use_case(topic='visits')\ndef f(t, c): ...\n",
-            r"line 3: use case f: topic 'visits' needs {tenant} in it",
+            "from headrace import use_case\n\n@use_case(topic='all visits')\ndef f(t, c): ...\n",
+            r"line 3: use case f: topic 'all visits': a name is 1 to 249 letters",
         ),
     ],
 )
