@@ -55,8 +55,9 @@ class TestDynamoTable(OrderedRows, SinkContract):
         self.dynamodb.away = False
 
     def read_back(self):
-        tables = self.dynamodb.client.list_tables()["TableNames"]
-        rows = [row for table in tables if self.run in table for row in self.dynamodb.items(table)]
+        pages = self.dynamodb.client.get_paginator("list_tables").paginate()
+        tables = [name for page in pages for name in page["TableNames"] if self.run in name]
+        rows = [row for table in tables for row in self.dynamodb.items(table)]
         there = sorted(
             (row for row in rows if not row["gone"]), key=lambda row: int(row.get("came", -1))
         )
