@@ -75,7 +75,7 @@ def test_the_end_is_held_back_by_an_open_transaction(topics):
 
 
 def test_a_topic_that_spoils_a_whole_round_does_so_once(topics, monkeypatch):
-    monkeypatch.setattr("headrace.connectors.kafka.log._VALID_NAME", re.compile(".*"))
+    monkeypatch.setattr("headrace.connectors.kafka.log.TOPIC_NAME", re.compile(".*"))
     name = topics.make()
     lane, spoiler = named(name, 0), named("not a name!", 0)
     log = KafkaLog(topics.config, timeout_s=4.0)
