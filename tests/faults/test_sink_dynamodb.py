@@ -43,6 +43,7 @@ def service():
         yield made
 
 
+@pytest.mark.matrix
 def test_in_dynamodb_each_item_is_there_whatever_is_killed_away_or_too_much(
     kafka, service, tmp_path
 ):
