@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+from collections import Counter
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -96,6 +97,12 @@ def test_names_that_are_named_are_there() -> None:
     found = [(name, page) for name, page in led_to(NAME) if name not in NO_NAMES]
     assert len(found) > 40
     assert [f"{page.relative_to(ROOT)}: {name}" for name, page in found if not resolves(name)] == []
+
+
+def test_the_name_of_a_test_file_leads_to_one() -> None:
+    """Pages call them by it; and one run of pytest refuses two files of one name."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, files in names.items() if files > 1] == []
 
 
 @pytest.mark.parametrize(
