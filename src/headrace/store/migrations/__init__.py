@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def steps_back(database: Database, connection: Connection, version: str) -> list
             f"store {database.address.shown} has tables of version {here or NOTHING} and cannot go "
             f"back to {version}; below it there is {below}"
         )
-    return every[at : names.index(version)]
+    return list(every[at : names.index(version)])
 
 
 def version_of(connection: Connection) -> str | None:
@@ -100,10 +101,11 @@ def version_of(connection: Connection) -> str | None:
     return context.get_current_revision()
 
 
-def every_version() -> list[Migration]:
+@cache
+def every_version() -> tuple[Migration, ...]:
     """All versions that this Headrace knows, the oldest first."""
     scripts = [*ScriptDirectory.from_config(_config(None, None)).walk_revisions()]
-    return [Migration(script.revision, _title(script)) for script in reversed(scripts)]
+    return tuple(Migration(script.revision, _title(script)) for script in reversed(scripts))
 
 
 def newest_version() -> str:
