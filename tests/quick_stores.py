@@ -29,9 +29,9 @@ class QuickStores:
         monkeypatch.setattr(engines, "_sqlite_engine", _hurried)
 
     def _copy_or_upgrade(self, database) -> None:
-        address = database.address
-        if address.is_sqlite and (path := Path(address.url.database)).is_file():
-            if path.stat().st_size == 0:
+        if database.address.is_sqlite:
+            path = Path(database.address.url.database)
+            if path.is_file() and path.stat().st_size == 0:
                 shutil.copyfile(self._made, path)
         _upgrade(database)
 
