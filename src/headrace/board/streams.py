@@ -90,6 +90,8 @@ class HeldStream:
     owes: str | None = None
     #: why its positions can not be: records of some lanes would be read in two divisions
     doubled: str | None = None
+    #: the store has not all of its lanes any more, so it is to be taken up anew
+    is_outdated: bool = False
     #: why its part of a plan may not run, until somebody changes something
     unfit: str | None = None
 

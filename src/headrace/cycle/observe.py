@@ -10,7 +10,7 @@ What cannot be learned at this moment leaves the board as it is; nothing here st
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -28,7 +28,7 @@ from headrace.cycle.topics import TopicKeeper
 from headrace.model.places import UNKNOWN
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
-from headrace.model.streams import LaneId, State, Stream, StreamId, Tenant
+from headrace.model.streams import LaneId, Position, State, Stream, StreamId, Tenant
 from headrace.policies.leases import Assignment
 from headrace.ports import Log, Store
 from headrace.telemetry.log_fields import of_stream
@@ -111,12 +111,14 @@ class Observer:
 
     def reload_positions(self, streams: Collection[StreamId]) -> None:
         """Believe the store again, after any failure or refused commit."""
-        self.load_positions(streams)
+        self._find_gone(streams, self.load_positions(streams))
         self._find_lost(streams)
 
-    def load_positions(self, streams: Collection[StreamId]) -> None:
+    def load_positions(self, streams: Collection[StreamId]) -> list[Position]:
         """Take over where the store has these streams now."""
-        self.board.fill(self.store.progress.load_positions(streams))
+        positions = self.store.progress.load_positions(streams)
+        self.board.fill(positions)
+        return positions
 
     def topics(self, now_s: float) -> None:
         """Learn ids and lanes; give new lanes their first position."""
@@ -182,7 +184,7 @@ class Observer:
             return False
         ours = stream.holder == self.leases.name
         if held is not None:
-            if ours and held.epoch == stream.epoch:
+            if ours and held.epoch == stream.epoch and not held.is_outdated:
                 return False
             if not self._let_go(held, "it changed hands, or was taken up anew"):
                 return False
@@ -283,6 +285,24 @@ class Observer:
     def _leave(self, stream: StreamId) -> None:
         self._topics.leave(stream)
         self._ends.leave(stream)
+
+    def _find_gone(self, streams: Collection[StreamId], positions: Iterable[Position]) -> None:
+        """Take up anew what the store has not all lanes of any more, as after a change by hand.
+
+        Each slice of a lane without a position is refused, and would be tried for ever. Whoever
+        lets lanes go by right tells the board, or raises the epoch.
+        """
+        there = {position.lane for position in positions}
+        for stream in streams:
+            held = self.board.streams.get(stream)
+            lanes = held.lanes if held is not None else ()
+            gone = [name for name in lanes if LaneId(*stream, name) not in there]
+            if held is None or not gone:
+                continue
+            held.is_outdated = True
+            self.forget_revision()
+            shown = ", ".join(gone)
+            log.warning("lanes are not in the store any more", **of_stream(stream), lanes=shown)
 
     def _find_lost(self, streams: Collection[StreamId]) -> None:
         asked = set(streams)

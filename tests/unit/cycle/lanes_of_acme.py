@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+from sqlalchemy import create_engine, delete
+
 from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.model.streams import Order, StreamId
 from headrace.policies.data_loss import LIST_PATIENCE_S
+from headrace.store.schema import positions
 from headrace.testing.wide_log import WideLog, offset_of
 
 ACME, TOPIC = StreamId("keep", "acme"), "acme.visits"
@@ -37,6 +40,19 @@ def places(world, of=ACME):
         position.lane.name: position.next_offset
         for position in world.store.progress.load_positions([of])
     }
+
+
+def lose(world, name, stream=ACME):
+    """Somebody deletes a row, or restores the store without it."""
+    asked = delete(positions).where(
+        positions.c.use_case == stream.use_case,
+        positions.c.tenant == stream.tenant,
+        positions.c.lane == name,
+    )
+    engine = create_engine(f"sqlite:///{world.folder}/store.db")
+    with engine.begin() as connection:
+        assert connection.execute(asked).rowcount == 1
+    engine.dispose()
 
 
 def divide(world, order, buckets, **chosen):
