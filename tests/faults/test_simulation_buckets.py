@@ -15,6 +15,7 @@ from headrace.cycle import divisions
 from headrace.spark import bucket_reading
 from headrace.testing.log_fake import MemoryLog
 from headrace.testing.memory_store import data
+from headrace.testing.memory_store.membership import MemoryMembership
 from headrace.testing.simulation import deployed, simulate
 from headrace.testing.simulation.run import silent
 
@@ -96,6 +97,20 @@ def test_a_bucket_that_is_missing_in_another_division_is_found(monkeypatch, divi
     true = divisions.division
     monkeypatch.setattr(divisions, "division", lossy)
     assert first_wrong(seeds=100, how="without some of its buckets")
+
+
+def test_a_store_that_forgets_a_bucket_is_found(monkeypatch, divided):
+    """By what its stream says of itself, and not only by what was never handled."""
+
+    def lossy(membership, streams, *who):
+        for name in streams:
+            lanes = membership.data.positions[name]
+            lanes.pop(max((lane for lane in lanes if "#" in lane), default=None), None)
+        return true(membership, streams, *who)
+
+    true = MemoryMembership.hold
+    monkeypatch.setattr(MemoryMembership, "hold", lossy)
+    assert first_wrong(seeds=20, how="without some of its buckets in the store")
 
 
 def test_what_follows_a_partition_and_waits_for_its_first_bucket_is_found(monkeypatch, divided):

@@ -90,6 +90,8 @@ class HeldStream:
     owes: str | None = None
     #: why its positions can not be: records of some lanes would be read in two divisions
     doubled: str | None = None
+    #: why its positions are not whole: lanes of the log are there without some of their buckets
+    lacking: str | None = None
     #: the store has not all of its lanes any more, so it is to be taken up anew
     is_outdated: bool = False
     #: why its part of a plan may not run, until somebody changes something
@@ -103,7 +105,8 @@ class HeldStream:
     @property
     def waits(self) -> str | None:
         """Why nothing of it runs or is planned although it is active; None if nothing is wrong."""
-        return self.waiting or self.owes or self.doubled or self.unfit or self.looked_at
+        odd = self.doubled or self.lacking or self.unfit
+        return self.waiting or self.owes or odd or self.looked_at
 
     @property
     def state(self) -> State:
@@ -215,6 +218,7 @@ class HeldStream:
             return self.lag_records, LagIs.EXACT
         told = [lane.told_lag(self.measures) for lane in self.lanes.values()]
         how = worst_known(kind for _, kind in told)
+        how = LagIs.UNKNOWN if self.lacking else how
         # Each bucket rounds up what it may have: together that would be one more for each.
         return self.lag_records if self.is_divided else sum(lag for lag, _ in told), how
 

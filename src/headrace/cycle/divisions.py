@@ -30,6 +30,7 @@ from headrace.model.buckets import (
 )
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Parent
+from headrace.model.missing_buckets import missing_buckets, told
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
 from headrace.model.waves import Wave
@@ -65,6 +66,15 @@ def is_misdivided(held: HeldStream) -> bool:
     )
 
 
+def lacking(held: HeldStream, info: TopicInfo) -> str | None:
+    """Why nothing of a stream may be read: some of its buckets have no place; None: all have."""
+    if not held.is_divided:
+        return None
+    lineage, listed = held.lineage, by_whole_lane(info.lanes)
+    missing = missing_buckets(held.lanes, lineage, listed, held.deployment.until)
+    return told(held.stream.id, held.stream.topic, missing, lineage, held.places)
+
+
 def divisions(held: HeldStream, info: TopicInfo, recorded: Iterable[Wave]) -> LaneStart | None:
     """Lanes of another division, which follow those that are there; None: none can begin now.
 
@@ -73,6 +83,8 @@ def divisions(held: HeldStream, info: TopicInfo, recorded: Iterable[Wave]) -> La
         info: what its log says of its topic.
         recorded: waves that are written down, whoever did.
     """
+    if held.lacking:
+        return None  # what is missing now would be missed by nobody then
     ends, parents = _sure_ends(held, recorded), dict[str, tuple[Parent, ...]]()
     places, listed = dict[str, Place](), by_whole_lane(info.lanes)
     goes = lanes_go(held, info)

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from headrace.cycle.bucket_log import BucketLog
+from headrace.cycle.whole_positions import odd, placeless
 from headrace.errors import ConfigError, LeaderUnknown, Temporary, UnknownName
 from headrace.model.buckets import (
     by_whole_lane,
@@ -25,8 +26,8 @@ from headrace.model.buckets import (
 )
 from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.lineage import Lineage, Parent, closed, ends_in
-from headrace.model.places import FIRST, OPEN, UNKNOWN, Place, Places, read_place
-from headrace.model.second_division import divided_twice, told
+from headrace.model.places import OPEN, UNKNOWN, Place, Places, read_place
+from headrace.model.second_division import divided_twice
 from headrace.model.streams import Position, State, Stream, StreamId
 from headrace.ports import Log, Registry, Store, TopicInfo
 
@@ -78,7 +79,7 @@ class StreamLag:
         if self.until is not None:
             lanes &= self.until.keys()
         begins = {**self.starts, **self.positions}
-        if self.untold:
+        if self.untold or self.odd:
             return None
         if not lanes <= self.ends.keys() & begins.keys():
             return None
@@ -97,6 +98,13 @@ class StreamLag:
     def untold(self) -> list[str]:
         """Lanes of which only reading tells where they end."""
         return untold(self.ends)
+
+    @property
+    def odd(self) -> list[str]:
+        """What cannot be of its positions, whatever its log says of them."""
+        if self.topic is None or not self.is_guess:
+            return []
+        return odd(self.stream, self.topic, self.positions, self.parents, self.until)
 
     def _last(self, lane: str) -> Place:
         end = self.ends[lane]
@@ -121,7 +129,7 @@ class StreamLag:
                 found.append(f"{spoken(lane)}: offsets {position}..{start} were deleted")
             elif end is not None and position > end:
                 found.append(f"{spoken(lane)}: position {position} is past the end {end}")
-        return found
+        return found + self.odd
 
 
 def lags(
@@ -225,7 +233,7 @@ def stream_log(
         log: knows its topic.
         stream: which it is.
         positions: where it is; what of its lanes is divided otherwise by now is left out, and a
-            lane that is so in two ways at once is whole.
+            lane that is so in two ways at once is whole. Buckets that are missing are there.
 
     Raises:
         UnknownName: there is no such stream.
@@ -239,7 +247,11 @@ def stream_log(
     lineage = {one.lane.name: one.parents for one in positions if one.parents}
     lanes = [one.lane.name for one in positions]
     gone = {*replaced(lineage), *divided_twice(lanes, lineage)}
-    info = _divided(log.topics([found.topic]).get(found.topic), lanes, gone)
+    info = log.topics([found.topic]).get(found.topic)
+    if info is not None and any("#" in name for name in lanes):
+        ends = {known.use_case: known.until for known in registry.deployments()}
+        lanes += placeless(positions, info, ends.get(stream.use_case))  # to be sent to one
+    info = _divided(info, lanes, gone)
     asked, log = info.lanes if info else (), BucketLog(log)
     starts = _of_all(log.start_offsets(asked), asked)
     return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked), log.places)
@@ -266,26 +278,6 @@ def check_listed(of: StreamLog, positions: Collection[Position]) -> None:
             "now. The topic is the same one, and none of these goes, so that list was "
             "not whole; nothing was done, try again. If the topic was made again, it is told with "
             "another id as soon as all brokers have heard"
-        )
-
-
-def check_divided(stream: StreamId, positions: Collection[Position]) -> None:
-    """See that no partition is read up to where it is divided otherwise, or in two ways at once.
-
-    Raises:
-        ConfigError: one is; says what to do.
-    """
-    lineage = {one.lane.name: one.parents for one in positions if one.parents}
-    places = {one.lane.name: one.next_offset for one in positions}
-    if reason := told(stream, divided_twice(places, lineage), places):
-        raise ConfigError(reason)
-    ends = replaced(lineage)
-    left = [one.lane.name for one in positions if one.next_offset < ends.get(one.lane.name, FIRST)]
-    if left:
-        raise ConfigError(
-            f"{stream} gets other buckets as soon as {in_order(left)[0]} is read up to "
-            f"{ends[in_order(left)[0]]}; wait for that, decide about its open failures, or seek "
-            "the whole stream"
         )
 
 

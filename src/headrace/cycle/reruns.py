@@ -21,7 +21,8 @@ from itertools import count
 import structlog
 
 from headrace.board import Board
-from headrace.cycle.lags import check_divided, check_listed, seek_target, stream_log, untold
+from headrace.cycle.lags import check_listed, seek_target, stream_log, untold
+from headrace.cycle.whole_positions import check_complete, check_divided
 from headrace.errors import ConfigError, no_use_case
 from headrace.model.buckets import share_of
 from headrace.model.lane_names import in_order
@@ -110,6 +111,8 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     starts = seek_target(log, of, first)
     here = {position.lane.name: position.next_offset for position in positions}
     check_listed(of, positions)
+    if of.topic is not None:
+        check_complete(of.stream, of.topic, positions)
     ends = here if last is None else seek_target(log, of, last)
     found = {
         name: (starts[name], min(ends.get(name, FIRST), here[name]))

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided
+from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided, lacking
 from headrace.cycle.ends import Ends
 from headrace.cycle.first_places import (
     NewLanes,
@@ -196,6 +196,7 @@ class TopicKeeper:
         ]
         seen = yield from self._start_lanes(seen)
         for seen_topic in seen:
+            seen_topic.held.lacking = lacking(*seen_topic[:2])
             self._forget_lanes(seen_topic, edges)
         self._divide([one for one in seen if is_misdivided(one.held)])
         for seen_topic in seen:

@@ -125,9 +125,15 @@ def by_whole_lane(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def divided_otherwise(names: Iterable[str], there: Collection[str]) -> list[str]:
-    """Lanes that cannot come to those that are there: theirs of the log is divided otherwise."""
-    wholes = set(map(whole_lane, there))
-    return [name for name in names if name not in there and whole_lane(name) in wholes]
+    """Lanes that cannot come to those that are there: theirs of the log is divided otherwise.
+
+    One that is missing among others of its own division can: it is as it was before.
+    """
+    partings: dict[str, set[Parting]] = {}
+    for name in there:
+        partings.setdefault(whole_lane(name), set()).add(parting_of(name))
+    new = (name for name in names if name not in there)
+    return [name for name in new if partings.get(whole_lane(name), set()) - {parting_of(name)}]
 
 
 def least_places(places: Mapping[str, Place]) -> dict[str, Place]:

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from headrace.cycle.bucket_log import BucketLog
 from headrace.cycle.lags import (
     StreamLog,
-    check_divided,
     check_listed,
     seek_offsets,
     seek_target,
@@ -37,6 +36,7 @@ from headrace.cycle.lags import (
     untold,
 )
 from headrace.cycle.topic_ids import IF_IT_IS, is_the_same, told_as_left
+from headrace.cycle.whole_positions import check_divided
 from headrace.errors import ConfigError, Temporary
 from headrace.model.buckets import by_whole_lane, whole_lane
 from headrace.model.lane_names import in_order, said

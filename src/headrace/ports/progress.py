@@ -75,12 +75,17 @@ class Progress(Protocol):
 
         Args:
             stream: whose lanes they are.
-            offsets: where lanes go on; one that has no position gets it.
+            offsets: where lanes go on; one that has no position gets it, be it a bucket that is
+                missing among those of its own division.
             topic_id: see above.
             parents: what lanes of the stream follow from now on: those that are in ``offsets`` or
                 here. What others follow stays as it is, as they may have come since somebody looked
                 and decided; None leaves that of all.
             gone: lanes to forget, as ``forget_lanes`` does.
+
+        Raises:
+            ConfigError: the stream was removed.
+            Temporary: a lane of the log is divided otherwise by now than the offsets say.
         """
 
     def skip_lost(

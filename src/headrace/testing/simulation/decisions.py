@@ -208,7 +208,7 @@ class Decisions:
     def left_out(self, board: Board) -> None:
         """Note streams of which a driver plans nothing, as what it would be can not be."""
         for stream, held in board.streams.items():
-            if reason := held.doubled or held.unfit:
+            if reason := held.doubled or held.lacking or held.unfit:
                 self.found.append(f"{stream} is left out of plans: {reason}")
 
     def _is_removed(self, stream: StreamId) -> bool:

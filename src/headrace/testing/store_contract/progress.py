@@ -14,7 +14,8 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, Temporary, UnknownName
+from headrace.model.buckets import divided
 from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, LaneStart, Move
@@ -190,6 +191,26 @@ class TestProgress:
         assert added_again().left_ids == ("id-1", "id-2")
         store.progress.start_lanes([LaneStart(ACME, "id-3", by_lane({0: 0}))])
         assert store.registry.streams()[0].left_ids == ("id-1", "id-2")
+
+    def test_a_seek_gives_a_bucket_its_place_among_its_own_and_among_no_others(
+        self, store: Store
+    ) -> None:
+        started(store, 7)
+        first, second = divided(lane(1).name, 2)
+        places = {first: place_at(40)}
+        store.progress.start_lanes([LaneStart(ACME, "id-1", places, "id-1")])
+        other = divided(lane(1).name, 4)[3]
+        for name in (other, lane(1).name):
+            with pytest.raises(Temporary, match="other buckets"):
+                store.progress.seek(ACME, {name: place_at(30)}, "id-1")
+        store.progress.seek(ACME, {second: place_at(30)}, "id-1")
+        found = {one.lane.name: one for one in store.progress.load_positions([ACME])}
+        assert {name: at.next_offset for name, at in found.items()} == {
+            lane(0).name: place_at(7),
+            first: place_at(40),
+            second: place_at(30),
+        }
+        assert len({at.epoch for at in found.values()}) == 1
 
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
         started(store, 7)

@@ -1,0 +1,190 @@
+"""A stream of which a bucket's row is gone from the store is not read, and others go on."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from lanes_of_acme import ACME, LANE, divide_by_key, lose, places
+from sqlalchemy import create_engine
+
+from headrace.cycle.lags import lags
+from headrace.cycle.reruns import begin, range_of
+from headrace.errors import ConfigError, Temporary
+from headrace.model.buckets import divided, division
+from headrace.model.places import place_at
+from headrace.model.records import LaneStart
+from headrace.operating.seeking import carry_out, planned, seek
+from headrace.spark.key_hash import bucket_of_key
+from headrace.store.schema import positions
+from headrace.testing.log_fake import Row
+
+FOUR = divided(LANE, 4)
+KEYS = 40
+
+
+def key_of(at):
+    return b"k%d" % (at % KEYS)
+
+
+def fill(world, records, tenant="acme"):
+    rows = [Row(b"x", key=key_of(at)) for at in range(records)]
+    world.log.append(f"{tenant}.visits", 0, rows)
+
+
+def of_bucket(number, until, begin=0):
+    return [at for at in range(begin, until) if bucket_of_key(key_of(at), 4) == number]
+
+
+def handled(world, tenant="acme"):
+    return sorted(at for name, at in world.seen if name == tenant)
+
+
+@pytest.fixture
+def keyed(world):
+    """Acme and Bolt by key in four buckets, with 40 records each that are done."""
+    world.use_cases = [world.make(order="key", buckets=4)]
+    world.deploy()
+    for tenant in ("acme", "bolt"):
+        world.tenant(tenant)
+        fill(world, 40, tenant)
+    world.start()
+    world.turns(20, seconds=1.0)
+    assert places(world) == dict.fromkeys(FOUR, 40)
+    world.seen.clear()
+    return world
+
+
+@pytest.fixture
+def lacking(keyed):
+    """A row of Acme is gone when its driver starts again, and records have come."""
+    lose(keyed, FOUR[2])
+    keyed.start()
+    for tenant in ("acme", "bolt"):
+        fill(keyed, 40, tenant)
+    keyed.turns(20, seconds=1.0)
+    return keyed
+
+
+def test_it_stands_and_says_why_while_others_go_on(lacking):
+    assert handled(lacking) == []
+    assert handled(lacking, "bolt") == list(range(40, 80))
+    row = lacking.row("acme")
+    assert row.state == "waiting"
+    assert "partition 0 is without some of its buckets" in row.note
+    assert "0#2/4" in row.note
+    assert row.lag_is == "unknown"
+
+
+def test_what_it_says_to_do_mends_it(lacking):
+    (to,) = re.findall("headrace streams seek acme/keep --to '(.*?)'", lacking.row("acme").note)
+    plan = planned(lacking.store, lacking.log, ACME, to)
+    assert list(plan.offsets) == [FOUR[2]]
+    carry_out(lacking.store.progress, plan)
+    lacking.turns(30, seconds=1.0)
+    assert places(lacking) == dict.fromkeys(FOUR, 80)
+    assert lacking.row("acme").state == "active"
+    assert handled(lacking) == sorted([*range(40, 80), *of_bucket(2, 40)])
+
+
+def test_a_place_in_its_stead_passes_over_what_is_before_it_and_is_told_so(lacking):
+    plan = planned(lacking.store, lacking.log, ACME, '{"acme.visits": {"0#2/4": 40}}')
+    assert (plan.again, plan.passed) == (0, 40)
+    carry_out(lacking.store.progress, plan)
+    lacking.turns(30, seconds=1.0)
+    assert handled(lacking) == list(range(40, 80))
+
+
+@pytest.mark.parametrize("to", ["30", '{"acme.visits": {"0": 30}}'])
+def test_a_seek_of_the_partition_mends_it_as_well(lacking, to):
+    seek(lacking.store, lacking.log, ACME, to)
+    lacking.turns(30, seconds=1.0)
+    assert handled(lacking) == list(range(30, 80))
+
+
+def test_a_bucket_of_another_division_is_still_refused(lacking):
+    plan = planned(lacking.store, lacking.log, ACME, '{"acme.visits": {"0#2/4": 0}}')
+    seek(lacking.store, lacking.log, ACME, "40")
+    divide_by_key(lacking, 2)
+    lacking.turns(60, seconds=1.0)
+    assert places(lacking) == dict.fromkeys(divided(LANE, 2), 80)
+    with pytest.raises(Temporary, match="try again"):
+        carry_out(lacking.store.progress, plan)
+
+
+def test_it_is_not_divided_otherwise_before_somebody_decided(lacking):
+    divide_by_key(lacking, 2)
+    lacking.turns(60, seconds=1.0)
+    assert places(lacking).keys() == set(FOUR) - {FOUR[2]}
+    seek(lacking.store, lacking.log, ACME, '{"acme.visits": {"0#2/4": -2}}')
+    lacking.turns(90, seconds=1.0)
+    assert places(lacking) == dict.fromkeys(divided(LANE, 2), 80)
+    assert handled(lacking) == sorted([*range(40, 80), *of_bucket(2, 40)])
+
+
+def test_a_rerun_of_it_is_refused(lacking):
+    with pytest.raises(ConfigError, match="without some of its buckets"):
+        range_of(lacking.store, lacking.log, ACME, "earliest", None)
+
+
+def test_who_asks_the_store_is_told(lacking):
+    acme, bolt = lags(lacking.store, lacking.log)
+    (fault,) = acme.faults()
+    assert "0#2/4" in fault
+    assert acme.lag_records is None
+    assert (bolt.faults(), bolt.lag_records) == ([], 0)
+
+
+def test_a_lane_in_two_divisions_is_a_fault_too(keyed):
+    engine = create_engine(f"sqlite:///{keyed.folder}/store.db")
+    with engine.begin() as connection:
+        row = connection.execute(positions.select().where(positions.c.lane == FOUR[0])).one()
+        connection.execute(positions.insert().values(**{**row._asdict(), "lane": LANE}))
+    engine.dispose()
+    found = lags(keyed.store, keyed.log)[0].faults()
+    assert ["in two divisions at once" in fault for fault in found] == [True]
+
+
+def test_a_row_that_goes_while_its_driver_runs_is_missed_when_a_slice_comes_back(keyed):
+    lose(keyed, FOUR[2])
+    fill(keyed, 40)
+    keyed.turns(60, seconds=1.0)
+    # What was in flight has its effect, under at-least-once, and is not tried for ever.
+    assert handled(keyed) == list(range(40, 80))
+    assert "0#2/4" in keyed.row("acme").note
+
+
+def test_a_bucket_that_others_wait_for_is_missed(keyed):
+    (case,) = keyed.use_cases
+    keyed.use_cases = [replace(case, buckets=2)]
+    keyed.deploy()
+    fill(keyed, 40)
+    (topic_id,) = {one.topic_id for one in keyed.store.registry.streams() if one.id == ACME}
+    made = division(LANE, FOUR, 2, place_at(60))
+    begun = LaneStart(ACME, topic_id, made.places, topic_id, made.parents)
+    keyed.store.progress.start_lanes([begun])
+    lose(keyed, FOUR[2])
+    keyed.start()
+    keyed.turns(60, seconds=1.0)
+    assert "0#2/4" in keyed.row("acme").note
+    assert handled(keyed) == []
+    seek(keyed.store, keyed.log, ACME, "40")
+    keyed.turns(60, seconds=1.0)
+    assert places(keyed) == dict.fromkeys(divided(LANE, 2), 80)
+    assert handled(keyed) == list(range(40, 80))
+
+
+def test_a_rerun_whose_bucket_is_gone_stands_and_says_so(keyed):
+    wanted = range_of(keyed.store, keyed.log, ACME, "earliest", None)
+    rerun = begin(keyed.store, wanted, 0.2)
+    lose(keyed, FOUR[1], rerun)
+    (made,) = [one for one in keyed.store.registry.deployments() if one.until]
+    case = replace(keyed.use_cases[0], name=made.use_case)
+    keyed.engine.take(case, made)
+    keyed.driver.take(case, made)
+    keyed.turns(20, seconds=1.0)
+    assert "0#1/4" in (keyed.driver.board.streams[rerun].waits or "")
+    assert handled(keyed) == []
+    seek(keyed.store, keyed.log, rerun, '{"acme.visits": {"0#1/4": -2}}')
+    keyed.turns(20, seconds=1.0)
+    assert handled(keyed) == list(range(40))
+    assert rerun not in keyed.driver.board.streams
