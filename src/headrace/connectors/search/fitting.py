@@ -67,13 +67,14 @@ def fit(cluster: Cluster, index: str, shape: Shape) -> None:
         ConfigError: it has not, or may not be made.
         SinkUnavailable: no node answers.
     """
-    try:
-        found = _mapping(cluster, index)
-        if found is None:
-            _make(cluster, index, shape)
-            found = _mapping(cluster, index)
-    except (TargetMissing, CodeNotLoaded) as error:
-        raise ConfigError(str(error)) from error
+    fit_found(cluster, index, shape, mapping_of(cluster, index))
+
+
+def fit_found(cluster: Cluster, index: str, shape: Shape, found: Mapping[str, Any] | None) -> None:
+    """The same for one whose fields were asked for; raises the same."""
+    if found is None:
+        _make(cluster, index, shape)
+        found = mapping_of(cluster, index)
     for name, kind in shape.columns:
         there = (found or {}).get(name, {}).get("type", "object")
         if there not in (_field(kind)["type"], *_OTHERS.get(kind, ())):
@@ -97,14 +98,19 @@ def demand(cluster: Cluster) -> None:
         raise ConfigError(str(error)) from error
 
 
-def _mapping(cluster: Cluster, index: str) -> dict[str, Any] | None:
-    """The fields of the index that documents go to; None if there is no such alias."""
+def mapping_of(cluster: Cluster, index: str) -> dict[str, Any] | None:
+    """The fields of the index that documents go to; None if there is no such alias.
+
+    Raises:
+        ConfigError: it is no alias, or is not told.
+        SinkUnavailable: no node answers.
+    """
     try:
         found: dict[str, Any] = cluster.raw("GET", f"/{index}/_mapping")
     except Exception as error:
         if getattr(error, "status_code", None) == MISSING:
             return None
-        raise translated(error, cluster.where) from error
+        raise _for_a_person(translated(error, cluster.where)) from error
     if index in found:
         raise ConfigError(
             f"{cluster.where}: {index} is an index itself, and has to be an alias: make an alias "
@@ -121,14 +127,15 @@ def _make(cluster: Cluster, index: str, shape: Shape) -> None:
         cluster.raw("PUT", f"/{index}.v1?wait_for_active_shards=0", body)
     except Exception as error:
         if _THERE not in str(getattr(error, "error", "")):
-            raise _told(translated(error, cluster.where), index) from error
+            by_hand = f"; let its user make {index}.v1, or make it by hand"
+            raise _for_a_person(translated(error, cluster.where), by_hand) from error
         return
     log.info("index made, with its alias", table=f"{index}.v1, {cluster.where}")
 
 
-def _told(error: HeadraceError, index: str) -> HeadraceError:
-    if isinstance(error, TargetMissing):
-        return ConfigError(f"{error}; let its user make {index}.v1, or make it by hand")
+def _for_a_person(error: HeadraceError, hint: str = "") -> HeadraceError:
+    if isinstance(error, TargetMissing | CodeNotLoaded):
+        return ConfigError(f"{error}{hint}")
     return error
 
 

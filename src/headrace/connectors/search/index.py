@@ -7,11 +7,9 @@ as a document without data. Readers find documents within the second that the in
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
@@ -19,13 +17,16 @@ from headrace.connectors.newest import VERSION, problem_of
 from headrace.connectors.newest_rows import text_key_problem
 from headrace.connectors.search.documents import Documents
 from headrace.connectors.search.fitting import Shape, demand, fit
-from headrace.connectors.search.servers import Cluster, cluster_of
+from headrace.connectors.search.servers import cluster_of
+from headrace.connectors.search.tenants_indexes import (
+    NAME,
+    KnownIndexes,
+    TenantsIndexesWriter,
+)
 from headrace.connectors.search.writer import SearchWriter
-from headrace.errors import ConfigError, TargetMissing
+from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.ports import Site
-
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
 
 
 @dataclass(frozen=True)
@@ -106,36 +107,18 @@ class SearchIndex:
         """
         self._documents.check(output)
 
-    def open(self, site: Site) -> SearchWriter:
+    def open(self, site: Site) -> SearchWriter | TenantsIndexesWriter:
         """Open the writer of a bin; contacts nobody yet.
 
         Raises:
             ConfigError: the YAML file names no such connection.
         """
-        cluster = cluster_of(site.connections, self.at)
-        return SearchWriter(
-            self._documents,
-            cluster,
-            partial(self._index_of, cluster),
-            by_tenant=TENANT in self.name,
-            in_company=site.in_company,
-        )
-
-    def _index_of(self, cluster: Cluster, tenant: str) -> str:
-        """The index of a tenant, made or looked at once in a process."""
+        cluster, in_company = cluster_of(site.connections, self.at), site.in_company
+        documents = self._documents
         if TENANT not in self.name:
-            return self.name
-        index, shape = self.name.replace(TENANT, tenant), self._shape
-        if (index, shape) not in cluster.fitted:
-            if not _NAME.fullmatch(index):
-                raise TargetMissing(f"{self._where}: {index!r} is no name of an index")
-            try:
-                fit(cluster, index, shape)
-            except ConfigError as error:
-                # No record is to blame, and no other tenant.
-                raise TargetMissing(f"tenant {tenant}: {error}") from error
-            cluster.fitted.add((index, shape))
-        return index
+            return SearchWriter(documents, cluster, self.name, in_company=in_company)
+        known = KnownIndexes(cluster, self.name, self._shape, self._where)
+        return TenantsIndexesWriter(documents, known, in_company=in_company)
 
     @property
     def _shape(self) -> Shape:
@@ -151,7 +134,7 @@ class SearchIndex:
 
 
 def _problem(sink: SearchIndex) -> str | None:
-    if not _NAME.fullmatch(sink.name.replace(TENANT, "tenant")):
+    if not NAME.fullmatch(sink.name.replace(TENANT, "tenant")):
         return "the name has lower-case letters, digits, '.', '_' and '-', and {tenant}"
     return (
         text_key_problem(sink.columns, sink.key)

@@ -25,6 +25,8 @@ _UNKNOWN_USER, _FORBIDDEN, MISSING, TOO_LARGE = 401, 403, 404, 413
 _THROTTLED: Final = (408, 429)
 _SERVER: Final = 500
 _BLOCKED: Final = "cluster_block_exception"
+#: which is told as if the request were wrong
+_CLOSED: Final = "index_closed_exception"
 _FOR_A_PERSON: Final[Mapping[int, str]] = {
     _UNKNOWN_USER: f"the cluster {REFUSES_LOGIN}",
     _FORBIDDEN: "its user lacks a right",
@@ -52,12 +54,17 @@ def translated(error: BaseException, where: str) -> HeadraceError:
     lib = library()
     if isinstance(error, lib.exceptions.ConnectionTimeout):
         return SinkUnavailable(f"{where}: no answer in time; it may be written or not")
-    if not isinstance(error, lib.TransportError) or not isinstance(error.status_code, int):
+    if not isinstance(error, lib.TransportError) or not is_answered(error):
         return SinkUnavailable(f"{where}: not now: {_short(words_of(error))}")
     info = error.info if isinstance(error.info, Mapping) else {}
     told = judged(error.status_code, info.get("error"), where)
     # No record is to blame for a request that is refused as a whole.
     return TargetMissing(str(told)) if isinstance(told, SinkRefused) else told or _odd(where)
+
+
+def is_answered(error: BaseException | None) -> bool:
+    """Whether what the client raised is what a cluster said; nobody answered, otherwise."""
+    return isinstance(getattr(error, "status_code", None), int)
 
 
 def judged(status: int, error: object, where: str) -> HeadraceError | None:
@@ -67,6 +74,8 @@ def judged(status: int, error: object, where: str) -> HeadraceError | None:
     kind, reason = _said(error)
     if status in _FOR_A_PERSON and kind != _BLOCKED:
         return TargetMissing(f"{where}: {_FOR_A_PERSON[status]} ({reason})")
+    if kind == _CLOSED:
+        return TargetMissing(f"{where}: its index is closed; open it ({reason})")
     # A disk that is full makes indexes read-only, and lets them go when it is not.
     if kind == _BLOCKED or status in _THROTTLED or status >= _SERVER:
         return SinkUnavailable(f"{where}: not now: {reason}")

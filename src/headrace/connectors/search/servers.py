@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -96,8 +98,14 @@ class Cluster:
     def raw(self, method: str, path: str, body: object = None) -> Any:
         """The same; raises whatever the client does."""
         transport = self._client().transport
-        with self._deadline.until(time.monotonic() + _ANSWER_S):
+        with self.until(time.monotonic() + _ANSWER_S):
             return transport.perform_request(method, path, params={}, body=body)
+
+    @contextmanager
+    def until(self, until_s: float) -> Iterator[None]:
+        """What this thread asks in the block is answered by then, and by the end around it."""
+        with self._deadline.until(min(until_s, self._deadline.until_s)):
+            yield
 
     def close(self) -> None:
         """Give the connections up."""

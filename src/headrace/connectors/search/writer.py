@@ -6,7 +6,8 @@ either way nothing is left to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 from headrace.connectors import row_by_row
@@ -16,7 +17,8 @@ from headrace.connectors.row_by_row import Key
 from headrace.connectors.search.documents import Documents
 from headrace.connectors.search.library import TOO_LARGE, judged, translated
 from headrace.connectors.search.servers import Cluster
-from headrace.errors import HeadraceError, SinkRefused, TargetMissing, Temporary
+from headrace.errors import HeadraceError, SinkRefused
+from headrace.model.patterns import TENANT
 from headrace.ports import Effect, Written
 
 #: through the alias alone
@@ -26,54 +28,43 @@ _ALONE, _IN_COMPANY = "5s", "500ms"
 
 
 class SearchWriter:
-    """Writes the effects of a bin."""
+    """Writes the effects of a bin to indexes that are there."""
 
     def __init__(
         self,
         documents: Documents,
         cluster: Cluster,
-        index_of: Callable[[str], str],
+        name: str,
         *,
-        by_tenant: bool,
         in_company: bool,
+        until_s: float = math.inf,
     ) -> None:
-        """Take what makes the index of a tenant ready, and says its name."""
-        self._documents, self._cluster, self._index_of = documents, cluster, index_of
-        self._by_tenant = by_tenant
-        self._bulk = _BULK.format(_IN_COMPANY if by_tenant and in_company else _ALONE)
-        #: why the cluster is not asked again in this call
-        self._away: Temporary | None = None
+        """Take what documents are and where; others wait until a second of the steady clock."""
+        self._documents, self._cluster, self._name = documents, cluster, name
+        self._by_tenant = TENANT in name
+        self._bulk = _BULK.format(_IN_COMPANY if self._by_tenant and in_company else _ALONE)
+        self._until_s = until_s
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all rows that can be written; see ``SinkWriter.write``."""
-        self._away = None
-        told = row_by_row.write(
+        return row_by_row.write(
             effects,
             self._changes,
             self._sent,
             self._documents.where,
             by_tenant=self._by_tenant,
         )
-        if any(one.error and one.error.code == TargetMissing.__name__ for one in told):
-            # When a person resumes the lanes, indexes are looked at again, or made.
-            self._cluster.fitted.clear()
-        return told
 
     def close(self) -> None:
         """Nothing to give up: the client is kept for the next bin."""
 
     def _changes(self, effect: Effect) -> list[list[Change]]:
-        if self._away is not None:
-            raise self._away
-        try:
-            index = self._index_of(effect.slices[0].lane.tenant)
-        except Temporary as error:
-            self._away = error
-            raise
+        index = self._name.replace(TENANT, effect.slices[0].lane.tenant)
         return self._documents.changes(effect.output, effect.version, index)
 
     def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
-        return sent(keys, use_case, self._asked, self._documents.where)
+        with self._cluster.until(self._until_s):
+            return sent(keys, use_case, self._asked, self._documents.where, self._until_s)
 
     def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
         where = self._documents.where
