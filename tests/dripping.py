@@ -8,13 +8,14 @@ EVERY_S = 0.05
 
 
 @contextmanager
-def dripping(drips, *, greeting=b"", answers=()):
+def dripping(drips, *, greeting=b"", answers=(), unasked=False):
     """Its port.
 
     Args:
         drips: what it says byte by byte, of the first request beyond the answers.
         greeting: said to who connects.
         answers: to each of the first requests, at once.
+        unasked: waits for no request before it begins to drip.
     """
     over, held = threading.Event(), []
 
@@ -24,7 +25,8 @@ def dripping(drips, *, greeting=b"", answers=()):
             for answer in answers:
                 one.recv(65536)
                 one.sendall(answer)
-            one.recv(65536)
+            if not unasked:
+                one.recv(65536)
             for byte in drips:
                 one.sendall(bytes([byte]))
                 if over.wait(EVERY_S):
@@ -32,17 +34,8 @@ def dripping(drips, *, greeting=b"", answers=()):
         except OSError:
             return
 
-    def take():
-        while True:
-            try:
-                one, _ = listening.accept()
-            except OSError:
-                return
-            held.append(one)
-            threading.Thread(target=talk, args=(one,), daemon=True).start()
-
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        threading.Thread(target=take, daemon=True).start()
+        threading.Thread(target=_take, args=(listening, held, talk), daemon=True).start()
         try:
             yield listening.getsockname()[1]
         finally:
@@ -50,3 +43,13 @@ def dripping(drips, *, greeting=b"", answers=()):
             listening.shutdown(socket.SHUT_RDWR)
             for one in held:
                 one.close()
+
+
+def _take(listening, held, talk):
+    while True:
+        try:
+            one, _ = listening.accept()
+        except OSError:
+            return
+        held.append(one)
+        threading.Thread(target=talk, args=(one,), daemon=True).start()

@@ -24,7 +24,7 @@ _LEAST_S: Final = 0.05
 #: the part of it that a server has, so that it answers before it is given up
 _SERVERS_PART: Final = 0.9
 #: how it is told
-IN_TIME: Final = "within the time that others wait for it"
+IN_TIME: Final = "within the time that there was for it"
 
 
 class Deadline(threading.local):

@@ -18,9 +18,11 @@ This module needs PyMySQL.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
+from pymysql.connections import Connection as Client
 from pymysql.cursors import Cursor
 from pymysql.err import DataError, OperationalError
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -99,6 +101,35 @@ class WholeCursor(Cursor):  # type: ignore[misc] # it is not typed
                 raise DataError(code, text)
 
 
+class ClientInTime(Client):  # type: ignore[misc] # it is not typed
+    """PyMySQL's connection, all of whose waits are over when the time of its thread is.
+
+    From the first byte on: a server may greet byte by byte.
+    """
+
+    def __init__(self, deadline: Deadline, *args: Any, **options: Any) -> None:
+        """Connect, and take what ends its waits."""
+        self._deadline = deadline
+        super().__init__(*args, **options)
+
+    @property
+    def _sock(self) -> SocketInTime | None:
+        return self.__dict__.get("_socket_in_time")
+
+    @_sock.setter
+    def _sock(self, connected: Any) -> None:
+        self._socket_in_time = connected and SocketInTime(connected, self._deadline)
+
+    @property
+    def _rfile(self) -> Any:
+        return self.__dict__.get("_reader_in_time")
+
+    @_rfile.setter
+    def _rfile(self, reader: Any) -> None:
+        # What it was given reads past the socket of above.
+        self._reader_in_time = reader and self._socket_in_time.makefile("rb")
+
+
 def engine_of(address: Address, limits: Limits, deadline: Deadline) -> Engine:
     """A pool of connections; nothing is contacted before the first transaction."""
     engine = create_engine(
@@ -140,15 +171,19 @@ def engine_of(address: Address, limits: Limits, deadline: Deadline) -> Engine:
 
 def _be_over(engine: Engine, limits: Limits, deadline: Deadline) -> None:
     @event.listens_for(engine, "do_connect")
-    def connect(dialect: Any, _record: Any, args: Any, options: Any) -> Any:
+    def connect(_dialect: Any, _record: Any, args: Any, options: Any) -> Any:
+        until_s = min(deadline.until_s, time.monotonic() + limits.connect_s)
+
+        def let_in() -> ClientInTime:
+            # In a thread, which ends then as well.
+            with deadline.until(until_s):
+                return ClientInTime(deadline, *args, **options)
+
         try:
-            connected = deadline.connected(lambda: dialect.connect(*args, **options))
+            with deadline.until(until_s):
+                return deadline.connected(let_in)
         except TimeoutError:
             raise OperationalError(NOT_LET_IN, f"it did not let in {IN_TIME}") from None
-        # Nothing is read before it is asked for, so nothing is lost with the reader that it had.
-        connected._sock = SocketInTime(connected._sock, deadline)
-        connected._rfile = connected._sock.makefile("rb")
-        return connected
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
