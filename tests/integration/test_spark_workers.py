@@ -6,6 +6,7 @@ use inside, as a function typed at a prompt would.
 # ruff: noqa: PLC0415
 
 import json
+import os
 import sys
 import threading
 import time
@@ -69,7 +70,7 @@ def take(engine, handler, name="quick", **options):
     engine.take(made, Deployment(name, "m.py", "0" * 64, TOPIC))
 
 
-def run(engine, use_case_name="quick", tenants=("acme", "bolt")):
+def run(engine, use_case_name="quick", tenants=("acme", "bolt"), within_s=90):
     """A wave with a bin for each tenant: one for each of the two workers, as far as Spark likes."""
     name = f"w{time.monotonic_ns()}"
     slices = [
@@ -77,7 +78,7 @@ def run(engine, use_case_name="quick", tenants=("acme", "bolt")):
         for tenant in tenants
     ]
     engine.start(Wave(name, use_case_name, tuple(Bin((piece,), 1.0) for piece in slices), 60.0))
-    deadline, found = time.monotonic() + 90, []
+    deadline, found = time.monotonic() + within_s, []
     while not found and time.monotonic() < deadline:
         found = engine.finished(1.0)
     (result,) = found
@@ -203,6 +204,39 @@ def test_a_missing_package_is_told_of_each_slice_until_it_is_there(
     installed.write_text("answer = 42\n")
     spark.sparkContext.addPyFile(str(installed))
     assert [receipt.error for receipt in run(engine, "lacking").receipts] == [None, None]
+
+
+class Nicer:
+    """Its worker is served after others when it is unpickled, and may not take that back."""
+
+    def __reduce__(self):
+        return exec, (
+            "import os\ndef may_not(*_): raise OSError\nos.setpriority = may_not\nos.nice(1)\n",
+        )
+
+
+def test_a_worker_whose_code_sets_what_cannot_be_put_back_serves_nobody_else(engine, notes):
+    nicer, folder = Nicer(), notes.folder
+
+    def spoils(table, _context):
+        assert nicer is None
+        return table.select(["offset"])
+
+    def notes_niceness(table, _context):
+        import os
+
+        with open(f"{folder}/{os.getpid()}", "a") as file:
+            file.write(f"{os.nice(0)}\n")
+        return table.select(["offset"])
+
+    take(engine, spoils, name="spoils")
+    take(engine, notes_niceness)
+    # Each of Spark's four attempts has a worker of its own.
+    error = run(engine, "spoils", within_s=300).error
+    assert (error.code, error.temporary) == ("CodeNotLoaded", True)
+    assert "its code sets os.nice when it is imported on executor" in error.message
+    assert all(receipt.error is None for receipt in run(engine).receipts)
+    assert {seen for of_worker in notes().values() for seen in of_worker} == {os.nice(0)}
 
 
 def test_what_a_dataframe_use_case_needs_to_tell_times_may_be_missing_as_well(engine, absent):

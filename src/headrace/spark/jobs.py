@@ -33,6 +33,9 @@ def kept_small(needed: Collection[str]) -> Iterator[None]:
 
     Args:
         needed: digests of the code that tasks may still ask for.
+
+    Raises:
+        CodeNotLoaded: on leaving; what was loaded has spoiled the process.
     """
     keep_to_itself()
     # Before anything is loaded: modules may ask for the logger, or keep sys.stdout.
@@ -40,6 +43,7 @@ def kept_small(needed: Collection[str]) -> Iterator[None]:
     CACHE.drop_all_but(needed)
     yield
     # A task that raises ends its worker, and all of its heap.
+    CACHE.demand_whole()
     HEAP.settle(changed=CACHE.changed)
     CACHE.changed = False
 

@@ -76,13 +76,21 @@ def run_apart(call: Callable[[], _T]) -> _T:
         before.put_back()
 
 
-def load_apart(load: Callable[[], _T]) -> _T:
-    """Import something; what that changed for its process or its thread is then as before."""
+def load_apart(
+    load: Callable[[], _T], refuse: Callable[[list[str]], None] = lambda _lost: None
+) -> _T:
+    """Import something; what that changed for its process or its thread is then as before.
+
+    Args:
+        load: imports it.
+        refuse: is called where something cannot be put back, with the names of what sets it.
+    """
     before = before_load()
     try:
         return contextvars.copy_context().run(load)
     finally:
-        before.put_back()
+        if lost := before.put_back():
+            refuse(lost)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ A task that waited for long may bring a list that is older than the last one. Th
 dropped, and loaded again by the next task that needs it.
 
 A version that cannot be loaded here, for a package that is not installed say, is not kept: a later
-task tries again.
+task tries again. One that sets for its process what cannot be put back is refused as well, as it is
+by the check of a deploy and by drivers, which may do more than a worker or see less; and the worker
+has it for good, so it runs nothing more.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ class WorkerCache:
 
     #: something was loaded or dropped since ``changed`` was set to False
     changed: bool = False
+    #: why this process is of no use any more
+    spoiled: CodeNotLoaded | None = None
     _codes: dict[str, Any] = field(default_factory=dict)
     _clients: dict[bytes, Any] = field(default_factory=dict)
 
@@ -45,9 +49,27 @@ class WorkerCache:
             CodeNotLoaded: it needs something that is not there.
         """
         if digest not in self._codes:
-            self._codes[digest] = loaded(pickled)
+            self.demand_whole()
+            self._codes[digest] = loaded(pickled, self._spoil)
             self.changed = True
         return self._codes[digest]
+
+    def demand_whole(self) -> None:
+        """See that no code that was loaded has spoiled this process.
+
+        Raises:
+            CodeNotLoaded: it has.
+        """
+        if self.spoiled is not None:
+            raise self.spoiled
+
+    def _spoil(self, lost: list[str]) -> None:
+        self.spoiled = CodeNotLoaded(
+            f"its code sets {', '.join(lost)} when it is imported on executor "
+            f"{socket.gethostname()}, and that cannot be put back there: all use cases of the "
+            "worker would have it, so it ends; leave it out"
+        )
+        raise self.spoiled
 
     def clients(self, address: bytes, opened: Callable[[], Any]) -> Any:
         """The clients for an address, opened at the first call."""
@@ -67,14 +89,20 @@ class WorkerCache:
             self.changed = True
 
 
-def loaded(pickled: bytes) -> Any:
+def loaded(pickled: bytes, refuse: Callable[[list[str]], None]) -> Any:
     """Unpickle what a driver has sent.
+
+    Args:
+        pickled: what it is.
+        refuse: raises where it sets what cannot be put back.
 
     Raises:
         CodeNotLoaded: it does not unpickle here, which a later try may.
     """
     try:
-        return load_apart(lambda: cloudpickle.loads(pickled))
+        return load_apart(lambda: cloudpickle.loads(pickled), refuse)
+    except CodeNotLoaded:
+        raise
     except BaseException as error:
         # Else a package that is installed meanwhile would not be seen.
         importlib.invalidate_caches()

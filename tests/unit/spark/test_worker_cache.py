@@ -1,14 +1,21 @@
 """What a worker keeps of the code that it is sent, and what it says when it cannot load it."""
 
+import contextlib
 import gc
+import os
 import sys
 import types
 import weakref
+from unittest.mock import Mock
 
 import cloudpickle
 import pytest
 
 from headrace.errors import CodeNotLoaded, Temporary
+from headrace.model.waves import Wave
+from headrace.spark import jobs
+from headrace.spark.engine import _translated
+from headrace.spark.rights import rights_now
 from headrace.spark.shipping import code_of
 from headrace.spark.worker_cache import WorkerCache
 from headrace.versions import find_module, load_code, read_code
@@ -158,3 +165,54 @@ def _raise(error):
 def test_whatever_keeps_code_from_loading_is_told(error):
     with pytest.raises(CodeNotLoaded, match=f"{type(error).__name__}: {error}"):
         WorkerCache().code("a", cloudpickle.dumps(Breaks(error)))
+
+
+def refuse_priority(*_):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_code_that_sets_for_its_worker_what_cannot_be_put_back_is_refused_by_name(monkeypatch):
+    kept, cache = rights_now(), WorkerCache()
+    # As the kernel does to all but root, so that the check of a deploy by root lets it pass.
+    monkeypatch.setattr(os, "setpriority", refuse_priority)
+    code = cloudpickle.dumps(types.SimpleNamespace(handler=Nicer(), module=""))
+    try:
+        with pytest.raises(
+            CodeNotLoaded, match=r"its code sets os\.nice when it is imported on ex"
+        ):
+            cache.code("a", code)
+        for spoiled in (lambda: cache.code("b", pickled(1)), cache.demand_whole):
+            with pytest.raises(CodeNotLoaded, match="all use cases of the worker would have it"):
+                spoiled()
+    finally:
+        monkeypatch.undo()
+        kept.are_kept()
+
+
+class Nicer:
+    """Its worker is served after others when it is unpickled."""
+
+    def __reduce__(self):
+        return os.nice, (1,)
+
+
+def test_a_worker_that_is_spoiled_ends_with_its_task(monkeypatch):
+    cache = WorkerCache()
+    monkeypatch.setattr(jobs, "CACHE", cache)
+    for name in ("keep_to_itself", "OUTPUT", "HEAP"):
+        monkeypatch.setattr(jobs, name, Mock())
+    with jobs.kept_small([]):
+        cache.code("a", pickled(1))
+    # A task that raises ends its worker.
+    ends = pytest.raises(CodeNotLoaded, match=r"resource\.setrlimit")
+    with ends, jobs.kept_small([]), contextlib.suppress(CodeNotLoaded):
+        cache._spoil(["resource.setrlimit"])
+
+
+def test_what_spark_tells_of_it_is_told_as_what_it_is():
+    wave = Wave("w1", "quick", (), 1.0)
+    told = (
+        "Traceback (most recent call last):\n  ...\nheadrace.errors.CodeNotLoaded: its code\n\tat"
+    )
+    error = _translated(RuntimeError(told), wave)
+    assert (type(error), str(error)) == (CodeNotLoaded, "its code")
