@@ -12,8 +12,9 @@ more than a tenth of the time, where many lines come in a busy process. When the
 comes is left out, and a line of the log counts it. At the end what is queued has a time limit; then
 nobody reads, and standard error leads nowhere from there on.
 
-Descriptors stay as they are meanwhile: what C code, Spark's JVM and `faulthandler` write goes there
-by itself, and waits. A forked child has no such thread, and writes by itself.
+Descriptors stay as they are meanwhile: what C code and `faulthandler` write goes there by itself,
+and waits. A forked child has no such thread, and writes by itself. A program that is started, as
+Spark's JVM, which also writes what its workers do, is given a pipe whose lines come to the queue.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ WRITER_WAIT_S = 0.25
 #: seconds of waits that all writers have at once, and for each second that passes: where threads
 #: are busy, each wait takes milliseconds
 _WAITS_AT_ONCE_S, _WAITS_PER_S = 1.0, 0.1
+#: bytes of what a program writes that are one text at most
+_MOST_OF_A_LINE = 65_536
 #: for all that is queued, at the end
 END_S = 2.0
 #: between two lines that count what was left out
@@ -132,6 +135,36 @@ class ThreadedStream(io.TextIOBase):
         is_over = last.is_out.wait(within_s)
         self._thread = None
         return is_over
+
+    @contextmanager
+    def for_a_program(self) -> Iterator[int]:
+        """A file to start a program with in this block, whose lines are written as if by this one.
+
+        It is always read, so the program never waits for whoever reads this one.
+        """
+        reads, writes = os.pipe()
+        lines = threading.Thread(
+            target=self._pass_on, args=(reads,), name="headrace-stderr-pipe", daemon=True
+        )
+        lines.start()
+        try:
+            yield writes
+        finally:
+            os.close(writes)  # by now the program has its own
+
+    def _pass_on(self, reads: int) -> None:
+        with open(reads, "rb") as pipe:
+            while line := pipe.readline(_MOST_OF_A_LINE):
+                text = line.decode("utf-8", "backslashreplace")
+                if self._thread is not None:
+                    self.write(text)
+                else:
+                    self._out_at_the_end(text)
+
+    def _out_at_the_end(self, text: str) -> None:
+        with self._lock:
+            self._waiting += len(text)
+        self._out(text)
 
     @property
     def buffer(self) -> Any:

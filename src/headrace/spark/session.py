@@ -22,11 +22,13 @@ from xml.sax.saxutils import quoteattr
 
 import psutil
 import structlog
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from headrace.errors import ConfigError
 from headrace.process.daemon_threads import DaemonThreads
+from headrace.process.standard_error import ThreadedStream
 
 log = structlog.get_logger(__name__)
 
@@ -106,9 +108,6 @@ def build_session(
     _refuse(options)
     # Workers run the driver's own Python, unless a cluster ships another one.
     os.environ.setdefault("PYSPARK_PYTHON", options.get("spark.pyspark.python", sys.executable))
-    builder = SparkSession.builder.appName(app_name)
-    if master:
-        builder = builder.master(_retrying(master))
     if master and on_this_machine(master):
         # Nobody outside this machine has business with this session.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -120,12 +119,16 @@ def build_session(
         **options,
         **_FIXED,
         "spark.scheduler.allocation.file": _pools_file(priorities),
+        "spark.app.name": app_name,
+        **({"spark.master": _retrying(master)} if master else {}),
     }
+    builder = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings(), _no_jvm_left_behind():
         # Spark opens a socket pair at start and leaves closing it to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
+        _launch(chosen)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(options.get("spark.log.level", "ERROR"))
     return session
@@ -144,6 +147,19 @@ def stop_session(session: SparkSession, patience_s: float = STOP_S) -> bool:
         return True
     log.error("Spark is left behind, it does not stop", seconds=patience_s)
     return False
+
+
+def _launch(chosen: Mapping[str, str]) -> None:
+    """Start the JVM so that what it writes, and what its workers write, holds none of them up.
+
+    It would inherit this process's standard error. Where nobody reads that, a log line of the JVM
+    or a handler's `print` would wait for ever, and all waves with it.
+    """
+    if isinstance(sys.stderr, ThreadedStream) and SparkContext._gateway is None:
+        conf = SparkConf().setAll(list(chosen.items()))
+        with sys.stderr.for_a_program() as number:
+            gateway = launch_gateway(conf, {"stderr": number})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 @contextmanager

@@ -220,3 +220,46 @@ def test_afterwards_standard_error_is_what_it_was(capsys):
         sys.stderr.write("meanwhile\n")
     assert sys.stderr is before
     assert capsys.readouterr().err == "meanwhile\n"
+
+
+FLOODS = """
+import subprocess
+FLOOD = "import sys; [sys.stderr.write('%099d\\\\n' % n) for n in range({lines})]"
+with written_by_a_thread(50_000):
+    fill()
+    with sys.stderr.for_a_program() as number:
+        program = subprocess.Popen([sys.executable, "-c", FLOOD], stderr=number)
+    print("ended with", program.wait(), flush=True)
+    sys.stdin.readline()
+    log.info("read again")
+"""
+
+
+def test_a_program_that_writes_more_than_a_pipe_holds_while_nobody_reads_goes_on():
+    lines = 5_000  # of 100 characters each
+    with begun(FLOODS.format(lines=lines)) as process:
+        assert answer_of(process) == "ended with 0"
+        _, told = process.communicate("\n", timeout=DEADLINE_S)
+    said = [int(line) for line in told.splitlines() if line.startswith("0")]
+    assert said[:100] == list(range(100))
+    left_out = sum(line["left_out"] for line in logged(told) if "left_out" in line)
+    read_again = [line for line in logged(told) if line["event"] == "read again"]
+    assert len(said) + len(read_again) + left_out == lines + 1
+
+
+def test_what_a_program_says_last_is_there_when_its_starter_has_ended_its_thread():
+    body = """
+import subprocess
+with written_by_a_thread():
+    with sys.stderr.for_a_program() as number:
+        program = subprocess.Popen(
+            [sys.executable, "-c", "import sys; input(); sys.stderr.write('its last words\\n')"],
+            stdin=subprocess.PIPE, stderr=number)
+program.communicate(b"\\n")
+for thread in threading.enumerate():
+    if thread.name == "headrace-stderr-pipe":
+        thread.join()
+"""
+    with begun(body) as process:
+        _, told = process.communicate(timeout=DEADLINE_S)
+    assert "its last words" in told
