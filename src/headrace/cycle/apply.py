@@ -166,7 +166,7 @@ class Applier:
                 told = f"{error.code}: {error.message}"
                 self.reporter.meter(stream).note(told, self.clock.now_s())
         if hurts(error):
-            self.failing.died(wave, error, recorded=wave.intended)
+            self.failing.died(wave, error, done.to_replay if wave.intended else None)
         # Replays take their lanes before anything is planned.
         self.board.ended(wave)
         if wave.intended:

@@ -187,10 +187,10 @@ class Failing:
             lane.stop_before, lane.before_stop = error.offset, receipt.slice.records
         log.info("slice is cut short", **of_slice(receipt.slice), offset=error.offset)
 
-    def died(self, wave: Wave, error: SliceError, *, recorded: bool) -> None:
+    def died(self, wave: Wave, error: SliceError, again: Collection[Wave] | None) -> None:
         """A wave killed its worker, or had to be ended, and nobody knows at which slice.
 
-        Slices of a recorded wave run again as they were, so smaller ones can not tell more.
+        Slices of a recorded wave run ``again`` as they were, so smaller ones can not tell more.
         """
         streams = {piece.lane.stream for piece in wave.slices}
         if len(streams) == 1:
@@ -201,7 +201,7 @@ class Failing:
                 # What it did before it died, and what somebody skipped meanwhile, is not to blame.
                 if piece.from_offset <= lane.position < piece.until_offset:
                     receipt = Receipt(piece, lane.position, committed=False)
-                    self.failed(receipt, error, held, lane, whole=recorded)
+                    self.failed(receipt, error, held, lane, whole=again is not None)
             self.keep()
             return
         labels = divided(streams, wave.id)
@@ -210,11 +210,13 @@ class Failing:
             if held is not None and lane is not None:
                 held.apart = labels[piece.lane.stream]
                 lane.suspect_until = past(piece, held)
+        is_whole = again is not None and [part.id for part in again] == [wave.id]
+        then = "its wave runs whole once more" if is_whole else "they run in parts"
         log.warning(
-            "one stream hurts its neighbours; they run in parts until it is found",
+            f"one stream hurts its neighbours; {then} until it is found",
             **of_wave(wave),
             streams=len(streams),
-            parts=len(set(labels.values())),
+            parts=len(set(labels.values()) if again is None else again),
         )
 
     def lost(self, slices: Collection[Slice], error: SliceError) -> None:

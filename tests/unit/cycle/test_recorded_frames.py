@@ -1,6 +1,7 @@
 """A recorded wave of DataFrames: what a lost attempt left under its id is replaced, once."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.cycle.recorded import LOST_OFTEN
 from headrace.errors import SinkUnavailable
@@ -141,9 +142,13 @@ def test_a_tenant_at_whom_calls_hang_after_a_kill_holds_its_neighbours_up_for_so
     """One part keeps the id, and replaces what the whole had left when its call comes back."""
     called = hanging(monkeypatch, "HandlerHung", [True] * (LOST_OFTEN + 1))
     world.start()
-    world.turns(200, 1.0)
+    with capture_logs() as lines:
+        world.turns(200, 1.0)
     assert [len(tenants) for tenants in called[:LOST_OFTEN]] == [2] * LOST_OFTEN
     assert [len(tenants) for tenants in called[LOST_OFTEN:]] == [1] * 3
+    told = [line for line in lines if "hurts its neighbours" in line["event"]]
+    assert ["runs whole" in line["event"] for line in told] == [True] * (LOST_OFTEN - 1) + [False]
+    assert (told[-1]["streams"], told[-1]["parts"]) == (2, 2)
     assert all_of(written) == EACH_ONCE
     assert world.store.progress.pending_intents() == []
 
