@@ -206,6 +206,36 @@ def test_a_missing_package_is_told_of_each_slice_until_it_is_there(
     assert [receipt.error for receipt in run(engine, "lacking").receipts] == [None, None]
 
 
+def with_a_model(number):
+    """A handler with megabytes, which differ from version to version."""
+    model = bytes([number]) * 3_000_000
+
+    def handler(table, _context):
+        assert len(model) == 3_000_000
+        return table.select(["offset"])
+
+    return handler
+
+
+def test_a_version_with_a_large_model_is_sent_to_executors_once(engine, spark, monkeypatch):
+    made, broadcast = [], spark.sparkContext.broadcast
+    monkeypatch.setattr(
+        spark.sparkContext, "broadcast", lambda code: made.append(broadcast(code)) or made[-1]
+    )
+    for number in range(2):
+        take(engine, with_a_model(number))
+        for _ in range(3):
+            result = run(engine)
+            assert result.error is None
+            assert [receipt.error for receipt in result.receipts] == [None, None]
+        assert len(made) == number + 1
+    first, second = (Path(one._path) for one in made)
+    until_s = time.monotonic() + 60  # the thread of the last wave is at it
+    while first.exists() and time.monotonic() < until_s:
+        time.sleep(0.05)
+    assert (first.exists(), second.exists()) == (False, True)
+
+
 class Nicer:
     """Its worker is served after others when it is unpickled, and may not take that back."""
 

@@ -51,6 +51,7 @@ from headrace.spark.executors import known_slots
 from headrace.spark.frames import FrameJob
 from headrace.spark.jobs import BinTasks, WarmUp
 from headrace.spark.polling import PolledSpark, stages_of
+from headrace.spark.shared_code import SharedCode
 from headrace.spark.shared_folder import Sentinel
 from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
 from headrace.spark.slice_errors import error_of
@@ -123,12 +124,14 @@ class SparkEngine:
     _threads: DaemonThreads = field(init=False)
     _spark: PolledSpark = field(init=False)
     _slots: Slots = field(init=False)
+    _code: SharedCode = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare for the threads that wait for jobs, and those that ask Spark."""
         self._threads = DaemonThreads(self.most_waves, "wave")
         self._spark = PolledSpark(self.session)
         self._slots = Slots(self.session, self._spark, self._threads, self._warm_up)
+        self._code = SharedCode(self.session)
 
     @property
     def slots(self) -> int:
@@ -288,7 +291,8 @@ class SparkEngine:
         try:
             for work in works[:1]:
                 _keep_sentinel(work)
-                warm = self._seed(slots).mapPartitions(WarmUp(work, self._needed()))
+                tasks = WarmUp(self._code.shared(work), self._needed())
+                warm = self._seed(slots).mapPartitions(tasks)
                 for trouble in sorted(set(warm.collect())):
                     log.error("executor cannot do all that is deployed", error=trouble)
         except (Py4JError, PySparkException, OSError, FolderNotShared) as exc:
@@ -317,6 +321,7 @@ class SparkEngine:
             self._cancelled.discard(group)
             self._spark.forget(group)
             self._done.put(WaveResult(wave, receipts, time.monotonic() - started, error))
+            self._code.keep_only(self._needed)
 
     def _job(
         self, wave: Wave, deployed: _Deployed, group: str, needed: frozenset[str]
@@ -324,10 +329,11 @@ class SparkEngine:
         context = self._context
         context.setLocalProperty("spark.scheduler.pool", wave.use_case)
         context.setJobGroup(group, f"wave {wave.id} of {wave.use_case}", interruptOnCancel=True)
+        work = self._code.shared(deployed.work)
         if deployed.use_case.form == "wave":
-            return FrameJob(self.session, deployed.use_case, deployed.work, needed).run(wave)
-        _keep_sentinel(deployed.work)
-        return self._bins(BinTasks(deployed.work, wave, group, needed))
+            return FrameJob(self.session, deployed.use_case, work, needed).run(wave)
+        _keep_sentinel(work)
+        return self._bins(BinTasks(work, wave, group, needed))
 
     def _bins(self, task: BinTasks) -> list[Receipt]:
         """Run the bins; those that met an executor without the shared folder run again, elsewhere.

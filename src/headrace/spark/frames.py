@@ -112,7 +112,7 @@ class ReadBin:
 
     def _read(self, planned: Bin) -> Iterator[tuple[Sequence[pa.RecordBatch], Receipt]]:
         try:
-            use_case = self.work.load() if self.work.code else None
+            use_case = self.work.load() if self.work.has_code else None
             clients = kept(self.work)
         except HeadraceError as error:
             for piece in planned.slices:

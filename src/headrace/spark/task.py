@@ -27,7 +27,7 @@ import hashlib
 import pickle
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from headrace.errors import (
@@ -68,7 +68,7 @@ from headrace.spark.same_reads import read_the_same
 from headrace.spark.shared_folder import Sentinel
 from headrace.spark.slice_errors import error_of
 from headrace.spark.tally import Tally
-from headrace.spark.worker_cache import WorkerCache
+from headrace.spark.worker_cache import Fetch, WorkerCache
 from headrace.use_cases import UseCase
 
 BATCH_RECORDS = 10_000
@@ -99,6 +99,8 @@ class Work:
     traced: bool = False
     #: what a worker has to see before it does anything, where the sink writes to a shared folder
     sentinel: Sentinel | None = None
+    #: where a worker gets the code that does not travel here
+    fetched: Fetch | None = field(default=None, repr=False)
     #: of the code: what a version is known by
     digest: str = field(init=False)
 
@@ -112,8 +114,19 @@ class Work:
         Raises:
             CodeNotLoaded: it needs something that this worker does not have.
         """
-        made: UseCase = CACHE.code(self.digest, self.code)
+        made: UseCase = CACHE.code(self.digest, self.fetched or self.code)
         return made
+
+    @property
+    def has_code(self) -> bool:
+        """Whether there is anything to load."""
+        return bool(self.code) or self.fetched is not None
+
+    def fetching(self, fetched: Fetch) -> Work:
+        """The same, with its code elsewhere."""
+        lighter = replace(self, code=b"", fetched=fetched)
+        object.__setattr__(lighter, "digest", self.digest)
+        return lighter
 
     def call_limit_s(self, predicted_s: float, *, shared: bool) -> float:
         """Seconds one call of the handler may take in a bin of which so much was predicted."""

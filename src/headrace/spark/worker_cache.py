@@ -21,7 +21,7 @@ import importlib
 import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import cloudpickle
 
@@ -29,6 +29,14 @@ from headrace.errors import CodeNotLoaded, words_of
 from headrace.spark.process_settings import load_apart
 from headrace.spark.shipping import home_of
 from headrace.versions.loading import forget_all_but
+
+
+class Fetch(Protocol):
+    """Where what was pickled is, for a worker that has not got it."""
+
+    @property
+    def value(self) -> bytes:
+        """What it is; takes its time."""
 
 
 @dataclass(slots=True)
@@ -42,7 +50,7 @@ class WorkerCache:
     _codes: dict[str, Any] = field(default_factory=dict)
     _clients: dict[bytes, Any] = field(default_factory=dict)
 
-    def code(self, digest: str, pickled: bytes) -> Any:
+    def code(self, digest: str, pickled: bytes | Fetch) -> Any:
         """What was pickled, unpickled at the first call.
 
         Raises:
@@ -50,7 +58,8 @@ class WorkerCache:
         """
         if digest not in self._codes:
             self.demand_whole()
-            self._codes[digest] = loaded(pickled, self._spoil)
+            code = pickled if isinstance(pickled, bytes) else pickled.value
+            self._codes[digest] = loaded(code, self._spoil)
             self.changed = True
         return self._codes[digest]
 
