@@ -76,7 +76,8 @@ class HeldStream:
     waiting: str | None = None
     #: why nothing of it is planned for a moment: until somebody has looked at its topic
     looked_at: str | None = None
-    #: lanes that are not listed any more and were told lost, each with the id of its topic
+    #: lanes that their log does not list any more and that were told lost, each with the id of
+    #: its topic
     given_up: frozenset[tuple[str, str]] = frozenset()
     #: lanes that its log does not list, as far as was told, if some of them follow others
     unlisted: dict[str, Short] = field(default_factory=dict)

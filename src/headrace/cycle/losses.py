@@ -30,7 +30,7 @@ from headrace.board import Board, HeldStream
 from headrace.cycle.lineage import doubtful, has_begun, lanes_go
 from headrace.cycle.talks import Talk
 from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
-from headrace.model.buckets import ended_sooner, share_of
+from headrace.model.buckets import ended_sooner, share_of, whole_lane
 from headrace.model.lane_names import spoken
 from headrace.model.lineage import Lineage, Parent, begun
 from headrace.model.places import FIRST, Place
@@ -259,8 +259,7 @@ class Losses:
         if held.stream.topic_id != info.topic_id:
             held.topic_since = epoch
         held.stream = replace(held.stream, topic_id=info.topic_id, epoch=epoch)
-        expired = (name for name, loss in found.items() if loss.loss is Loss.EXPIRED)
-        held.given_up |= {(info.topic_id, name) for name in expired}
+        held.given_up |= {(info.topic_id, lane) for lane in _expired_lanes(found)}
         for name in found.keys() & held.lanes.keys():
             held.lanes[name].restart(found[name].go_on_at)
         if parents is not None:
@@ -334,10 +333,11 @@ def _lineage(
 ) -> tuple[Lineage | None, set[str]]:
     """What lanes follow after a decision, if that changes, and lanes to forget."""
     if held.stream.topic_id in (None, info.topic_id):
-        gone = {name for name, loss in found.items() if loss.loss is Loss.EXPIRED}
+        expired = _expired_lanes(found)
+        gone = {name for name in held.lanes if whole_lane(name) in expired} if expired else set()
         cut = {name: loss.go_on_at for name, loss in found.items() if loss.loss is Loss.CUT}
         sooner = ended_sooner(held.lineage, cut) if held.replaced else {}
-        return sooner or None, gone & held.lanes.keys()
+        return sooner or None, gone
     # One that another topic does not have may come with it later, and begins as any new one does.
     if not (info.parents or held.lineage):
         return None, held.lanes.keys() - set(info.lanes)
@@ -352,9 +352,14 @@ def _lineage(
         left = set(parents)
 
 
+def _expired_lanes(found: Mapping[str, Lost]) -> set[str]:
+    """Lanes of the log that are given up: with one bucket of a lane go those that were done."""
+    return {whole_lane(name) for name, loss in found.items() if loss.loss is Loss.EXPIRED}
+
+
 def _is_told(held: HeldStream, name: str, info: TopicInfo) -> bool:
     """Whether it was given up unread; nothing says so in the store before a child has a place."""
-    return name not in held.lanes and (info.topic_id, name) in held.given_up
+    return name not in held.lanes and (info.topic_id, whole_lane(name)) in held.given_up
 
 
 def _goes_on(name: str, lost: Lost, info: TopicInfo) -> str:
