@@ -110,6 +110,13 @@ def test_what_is_right_is_not_called_wrong(seed, how):
     assert not outcome.wrong, f"{how}: {outcome}"
 
 
+def test_a_seek_is_judged_by_the_topic_that_a_person_was_told_of():
+    """It was made again, and the broker that was asked had not heard of that."""
+    often = {"unheard": 0.2, "deletes": 1.0, "seeks": 1.0, "expires": 1.0}
+    outcome = simulate(90129, odds=often | {"driver_killed": 0.004, "driver_paused": 0.003})
+    assert not outcome.wrong, str(outcome)
+
+
 def test_a_run_has_what_it_is_to_be_survived():
     counts = sum((played(seed).counts for seed in range(241)), start=Counter())
     for what in (
@@ -695,11 +702,10 @@ def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):
 
 
 def test_a_lane_that_is_sought_back_without_what_was_made_of_it_is_found(monkeypatch):
-    only_lineage(monkeypatch, seeks=1.0)
+    only_lineage(monkeypatch, seeks=1.0, divided=0.0)  # fewer seeks find a lane that is whole
     often = {**play._CHOICES, seek_somewhere: 12.0}
     monkeypatch.setattr(play, "_WEIGHTS", list(often.values()))
     monkeypatch.setattr(seeking, "_check_followers", lambda *of: None)
-    monkeypatch.setattr(deployed, "_KEYED_OF_TEN", 0)  # fewer seeks find a lane that is whole
     assert first_wrong(seeds=300, how="stays read up to")
 
 
@@ -971,6 +977,30 @@ def test_odds_that_were_given_are_part_of_the_command_and_of_what_was_counted(tm
     results = json.loads(told.read_text())
     assert (results["seeds"], results["failed"], results["odds"]) == (3, 0, {odds: 2})
     assert results["counts"]["seeds passed"] == 3
+
+
+def test_the_command_says_how_many_use_cases_have_buckets(monkeypatch):
+    made = []
+
+    def noted(self, name):
+        made.append(self.use_cases[name])
+        return true(self, name)
+
+    true = Deployed.deploy
+    monkeypatch.setattr(Deployed, "deploy", noted)
+    counts = {}
+    for odds in ("divided=0,by_place=1", "divided=1,by_place=0", "divided=1,by_place=1"):
+        made.clear()
+        played = [simulate(seed, odds=read_odds(f"hides=0,{odds}")) for seed in range(6)]
+        assert all(f"--odds hides=0,{odds} --trace" in one.command for one in played)
+        counts[odds] = Counter(case.order.value for case in made if case.divides_by > 1)
+    assert [*map(set, counts.values())] == [set(), {"key"}, {"none"}]
+
+
+def test_a_seed_without_odds_of_buckets_has_those_that_it_always_had():
+    usual = simulate(3, odds={"hides": 0.0})
+    told = simulate(3, odds={"hides": 0.0, "divided": 0.4, "by_place": 0.3})
+    assert (usual.counts, usual.wrong) == (told.counts, told.wrong)
 
 
 @pytest.mark.parametrize("text", ["hides", "hides=2", "hide=0.1", "hides=0.1;bad=1"])

@@ -16,33 +16,33 @@ from headrace.spark import bucket_reading
 from headrace.testing.log_fake import MemoryLog
 from headrace.testing.memory_store import data
 from headrace.testing.memory_store.membership import MemoryMembership
-from headrace.testing.simulation import deployed, simulate
+from headrace.testing.simulation import simulate
 from headrace.testing.simulation.run import silent
+
+#: nearly all use cases whose order is not over all partitions are by key
+BY_KEY = DIVIDED | {"divided": 0.8, "by_place": 0.0}
 
 
 @pytest.fixture(autouse=True)
-def by_key(monkeypatch):
-    """Nearly all use cases whose order is not over all partitions are by key."""
-    monkeypatch.setattr(deployed, "_KEYED_OF_TEN", 8)
-    monkeypatch.setattr(deployed, "_PLACED_OF_TEN", 0)
+def no_log_lines():
     with silent():
         yield
 
 
 @pytest.fixture
 def divided(monkeypatch):
-    also(monkeypatch, DIVIDED)
+    also(monkeypatch, BY_KEY)
 
 
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_nothing_is_wrong_where_partitions_are_divided_and_divided_otherwise(first):
     for seed in range(first, first + 20):
-        outcome = simulate(seed, odds=DIVIDED)
+        outcome = simulate(seed, odds=BY_KEY)
         assert not outcome.wrong, str(outcome)
 
 
 def test_a_run_has_divisions_that_change():
-    counts = sum((simulate(seed, odds=DIVIDED).counts for seed in range(40)), start=Counter())
+    counts = sum((simulate(seed, odds=BY_KEY).counts for seed in range(40)), start=Counter())
     for what in ("lanes divided otherwise", "divisions forgotten", "terms changed", "seeks"):
         assert counts[what] > 0, what
 
@@ -124,7 +124,7 @@ def test_what_follows_a_partition_and_waits_for_its_first_bucket_is_found(monkey
 
 def test_a_lane_that_is_not_listed_any_more_is_not_divided_again():
     """What it was divided into was given up, and came again, without an end."""
-    odds = DIVIDED | {"splits": 0.3, "drops": 0.15, "lists_late": 0.4}
+    odds = BY_KEY | {"splits": 0.3, "drops": 0.15, "lists_late": 0.4}
     outcome = simulate(1119, odds=odds)
     assert not outcome.wrong, str(outcome)
 
@@ -133,7 +133,7 @@ def test_a_rerun_that_is_newer_than_what_other_buckets_made_of_the_same_is_found
     """As where lanes of another division were deeper, though their offsets compare."""
     numberless = property(lambda log: replace(OFFSETS, numbers=False))
     monkeypatch.setattr(MemoryLog, "places", numberless)
-    also(monkeypatch, DIVIDED | {"reruns": 1.0})
+    also(monkeypatch, BY_KEY | {"reruns": 1.0})
     assert first_wrong(seeds=400, how=" had ")
 
 

@@ -12,8 +12,9 @@ A wave that runs again does not wait for tokens, as its lanes wait for it; it ma
 What a task passed before it died counts as used: where the next attempt finds its lane moved, the
 lane's position says how far. Of a job that failed nobody knows what it used. Tokens for records
 that its lanes did not pass are given back, as these are read again; should a claim of it be carried
-out after that, those records were free. Its seconds are not: it had its slot, and who runs apart
-owes for all the time that it had it.
+out after that, those records were free. So they may be where the answer to a transaction was lost:
+the attempt that finds its lane moved pays, and there is none if positions are read before. Its
+seconds are not: it had its slot, and who runs apart owes for all the time that it had it.
 """
 
 from __future__ import annotations

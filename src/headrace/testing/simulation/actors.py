@@ -71,6 +71,9 @@ class Stage(Protocol):
     def moved(self, move: Move) -> None:
         """A position was moved, for good."""
 
+    def answer_lost(self, move: Move) -> None:
+        """Whoever moved a position does not know."""
+
     def decided(self, name: str, args: Sequence[Any]) -> None:
         """A driver decided about lanes as a whole: where they begin, go on, or stop."""
 

@@ -99,25 +99,24 @@ class Decisions:
         else:
             self._suspended(*args)
 
-    def sought(
-        self, stream: StreamId, offsets: Mapping[str, places.Place], topic_id: str | None = None
-    ) -> None:
-        """A person sent a stream's lanes elsewhere; a rerun in the topic that its stream was of."""
+    def sought(self, stream: StreamId, offsets: Mapping[str, places.Place]) -> None:
+        """A person sent a stream's lanes elsewhere, or began a rerun.
+
+        It is so in the topic that the person was told of, which may be gone, and that the store
+        has now.
+        """
         self.counts["seeks"] += 1
         self.begun.add(stream)
         self.gate.sent_back(stream)
         self.stopped.pop(stream, None)
-        topic = topic_of(stream)
-        log = self.topics.made[topic]
-        if topic_id is not None:
-            log = self.topics.log_of_id(topic_id)
+        topic, log, rerun = topic_of(stream), self._log_of(stream), RERUN_MARK in stream.use_case
         to = {name: (number_at(at), log) for name, at in offsets.items()}
         there = {lane_of(stream, number).name for number in self.topics.listed(topic)}
         wholes = set(map(whole_lane, offsets))
-        if (topic_id is None and wholes >= there) or not self.gate.knows(stream, log):
+        if (wholes >= there and not rerun) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
-        if topic_id is None:
+        if self.topics.is_there(topic, log) and not rerun:
             self.found += self._left_behind(stream, to)
         turned = any(
             (now := self.generations.now(LaneId(*stream, name))) is None or now.at != offset
@@ -131,7 +130,7 @@ class Decisions:
         self.found += [
             f"{lane} is there, and a seek forgot that it was at {way.at}"
             for lane, way in ways.items()
-            if way is not None and way.log == log and RERUN_MARK not in stream.use_case
+            if way is not None and way.log == log and not rerun
             if whole_lane(lane.name) in there - whole - wholes
         ]
         self._sent(stream, turned=turned)
@@ -144,6 +143,12 @@ class Decisions:
             else:
                 to[lane.name] = (0, log)
         self._begin_all(stream, to)
+
+    def _log_of(self, stream: StreamId) -> int:
+        """The how-manieth topic of its name a stream is in, as the store has it."""
+        (known,) = [one for one in self.store.registry.streams() if one.id == stream]
+        assert known.topic_id is not None, "a seek says which it is"
+        return self.topics.log_of_id(known.topic_id)
 
     def _left_behind(self, stream: StreamId, to: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         """What was read of lanes that follow one that is read again, and stays read."""

@@ -61,8 +61,6 @@ TIMEOUT_S = 1.0
 _WAVES = 0.2
 #: of ten others, those whose records are decoded before
 _DECODE_OF_TEN = 4
-#: and those whose partitions are divided, by key, or of ten so many by place
-_KEYED_OF_TEN, _PLACED_OF_TEN = 4, 3
 
 
 class Surroundings(Protocol):
@@ -112,6 +110,14 @@ class Surroundings(Protocol):
     @property
     def at_end_of_100(self) -> float:
         """How many of a hundred use cases have streams that begin at the end."""
+
+    @property
+    def divided_of_10(self) -> float:
+        """Of how many of ten use cases that could have buckets partitions are divided."""
+
+    @property
+    def by_place_of_10(self) -> float:
+        """Of how many of ten of those they are divided by place, not by key."""
 
 
 @dataclass(eq=False, slots=True)
@@ -186,9 +192,9 @@ class Deployed:
         if self.world.hides_ends:
             return {"order": Order.LANE}
         own = self.rng.getstate()[1][2]
-        if chosen == Order.STREAM or own % 10 >= _KEYED_OF_TEN:
+        if chosen == Order.STREAM or own % 10 >= self.world.divided_of_10:
             return {"order": chosen}
-        order = Order.NONE if own // 30 % 10 < _PLACED_OF_TEN else Order.KEY
+        order = Order.NONE if own // 30 % 10 < self.world.by_place_of_10 else Order.KEY
         return {"order": order, "buckets": 2 + own // 10 % 3}
 
     def _format(self, guarantee: str) -> Format | None:

@@ -162,7 +162,12 @@ class PositionsDoor(PartDoor):
             self._actor.shielded -= 1
         for move in self._moves:
             self._stage.moved(move)
-        self._after("positions.commit")
+        try:
+            self._after("positions.commit")
+        except OutcomeUnknown:
+            for move in self._moves:
+                self._stage.answer_lost(move)
+            raise
 
     def advance_in(self, connection: Any, moves: Sequence[Move]) -> list[bool]:
         """Move positions in the caller's transaction; a move and its undoing are none."""

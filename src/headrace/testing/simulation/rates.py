@@ -9,10 +9,12 @@ rate gave since.
 What runs again does not wait for tokens, and makes a debt that is paid before anything new. What
 was in flight when the limit was set is not counted, nor what a driver found recorded: it was taken
 by somebody else, or before. Records set aside cost nothing. A bucket is a driver's own: several of
-them may each take a burst. What a claim takes that its server carries out late, when its wave was
-given up and paid back, is not counted: that loss is told elsewhere. Where lanes are merged, each
-can be given its one record. How many records a slice of a bucket has nobody knows before: what was
-more than was planned is owed, and has to be paid before that bucket goes on.
+them may each take a burst. Two things are not counted. What a transaction moved whose answer was
+lost is paid back, and the attempt that finds it pays for it again, unless positions were read
+before. And what a claim takes that its server carries out late, when its wave was given up and paid
+back: that loss is told elsewhere. Where lanes are merged, each can be given its one record. How
+many records a slice of a bucket has nobody knows before: what was more than was planned is owed,
+and has to be paid before that bucket goes on.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ class Account:
     taken: int = 0
     #: records of recorded waves that it had to run, whatever the bucket held
     unasked: int = 0
+    #: records of transactions whose answers were lost
+    unheard: int = 0
     #: records that went to the dead letters
     aside: int = 0
     #: by bucket, how many records more than planned it took, and has not gone on since
@@ -48,7 +52,8 @@ class Account:
 
     def most(self, now_s: float) -> float:
         """The most that may have been taken."""
-        return self.burst + (now_s - self.since_s) * self.rate_per_s + self.unasked + _ROUNDING
+        gained = (now_s - self.since_s) * self.rate_per_s
+        return self.burst + gained + self.unasked + self.unheard + _ROUNDING
 
 
 @dataclass(eq=False, slots=True)
@@ -113,20 +118,27 @@ class Rates:
 
     def moved(self, move: Move, records: int) -> None:
         """A slice moved its lane, over so many records."""
+        if (begun := self._begun(move)) is None:
+            return
+        piece, account = begun
+        known = _known(piece, move, records)
+        account.taken += known
+        if not piece.is_open and parts_of(piece.lane.name) > 1:
+            account.owed[move.lane] = account.owed.get(move.lane, 0) + records - known
+
+    def answer_lost(self, move: Move, records: int) -> None:
+        """Of a move that was made nobody heard."""
+        if (begun := self._begun(move)) is not None:
+            piece, account = begun
+            account.unheard += max(records, _known(piece, move, records))
+
+    def _begun(self, move: Move) -> tuple[Slice, Account] | None:
+        """The slice that moved its lane, and whose account it goes to."""
         for piece, account in reversed(self._started.get(move.lane, [])):
             inside = piece.from_offset <= move.from_offset and move.to_offset <= piece.until_offset
             if inside and piece.epoch == move.epoch:
-                spanned = number_at(move.to_offset) - number_at(move.from_offset)
-                # Of an open slice what lies between records costs nothing.
-                if piece.is_open:
-                    account.taken += records
-                elif parts_of(piece.lane.name) > 1:
-                    known = min(records, piece.records)
-                    account.taken += known
-                    account.owed[move.lane] = account.owed.get(move.lane, 0) + records - known
-                else:
-                    account.taken += spanned
-                return
+                return piece, account
+        return None
 
     def set_aside(self, letter: DeadLetter) -> None:
         """A record cost nothing."""
@@ -147,6 +159,18 @@ class Rates:
         if known is None or known.rate_per_s != rate_per_s:
             known = self._accounts[key] = Account(rate_per_s, burst, since_s)
         return known
+
+
+def _known(piece: Slice, move: Move, records: int) -> int:
+    """How many records a move is known to pass when its slice starts.
+
+    Of an open slice what lies between records costs nothing.
+    """
+    if piece.is_open:
+        return records
+    if parts_of(piece.lane.name) > 1:
+        return min(records, piece.records)
+    return number_at(move.to_offset) - number_at(move.from_offset)
 
 
 def _root(wave: Wave) -> str:

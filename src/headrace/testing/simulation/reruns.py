@@ -97,7 +97,7 @@ class _Progress:
         """As the store's; a decision like any other seek."""
         _step(self._world)
         self._world.store.progress.seek(stream, offsets, topic_id, *more)
-        self._world.decisions.sought(stream, offsets, topic_id)
+        self._world.decisions.sought(stream, offsets)
 
 
 def _step(world: World) -> None:

@@ -205,6 +205,10 @@ class World:
         self._moved(move)
         self.rates.moved(move, self.topics.records_in(move))
 
+    def answer_lost(self, move: Move) -> None:
+        """Whoever moved a position does not know."""
+        self.rates.answer_lost(move, self.topics.records_in(move))
+
     def _moved(self, move: Move) -> None:
         self.say(f"moved {move.lane} {move.from_offset} to {move.to_offset} (epoch {move.epoch})")
         self.generations.moved(move)
@@ -384,6 +388,16 @@ class World:
     def at_end_of_100(self) -> float:
         """How many of a hundred use cases have streams that begin at the end."""
         return 100 * self.odds.at_end
+
+    @property
+    def divided_of_10(self) -> float:
+        """Of how many of ten use cases that could have buckets partitions are divided."""
+        return 10 * self.odds.divided
+
+    @property
+    def by_place_of_10(self) -> float:
+        """Of how many of ten of those they are divided by place, not by key."""
+        return 10 * self.odds.by_place
 
     def sink_fails(self) -> bool:
         """Whether a write fails now."""
