@@ -140,7 +140,7 @@ def _tell(wanted: RerunRange) -> None:
     for lane, (start, end) in wanted.lanes.items():
         out.print(
             f"{wanted.stream} {spoken(lane)}: offsets {start}..{end}, "
-            f"at most {wanted.records[lane]} records",
+            f"at most {wanted.places[lane]} records",
             highlight=False,
         )
     out.print(f"{wanted.stream}: at most {wanted.most} records", highlight=False)

@@ -24,7 +24,7 @@ from headrace.board import Board
 from headrace.cycle.lags import check_listed, seek_target, stream_log, untold
 from headrace.cycle.whole_positions import check_complete, check_divided
 from headrace.errors import ConfigError, no_use_case
-from headrace.model.buckets import share_of
+from headrace.model.buckets import most_of
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Lineage, bounded
 from headrace.model.places import FIRST, Place
@@ -59,14 +59,9 @@ class RerunRange:
     parents: Lineage = field(default_factory=dict)
 
     @property
-    def records(self) -> dict[str, int]:
-        """How many records each has at most; of a bucket about."""
-        return {name: share_of({name: places}) for name, places in self.places.items()}
-
-    @property
     def most(self) -> int:
-        """How many records it has at most; of buckets about."""
-        return share_of(self.places)
+        """How many records it has at most."""
+        return most_of({name: (self.lanes[name][0], of) for name, of in self.places.items()})
 
     def is_of_same_lanes(self, other: RerunRange) -> bool:
         """Whether both are of the same lanes, which follow the same others, in the same topic.

@@ -116,6 +116,22 @@ def share_of(counts: Mapping[str, int]) -> int:
     return ceil(sum(Fraction(count, parts) for parts, count in found.items()))
 
 
+def most_of(ranges: Mapping[str, tuple[Place, int]]) -> int:
+    """How many records lanes have at most in ranges of so many places, each from a place on.
+
+    The same where it ends there. What buckets of a lane have from one place on is there once. And
+    one bucket may have all of it, as where all records have one key.
+
+    >>> most_of({"t[0]#0/2": ("3", 5), "t[0]#1/2": ("3", 4), "t[1]": ("3", 2)})
+    7
+    """
+    most: dict[tuple[str, Place], int] = {}
+    for name, (place, count) in ranges.items():
+        at = (whole_lane(name), place)
+        most[at] = max(count, most.get(at, 0))
+    return sum(most.values())
+
+
 def by_whole_lane(names: Iterable[str]) -> dict[str, list[str]]:
     """Lanes by the lane of their log, each in the order given."""
     found: dict[str, list[str]] = {}

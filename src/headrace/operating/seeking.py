@@ -38,7 +38,7 @@ from headrace.cycle.lags import (
 from headrace.cycle.topic_ids import IF_IT_IS, is_the_same, told_as_left
 from headrace.cycle.whole_positions import check_divided
 from headrace.errors import ConfigError, Temporary
-from headrace.model.buckets import by_whole_lane, whole_lane
+from headrace.model.buckets import by_whole_lane, most_of
 from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import Lineage, Parent, begun, ends_in, followers, without
 from headrace.model.places import Place
@@ -103,18 +103,13 @@ class Seek:
 
 
 def _most(shifts: Mapping[str, Shift], amount: Callable[[Shift], int | None]) -> int | None:
-    """What it is in all, at most: what buckets of a lane that go to one place share is there once.
-
-    One bucket may have all of what is there, as where all records have one key.
-    """
-    most: dict[tuple[str, Place], int] = {}
+    ranges = dict[str, tuple[Place, int]]()
     for name, shift in shifts.items():
         count = amount(shift)
         if count is None:
             return None
-        to = (whole_lane(name), shift.to)
-        most[to] = max(count, most.get(to, 0))
-    return sum(most.values())
+        ranges[name] = (shift.to, count)
+    return most_of(ranges)
 
 
 def planned(
