@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 
+import pyarrow as pa
 import pytest
 
 from headrace.formats import Text
@@ -104,6 +105,37 @@ def test_at_most_once_survives_a_worker_killed_after_its_claim(engine, site, tmp
     assert receipt.error is None
     position = store.progress.load_positions([StreamId("quick", "acme")])[0]
     assert position.next_offset == 10
+    assert not list((tmp_path / "files").rglob("*.parquet"))
+
+
+def test_calls_in_flight_are_not_told_that_their_wave_is_cancelled(engine, tmp_path):
+    """As by a drain that took too long: they end with their worker, and give nothing."""
+    folder = tmp_path / "calls"
+    folder.mkdir()
+
+    async def asks(record, _context, folder=str(folder)):
+        import asyncio
+        from pathlib import Path
+
+        call = Path(folder) / f"{record['offset']}.begun"
+        call.touch()
+        try:
+            await asyncio.sleep(600)
+        finally:
+            call.with_suffix(".told").touch()
+        return {"offset": record["offset"]}
+
+    columns = pa.schema([("offset", pa.int64())])
+    take(engine, made(asks, output=columns, call_timeout_s=50.0))
+    engine.start(wave(1, "acme"))
+    until_s = time.monotonic() + 60
+    while len(list(folder.iterdir())) < 10 and time.monotonic() < until_s:
+        engine.finished(0.1)
+    engine.cancel("w1")
+    result = results(engine, 1)["w1"]
+    assert (result.receipts, result.error.temporary) == ((), True)
+    assert {path.suffix for path in folder.iterdir()} == {".begun"}
+    assert len(list(folder.iterdir())) == 10
     assert not list((tmp_path / "files").rglob("*.parquet"))
 
 

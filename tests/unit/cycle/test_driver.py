@@ -1,5 +1,7 @@
 """The loop, turn by turn, on fakes."""
 
+import asyncio
+
 import pyarrow as pa
 import pytest
 
@@ -386,6 +388,27 @@ def test_a_drain_plans_nothing_more_and_commits_what_runs(running):
     running.turns(3)
     assert running.driver.drained
     assert running.positions() == {("acme", 0): 5, ("bolt", 0): 3}
+
+
+def test_a_drain_waits_for_the_calls_of_a_handler_that_waits(world):
+    ended = []
+
+    async def asks(record, _context):
+        world.driver.drain()  # as SIGTERM does, with all calls in flight
+        await asyncio.sleep(0.02)
+        ended.append(record["offset"])
+        return {"offset": record["offset"]}
+
+    columns = pa.schema([("offset", pa.int64())])
+    world.use_cases = [world.make(asks, output=columns)]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.start()
+    world.send("acme", 5)
+    world.turns(3)
+    assert world.driver.drained
+    assert sorted(ended) == list(range(10))
+    assert world.positions() == {("acme", 0): 10}
 
 
 def test_a_driver_whose_streams_were_taken_over_is_fenced_and_stops(running):
