@@ -32,6 +32,7 @@ from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Order, Slice
 from headrace.model.waves import Wave
+from headrace.policies.density import SPREAD
 from headrace.ports import SchemaKind, WrittenSchema
 from headrace.settings import Settings, read_settings
 from headrace.settings.doors import DoorsSettings
@@ -115,6 +116,20 @@ def test_the_guides_use_cases_with_buckets_have_them_and_do_what_they_say(name, 
     context = SliceContext(name, "acme", (Slice(lane, "acme.visits", 0, 2, 1),))
     done = handle(made, records([b"a", b"b"]), context)
     assert done.output.to_pydict() == {"tenant": ["acme", "acme"], "place": [0, 1]}
+
+
+def test_the_page_about_orders_has_each_of_them_and_tells_what_was_measured():
+    page = (ROOT / "docs" / "order.md").read_text()
+    measured = (ROOT / "benchmarks" / "RESULTS.md").read_text()
+    promised = page.partition("## What each promises")[2].partition("\n\nHow quick")[0]
+    orders = re.findall(r"^\| `(\w+)` \|", promised, re.MULTILINE)
+    assert orders == ["order", "lane", "key", "none", "stream"]
+    assert set(orders[1:]) == {order.value for order in Order}
+    figures = page.partition("| | records a second |")[2].partition("\n\n")[0]
+    told = re.findall(r"\| ([\d,.]+) \|$", figures, re.MULTILINE)
+    assert len(told) == 4
+    assert all(re.search(rf"\| {re.escape(figure)}( \||:)", measured) for figure in told)
+    assert f"goes more than {SPREAD:,} offsets" in page
 
 
 def test_the_guides_use_case_of_a_topic_for_all_does_what_it_says():
