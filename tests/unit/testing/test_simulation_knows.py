@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import pytest
+
+from headrace.model.receipts import Receipt
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Slice, State
 from headrace.ports import TopicInfo
 from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
+from headrace.testing.simulation.cluster import _CALLS_S, SECONDS_PER_RECORD
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.run import in_memory
 from headrace.testing.simulation.settling import _most_rounds
@@ -62,6 +66,21 @@ def test_who_was_told_of_the_topic_before_need_not_know_of_the_new_one_yet() -> 
     assert unheard.told("d0", {TOPIC: info})[TOPIC] == info
     assert unheard.unaware_since_s("d0", TOPIC) == misled_s
     assert unheard.unaware_since_s("d1", TOPIC) == made_s
+
+
+def test_some_use_cases_cost_so_much_a_call_however_few_its_records_are() -> None:
+    """What is planned of a handler that asks a server, for each call of it, is played as well."""
+    costs = set()
+    for seed in range(20):
+        cluster = World(Random(seed), in_memory()).cluster
+        piece = Slice(LaneId("keep", "acme", f"{TOPIC}[0]"), TOPIC, 0, 100, epoch=1)
+        few, many = (
+            cluster._timed(Receipt(piece, records, False, records=records)).seconds
+            for records in (1, 100)
+        )
+        assert many - few == pytest.approx(99 * SECONDS_PER_RECORD)
+        costs.add(round(few - SECONDS_PER_RECORD, 6))
+    assert costs == set(_CALLS_S)
 
 
 def test_a_long_topic_has_a_round_for_each_record_to_come_to_rest() -> None:
