@@ -187,6 +187,15 @@ def test_an_index_that_a_full_disk_has_made_read_only_is_waited_for(index):
     assert index.write(sink, one("a", "Rome", 1)) == [None]
 
 
+def test_an_index_that_is_closed_stops_the_lanes_and_blames_no_record(index):
+    sink = index.prepared(leads(index.name))
+    index.cluster.asked("POST", f"/{index.name}.v1/_close")
+    [told] = index.told(sink, effect(one("a", "Rome", 1)))
+    assert (told.error.code, "open it" in told.error.message) == ("TargetMissing", True)
+    index.cluster.asked("POST", f"/{index.name}.v1/_open")
+    until_taken(index, sink, one("a", "Rome", 1), within_s=30)
+
+
 def test_an_index_whose_shards_nobody_has_is_waited_for_and_not_for_long(index):
     index.cluster.asked(
         "PUT",
