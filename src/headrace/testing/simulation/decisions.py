@@ -99,17 +99,20 @@ class Decisions:
         else:
             self._suspended(*args)
 
-    def sought(self, stream: StreamId, offsets: Mapping[str, places.Place]) -> None:
+    def sought(
+        self, stream: StreamId, offsets: Mapping[str, places.Place], topic_id: str | None
+    ) -> None:
         """A person sent a stream's lanes elsewhere, or began a rerun.
 
-        It is so in the topic that the person was told of, which may be gone, and that the store
-        has now.
+        It is so in the topic that the person was told of, which may be gone; a rerun's is that
+        which its stream was of, if that was of any.
         """
         self.counts["seeks"] += 1
         self.begun.add(stream)
         self.gate.sent_back(stream)
         self.stopped.pop(stream, None)
-        topic, log, rerun = topic_of(stream), self._log_of(stream), RERUN_MARK in stream.use_case
+        topic, rerun = topic_of(stream), RERUN_MARK in stream.use_case
+        log = self.topics.made[topic] if topic_id is None else self.topics.log_of_id(topic_id)
         to = {name: (number_at(at), log) for name, at in offsets.items()}
         there = {lane_of(stream, number).name for number in self.topics.listed(topic)}
         wholes = set(map(whole_lane, offsets))
@@ -143,12 +146,6 @@ class Decisions:
             else:
                 to[lane.name] = (0, log)
         self._begin_all(stream, to)
-
-    def _log_of(self, stream: StreamId) -> int:
-        """The how-manieth topic of its name a stream is in, as the store has it."""
-        (known,) = [one for one in self.store.registry.streams() if one.id == stream]
-        assert known.topic_id is not None, "a seek says which it is"
-        return self.topics.log_of_id(known.topic_id)
 
     def _left_behind(self, stream: StreamId, to: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         """What was read of lanes that follow one that is read again, and stays read."""

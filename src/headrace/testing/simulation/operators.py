@@ -20,7 +20,7 @@ from headrace.model.places import number_at
 from headrace.model.records import Failure
 from headrace.model.streams import RERUN_MARK, Slice, State, StreamId, Tenant, Throttle
 from headrace.operating import quarantine
-from headrace.operating.seeking import seek
+from headrace.operating.seeking import carry_out, planned
 from headrace.testing.simulation.keys import is_in
 from headrace.testing.simulation.topics import topic_of
 from headrace.testing.simulation.troubles import is_poison
@@ -212,9 +212,10 @@ def _passed(world: World, failure: Failure) -> None:
 
 
 def _seek(world: World, stream: StreamId, to: str) -> None:
-    offsets = seek(world.store, world.asked_log, stream, to, wait=lambda _: None)
-    world.say(f"stream {stream} sought to {to}: {offsets}")
-    world.decisions.sought(stream, offsets)
+    plan = planned(world.store, world.asked_log, stream, to, wait=lambda _: None)
+    carry_out(world.store.progress, plan)
+    world.say(f"stream {stream} sought to {to}: {plan.offsets}")
+    world.decisions.sought(stream, plan.offsets, plan.topic_id)
 
 
 def _target(world: World, topic: str) -> str:

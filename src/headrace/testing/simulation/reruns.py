@@ -97,7 +97,7 @@ class _Progress:
         """As the store's; a decision like any other seek."""
         _step(self._world)
         self._world.store.progress.seek(stream, offsets, topic_id, *more)
-        self._world.decisions.sought(stream, offsets)
+        self._world.decisions.sought(stream, offsets, topic_id)
 
 
 def _step(world: World) -> None:
