@@ -4,7 +4,6 @@ Tests share them, so each makes topics of its own names (``make_topic``) and loo
 A test that must stop, kill or fill a server starts one for itself.
 """
 
-import gc
 import subprocess
 import tempfile
 import uuid
@@ -53,13 +52,6 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
     if twice := [name for name, times in known.items() if times > 1]:
         raise pytest.UsageError(f"tests have the same id, and xdist would run one of each: {twice}")
-
-
-def pytest_collection_finish():
-    """Fourteen thousand tests are no garbage: let no collection walk them again."""
-    gc.collect()
-    gc.freeze()
-    gc.collect()  # a full one comes when a quarter more than the last one left is there
 
 
 @pytest.fixture(scope="session")

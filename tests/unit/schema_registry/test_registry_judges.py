@@ -90,7 +90,7 @@ def test_a_judge_that_cannot_be_started_leaves_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(kind, "start", short_of_processes)
     judges = JudgesApart(1)
     try:
-        assert tries[-1] == tries[0]
+        assert tries[-1] <= tries[0]  # garbage of others may have been closed meanwhile
         assert len(list(tmp_path.glob("headrace-*"))) == 1
     finally:
         judges.close()

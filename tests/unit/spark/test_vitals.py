@@ -223,11 +223,11 @@ def after_bins(path, act):
 
 def after(path, act):
     """The limit and the markers that there are after a call that acts."""
-    resource.setrlimit(NOFILE, (1024, resource.getrlimit(NOFILE)[1]))
+    resource.setrlimit(NOFILE, (4096, resource.getrlimit(NOFILE)[1]))
     markers = CrashMarkers(path, PIECES, vitals_now())
     markers.during(PIECES[0], lambda: None)
     markers.during(PIECES[1], act)
-    os._exit(0 if resource.getrlimit(NOFILE)[0] == (1025 if act is raise_one else 1024) else 1)
+    os._exit(0 if resource.getrlimit(NOFILE)[0] == (4097 if act is raise_one else 4096) else 1)
 
 
 def status_of(path, act, then=after):
