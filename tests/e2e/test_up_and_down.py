@@ -61,6 +61,7 @@ class Folder:
             )
         self.ups.append(process)
         self.until(lambda: "ports:" in self.log.read_text())
+        self.until(lambda: json.loads(self.headrace("use-cases", "list", "--json").stdout or "[]"))
         return process
 
     def until(self, holds, seconds=120.0) -> None:
