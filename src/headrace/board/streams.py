@@ -215,7 +215,8 @@ class HeldStream:
     @property
     def told_lag(self) -> tuple[int, LagIs]:
         """What people are told of all lanes together, and how that is known."""
-        if all(lane.visits is None and lane.bucket is None for lane in self.lanes.values()):
+        plain = all(lane.visits is None and lane.bucket is None for lane in self.lanes.values())
+        if plain and not self.lacking:
             return self.lag_records, LagIs.EXACT
         told = [lane.told_lag(self.measures) for lane in self.lanes.values()]
         how = worst_known(kind for _, kind in told)

@@ -14,7 +14,7 @@ others, and what is recorded. A rerun reads what it was begun with, and is never
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from headrace.board import HeldStream
@@ -22,6 +22,7 @@ from headrace.cycle.lineage import lanes_go
 from headrace.model.buckets import (
     Division,
     Parting,
+    bucket_of,
     by_whole_lane,
     divided,
     division,
@@ -39,10 +40,10 @@ from headrace.ports import TopicInfo
 
 def as_divided(held: HeldStream, info: TopicInfo) -> TopicInfo:
     """What a log says of a topic, as a stream has its lanes."""
-    wanted = held.deployment.parting
-    if wanted.buckets == 1 and not held.is_divided:
+    wanted, is_rerun = held.deployment.parting, held.deployment.until is not None
+    if not _has_buckets(held) and (wanted.buckets == 1 or is_rerun):
         return info
-    is_rerun, known = held.deployment.until is not None, by_whole_lane(held.lanes)
+    known = by_whole_lane(held.lanes)
     of = {
         lane: known[lane] if lane in known else [] if is_rerun else _parts(lane, wanted)
         for lane in info.lanes
@@ -66,11 +67,16 @@ def is_misdivided(held: HeldStream) -> bool:
     )
 
 
-def lacking(held: HeldStream, info: TopicInfo) -> str | None:
-    """Why nothing of a stream may be read: some of its buckets have no place; None: all have."""
-    if not held.is_divided:
+def lacking(held: HeldStream, listed: Collection[str]) -> str | None:
+    """Why nothing of a stream may be read: some of its buckets have no place; None: all have.
+
+    Args:
+        held: the stream, as the store has it.
+        listed: lanes of its log, as that names them.
+    """
+    if not _has_buckets(held):
         return None
-    lineage, listed = held.lineage, by_whole_lane(info.lanes)
+    lineage = held.lineage
     missing = missing_buckets(held.lanes, lineage, listed, held.deployment.until)
     return told(held.stream.id, held.stream.topic, missing, lineage, held.places)
 
@@ -138,6 +144,11 @@ def _divided_anew(held: HeldStream, lane: str, names: list[str], at: Place) -> D
     if held.lanes[names[0]].parting == wanted or any(name in held.ends for name in names):
         return None
     return division(lane, names, wanted.buckets, at, by_place=wanted.by_place)
+
+
+def _has_buckets(held: HeldStream) -> bool:
+    """Whether a stream has any, or is a rerun that was begun with some."""
+    return held.is_divided or any(map(bucket_of, held.deployment.until or ()))
 
 
 def _parts(lane: str, wanted: Parting) -> list[str]:

@@ -92,7 +92,7 @@ class StreamLag:
     @property
     def is_guess(self) -> bool:
         """Whether its lag is one: of what is between two places nobody knows what a bucket has."""
-        return any(parts_of(lane) > 1 for lane in self.positions)
+        return any(parts_of(lane) > 1 for lane in (*self.positions, *(self.until or ())))
 
     @property
     def untold(self) -> list[str]:
@@ -248,9 +248,10 @@ def stream_log(
     lanes = [one.lane.name for one in positions]
     gone = {*replaced(lineage), *divided_twice(lanes, lineage)}
     info = log.topics([found.topic]).get(found.topic)
-    if info is not None and any("#" in name for name in lanes):
-        ends = {known.use_case: known.until for known in registry.deployments()}
-        lanes += placeless(positions, info, ends.get(stream.use_case))  # to be sent to one
+    ends = {known.use_case: known.until for known in registry.deployments()}
+    until = ends.get(stream.use_case)
+    if info is not None and any("#" in name for name in (*lanes, *(until or ()))):
+        lanes += placeless(positions, info, until)  # to be sent to one
     info = _divided(info, lanes, gone)
     asked, log = info.lanes if info else (), BucketLog(log)
     starts = _of_all(log.start_offsets(asked), asked)

@@ -196,7 +196,8 @@ class TopicKeeper:
         ]
         seen = yield from self._start_lanes(seen)
         for seen_topic in seen:
-            seen_topic.held.lacking = lacking(*seen_topic[:2])
+            held = seen_topic.held
+            held.lacking = lacking(held, known[held.stream.topic].lanes)
             self._forget_lanes(seen_topic, edges)
         self._divide([one for one in seen if is_misdivided(one.held)])
         for seen_topic in seen:

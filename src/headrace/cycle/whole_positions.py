@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping
 from headrace.errors import ConfigError
 from headrace.model import missing_buckets as missing
 from headrace.model import second_division as second
-from headrace.model.buckets import by_whole_lane, replaced
+from headrace.model.buckets import by_whole_lane, unreplaced
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Lineage, ends_in
-from headrace.model.places import FIRST, Place
+from headrace.model.places import Place
 from headrace.model.streams import Position, Stream, StreamId
 from headrace.ports import TopicInfo
 
@@ -78,11 +78,9 @@ def check_divided(stream: StreamId, positions: Collection[Position]) -> None:
     places = {one.lane.name: one.next_offset for one in positions}
     if reason := second.told(stream, second.divided_twice(places, lineage), places):
         raise ConfigError(reason)
-    ends = replaced(lineage)
-    left = [one.lane.name for one in positions if one.next_offset < ends.get(one.lane.name, FIRST)]
-    if left:
+    ends = unreplaced(lineage, places)
+    if left := in_order(places.keys() & ends.keys()):
         raise ConfigError(
-            f"{stream} gets other buckets as soon as {in_order(left)[0]} is read up to "
-            f"{ends[in_order(left)[0]]}; wait for that, decide about its open failures, or seek "
-            "the whole stream"
+            f"{stream} gets other buckets as soon as {left[0]} is read up to {ends[left[0]]}; wait "
+            "for that, decide about its open failures, or seek the whole stream"
         )

@@ -24,7 +24,7 @@ from sys import intern
 from typing import NamedTuple
 
 from headrace.model.lineage import Lineage, Parent
-from headrace.model.places import Place
+from headrace.model.places import UNKNOWN, Place
 
 #: a lane has no more buckets than this, and so many if nobody says
 MOST_BUCKETS, BUCKETS = 64, 16
@@ -169,6 +169,12 @@ def replaced(lineage: Lineage) -> dict[str, Place]:
         for name, until in parents
         if until is not None and whole_lane(name) == whole_lane(follower)
     }
+
+
+def unreplaced(lineage: Lineage, places: Mapping[str, Place]) -> dict[str, Place]:
+    """Of lanes that those of another division follow all that are not done, each with its end."""
+    ends = replaced(lineage)
+    return {name: end for name, end in ends.items() if places.get(name, UNKNOWN) < end}
 
 
 def follows_others(lineage: Lineage) -> bool:

@@ -8,7 +8,8 @@ would tell. Nothing of such a stream is read before a person has said where the 
 Buckets also go by right, one after the other: when another division, or lanes that the log made of
 theirs, came after them. Then what follows says that it waits for them no more. And of a lane that
 its log does not list any more nothing is said here: that one ended. Nor of one that is in two
-divisions at once (`second_division.py`): that is mended as a whole.
+divisions at once (`second_division.py`): that is mended as a whole. A partition of which no bucket
+has a place is new to its stream and begins; a rerun begins none, so there all of them are missing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 
-from headrace.model.buckets import by_whole_lane, divided, parting_of, whole_lane
+from headrace.model.buckets import by_whole_lane, divided, parting_of, unreplaced, whole_lane
 from headrace.model.lane_names import in_order, said, spoken
 from headrace.model.lineage import Lineage, ends_in
 from headrace.model.places import Place
@@ -43,7 +44,7 @@ def missing_buckets(
     >>> missing_buckets(["t[0]#0/2"], {}, ["t[0]"])
     ['t[0]#1/2']
     """
-    due = set(_followed(lineage))
+    due = {*_followed(lineage), *(until or ())}
     for lane, parts in by_whole_lane(names).items():
         for buckets, by_place in set(map(parting_of, parts)):
             due.update(divided(lane, buckets, by_place=by_place))
@@ -72,11 +73,12 @@ def told(
     more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
     also = f" (and {len(rest)} more)" if rest else ""
     others = [place for name, place in at.items() if whole_lane(name) == lane]
+    some = "some" if others else "any"
+    least = f"; of the others the least is at {min(others)}" if others else ""
     return (
-        f"{spoken(lane)}{also} is without some of its buckets in the store, as after a restore or "
-        f"a change by hand: {shown}{more}. Nobody would read their records, and how far they were "
-        f"read nobody knows; of the others the least is at {min(others)}. "
-        f"{_mends(stream, topic, parts, lineage)}"
+        f"{spoken(lane)}{also} is without {some} of its buckets in the store, as after a restore "
+        f"or a change by hand: {shown}{more}. Nobody would read their records, and how far they "
+        f"were read nobody knows{least}. {_mends(stream, topic, parts, lineage, at)}"
     )
 
 
@@ -88,9 +90,16 @@ def _followed(lineage: Lineage) -> Iterable[str]:
                 yield lane
 
 
-def _mends(stream: object, topic: str, parts: Collection[str], lineage: Lineage) -> str:
+def _mends(
+    stream: object,
+    topic: str,
+    parts: Collection[str],
+    lineage: Lineage,
+    at: Mapping[str, Place],
+) -> str:
+    """Where others are not done that end, nobody reads them to there, and no part can be sought."""
     seek = f"headrace streams seek {stream} --to"
-    if ends_in(lineage).keys() & set(parts):
+    if ends_in(lineage).keys() & set(parts) or unreplaced(lineage, at):
         return f"'{seek}' a place mends it, of the whole topic"
     to = json.dumps({topic: {said(name, topic): -2 for name in parts}})
     return (

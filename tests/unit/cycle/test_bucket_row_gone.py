@@ -13,6 +13,8 @@ from headrace.errors import ConfigError, Temporary
 from headrace.model.buckets import divided, division
 from headrace.model.places import place_at
 from headrace.model.records import LaneStart
+from headrace.model.statistics import LagIs
+from headrace.model.streams import Order
 from headrace.operating.seeking import carry_out, planned, seek
 from headrace.spark.key_hash import bucket_of_key
 from headrace.store.schema import positions
@@ -153,7 +155,8 @@ def test_a_row_that_goes_while_its_driver_runs_is_missed_when_a_slice_comes_back
     assert "0#2/4" in keyed.row("acme").note
 
 
-def test_a_bucket_that_others_wait_for_is_missed(keyed):
+@pytest.mark.parametrize(("lost", "said"), [(FOUR[2], "0#2/4"), (f"{LANE}#1/2", "0#1/2")])
+def test_a_bucket_that_others_wait_for_or_that_waits_is_missed(keyed, lost, said):
     (case,) = keyed.use_cases
     keyed.use_cases = [replace(case, buckets=2)]
     keyed.deploy()
@@ -162,10 +165,12 @@ def test_a_bucket_that_others_wait_for_is_missed(keyed):
     made = division(LANE, FOUR, 2, place_at(60))
     begun = LaneStart(ACME, topic_id, made.places, topic_id, made.parents)
     keyed.store.progress.start_lanes([begun])
-    lose(keyed, FOUR[2])
+    lose(keyed, lost)
     keyed.start()
     keyed.turns(60, seconds=1.0)
-    assert "0#2/4" in keyed.row("acme").note
+    note = keyed.row("acme").note
+    assert said in note
+    assert "a place mends it, of the whole topic" in note
     assert handled(keyed) == []
     seek(keyed.store, keyed.log, ACME, "40")
     keyed.turns(60, seconds=1.0)
@@ -173,18 +178,46 @@ def test_a_bucket_that_others_wait_for_is_missed(keyed):
     assert handled(keyed) == list(range(40, 80))
 
 
-def test_a_rerun_whose_bucket_is_gone_stands_and_says_so(keyed):
+@pytest.mark.parametrize("lost", [FOUR[1:2], FOUR])
+def test_a_rerun_whose_buckets_are_gone_stands_and_says_so(keyed, lost):
     wanted = range_of(keyed.store, keyed.log, ACME, "earliest", None)
     rerun = begin(keyed.store, wanted, 0.2)
-    lose(keyed, FOUR[1], rerun)
+    for name in lost:
+        lose(keyed, name, rerun)
     (made,) = [one for one in keyed.store.registry.deployments() if one.until]
     case = replace(keyed.use_cases[0], name=made.use_case)
     keyed.engine.take(case, made)
     keyed.driver.take(case, made)
     keyed.turns(20, seconds=1.0)
-    assert "0#1/4" in (keyed.driver.board.streams[rerun].waits or "")
+    held = keyed.driver.board.streams[rerun]
+    assert "0#1/4" in (held.waits or "")
+    assert held.told_lag[1] is LagIs.UNKNOWN
     assert handled(keyed) == []
-    seek(keyed.store, keyed.log, rerun, '{"acme.visits": {"0#1/4": -2}}')
+    told = next(one for one in lags(keyed.store, keyed.log) if one.stream.id == rerun)
+    assert told.faults() == [held.waits]
+    assert told.lag_records is None
+    (to,) = re.findall("--to '(.*?)'", held.waits)
+    seek(keyed.store, keyed.log, rerun, to)
     keyed.turns(20, seconds=1.0)
     assert handled(keyed) == list(range(40))
     assert rerun not in keyed.driver.board.streams
+
+
+def test_a_rerun_of_whole_partitions_that_goes_on_by_key_begins_as_any_whose_place_is_gone(world):
+    world.deploy()
+    world.tenant("acme")
+    fill(world, 40)
+    world.start()
+    world.turns(20, seconds=1.0)
+    rerun = begin(world.store, range_of(world.store, world.log, ACME, "earliest", None), 0.2)
+    divide_by_key(world, 4)
+    lose(world, LANE, rerun)
+    world.seen.clear()
+    (made,) = [one for one in world.store.registry.deployments() if one.until]
+    made = replace(made, order=Order.KEY, buckets=4)
+    case = replace(world.use_cases[0], name=made.use_case)
+    world.engine.take(case, made)
+    world.driver.take(case, made)
+    world.turns(40, seconds=1.0)
+    assert handled(world) == list(range(40))
+    assert rerun not in world.driver.board.streams

@@ -57,6 +57,8 @@ def test_of_a_lane_that_its_log_made_others_of_buckets_go_one_by_one():
 def test_a_rerun_has_no_more_buckets_than_it_reads():
     assert missing_buckets(FOUR[:1], {}, [LANE], FOUR[:2]) == [FOUR[1]]
     assert missing_buckets(FOUR[:2], {}, [LANE], FOUR[:2]) == []
+    assert missing_buckets([], {}, [LANE], FOUR[:2]) == FOUR[:2]
+    assert missing_buckets([], {}, [OTHER], FOUR[:2]) == []
 
 
 def test_a_lane_in_two_divisions_is_not_told_of_twice():
@@ -75,6 +77,9 @@ def test_what_is_told_names_them_and_the_command_for_them_alone():
     places |= {f"{OTHER}#1/2": 5}
     said = told("acme/keep", "acme.visits", [*FOUR[:2], f"{OTHER}#0/2"], {}, places)
     assert said.startswith("partition 3 (and 1 more) is without some of its buckets")
+    said = told("acme/keep", "acme.visits", FOUR, {}, {f"{OTHER}#1/2": 5})
+    assert said.startswith("partition 3 is without any of its buckets")
+    assert "the least" not in said
 
 
 def test_what_others_wait_for_is_mended_as_a_whole():
@@ -82,3 +87,15 @@ def test_what_others_wait_for_is_mended_as_a_whole():
     places = dict.fromkeys(FOUR[1:], 90) | made.places
     said = told("acme/keep", "acme.visits", FOUR[:1], made.parents, places)
     assert "'headrace streams seek acme/keep --to' a place mends it, of the whole topic" in said
+
+
+@pytest.mark.parametrize("missing", [f"{LANE}#1/2", f"{OTHER}#1/4"])
+def test_while_buckets_are_not_done_that_others_follow_it_is_mended_as_a_whole(missing):
+    made = division(LANE, FOUR, 2, 90)
+    others = divided(OTHER, 4)
+    places = dict.fromkeys([*FOUR, *others], 40) | made.places
+    del places[missing]
+    said = told("acme/keep", "acme.visits", [missing], made.parents, places)
+    assert "'headrace streams seek acme/keep --to' a place mends it, of the whole topic" in said
+    places |= dict.fromkeys(FOUR, 90)
+    assert "these alone" in told("acme/keep", "acme.visits", [missing], made.parents, places)
