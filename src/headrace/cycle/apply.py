@@ -26,7 +26,7 @@ from headrace.cycle.unfinished import runs_whole
 from headrace.errors import CodeNotLoaded
 from headrace.model.places import Place
 from headrace.model.receipts import Receipt, SliceError
-from headrace.model.streams import StreamId
+from headrace.model.streams import LaneId, StreamId
 from headrace.model.waves import Wave
 from headrace.policies.cost import learn
 from headrace.policies.data_loss import ABOUT_THE_LOG
@@ -107,12 +107,12 @@ class Applier:
             (receipt, receipt.error) for receipt in result.receipts if receipt.error is not None
         ]
         final = {receipt.slice.lane.stream for receipt, error in failed if not error.temporary}
-        if final:
-            self.observer.load_positions(final)
+        there = self.observer.load_positions(final) if final else set[LaneId]()
         for receipt, error in failed:
-            held = self.board.streams.get(receipt.slice.lane.stream)
-            lane = self.board.lane(receipt.slice.lane)
-            if held is None or lane is None:
+            name = receipt.slice.lane
+            held, lane = self.board.streams.get(name.stream), self.board.lane(name)
+            is_gone = name.stream in final and name not in there  # so it is taken up anew
+            if held is None or lane is None or is_gone:
                 continue
             here = _as_of(lane.position, receipt, error)
             if here is None:

@@ -160,7 +160,7 @@ class Driver:
         asking = self.threads("log")
         self.observer = Observer(store, board, self.leases, losses, self.parts.log, asking)
         letters = PendingLetters(self.parts.dead_letters, self.threads("letters"))
-        self.failing = Failing(store, letters, board, self.reporter, clock)
+        self.failing = Failing(store, letters, board, self.observer, self.reporter, clock)
         self.recorded = RecordedWaves(store.progress, board, clock, self.name)
         self.apart_again = ApartAgain(board)
         self.committer = Committer(store, board, self.recorded, clock)

@@ -19,6 +19,7 @@ import structlog
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetter, PendingLetters
 from headrace.cycle.in_doubt import doubt, past, widen
+from headrace.cycle.observe import Observer
 from headrace.model.lane_names import spoken
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
@@ -50,6 +51,7 @@ class Failing:
     store: Store
     letters: PendingLetters
     board: Board
+    observer: Observer
     reporter: Reporter
     clock: Clock
     chance: Callable[[], float] = random.random
@@ -325,8 +327,8 @@ class Failing:
             return
         moved = move.to_offset > move.from_offset and all(self.store.positions.advance([move]))
         if lane is not None and not moved:
-            # Somebody else moved it, or the answer to our own move was lost.
-            self.board.fill(self.store.progress.load_positions([move.lane.stream]))
+            # Somebody else moved it, its row is gone, or the answer to our own move was lost.
+            self.observer.load_positions([move.lane.stream])
         self._count(aside, moved=moved)
         if lane is None:
             return

@@ -10,7 +10,7 @@ What cannot be learned at this moment leaves the board as it is; nothing here st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -111,14 +111,15 @@ class Observer:
 
     def reload_positions(self, streams: Collection[StreamId]) -> None:
         """Believe the store again, after any failure or refused commit."""
-        self._find_gone(streams, self.load_positions(streams))
+        self.load_positions(streams)
         self._find_lost(streams)
 
-    def load_positions(self, streams: Collection[StreamId]) -> list[Position]:
-        """Take over where the store has these streams now."""
-        positions = self.store.progress.load_positions(streams)
-        self.board.fill(positions)
-        return positions
+    def load_positions(self, streams: Collection[StreamId]) -> set[LaneId]:
+        """Take over where the store has these streams now; the lanes that it has of them."""
+        positions = self._loaded(streams)
+        there = {position.lane for position in positions}
+        self._find_gone(streams, there)
+        return there
 
     def topics(self, now_s: float) -> None:
         """Learn ids and lanes; give new lanes their first position."""
@@ -230,7 +231,7 @@ class Observer:
     def _drop(self, stream: StreamId) -> None:
         doubts, names = self.board.doubts.open, self.board.streams[stream].lanes
         if any(LaneId(*stream, name) in doubts for name in names):
-            self.load_positions([stream])  # nobody looks at it later
+            self._loaded([stream])  # nobody looks at it later
         self._leave(stream)
         del self.board.streams[stream]
 
@@ -251,7 +252,12 @@ class Observer:
 
     def _positions(self, streams: list[Stream]) -> None:
         held = [stream.id for stream in streams if stream.id in self.board.streams]
-        self.load_positions(held)
+        self._loaded(held)
+
+    def _loaded(self, streams: Collection[StreamId]) -> list[Position]:
+        positions = self.store.progress.load_positions(streams)
+        self.board.fill(positions)
+        return positions
 
     def _follow(self, streams: list[Stream]) -> None:
         """Look at the topics of active streams, and ask for the ends of all but removed ones.
@@ -286,18 +292,17 @@ class Observer:
         self._topics.leave(stream)
         self._ends.leave(stream)
 
-    def _find_gone(self, streams: Collection[StreamId], positions: Iterable[Position]) -> None:
+    def _find_gone(self, streams: Collection[StreamId], there: Collection[LaneId]) -> None:
         """Take up anew what the store has not all lanes of any more, as after a change by hand.
 
         Each slice of a lane without a position is refused, and would be tried for ever. Whoever
         lets lanes go by right tells the board, or raises the epoch.
         """
-        there = {position.lane for position in positions}
         for stream in streams:
             held = self.board.streams.get(stream)
             lanes = held.lanes if held is not None else ()
             gone = [name for name in lanes if LaneId(*stream, name) not in there]
-            if held is None or not gone:
+            if held is None or held.is_outdated or not gone:
                 continue
             held.is_outdated = True
             self.forget_revision()

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from lanes_of_acme import ACME, LANE, divide_by_key, lose, places
 from sqlalchemy import create_engine
+from structlog.testing import capture_logs
+from test_failing import raises_at
 
 from headrace.cycle.lags import lags
 from headrace.cycle.reruns import begin, range_of
@@ -221,3 +223,46 @@ def test_a_rerun_of_whole_partitions_that_goes_on_by_key_begins_as_any_whose_pla
     world.turns(40, seconds=1.0)
     assert handled(world) == list(range(40))
     assert rerun not in world.driver.board.streams
+
+
+@pytest.fixture
+def setting_aside(world):
+    """Acme by partitions; its handler cannot take record 5, which is set aside at once."""
+    world.use_cases = [world.make(raises_at(5), bad_record="dead-letter")]
+    world.deploy(retries=0)
+    world.tenant("acme")
+    fill(world, 5)
+    world.start()
+    world.turns(20, seconds=1.0)
+    fill(world, 5)
+    return world
+
+
+def test_a_row_that_goes_is_missed_where_the_next_record_is_bad(setting_aside):
+    lose(setting_aside, LANE)
+    with capture_logs() as logs:
+        setting_aside.turns(40, seconds=1.0)
+    assert "lanes are not in the store any more" in {line["event"] for line in logs}
+    # It begins as one that is new.
+    assert places(setting_aside) == {LANE: 10}
+    assert [letter.error.offset for letter in setting_aside.dead_letters.letters] == [5]
+    assert setting_aside.store.failures.every() == []
+
+
+def test_a_row_that_goes_while_a_letter_of_it_is_kept_is_missed(setting_aside, monkeypatch):
+    take = setting_aside.driver.failing.letters.take
+
+    def taken(aside):
+        lose(setting_aside, LANE)
+        monkeypatch.undo()
+        return take(aside)
+
+    monkeypatch.setattr(
+        type(setting_aside.driver.failing.letters), "take", lambda _, aside: taken(aside)
+    )
+    with capture_logs() as logs:
+        setting_aside.turns(40, seconds=1.0)
+    assert "lanes are not in the store any more" in {line["event"] for line in logs}
+    assert places(setting_aside) == {LANE: 10}
+    assert [letter.error.offset for letter in setting_aside.dead_letters.letters] == [5, 5]
+    assert setting_aside.store.failures.every() == []
