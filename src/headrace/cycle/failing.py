@@ -73,8 +73,7 @@ class Failing:
         told = self._told(
             number
             for name, number in stopped.items()
-            if name in lanes
-            if number != lanes[name].failure
+            if name in lanes and number != lanes[name].failure
         )
         for name, lane in lanes.items():
             number = stopped.get(name)
@@ -212,10 +211,12 @@ class Failing:
             if held is not None and lane is not None:
                 held.apart = labels[piece.lane.stream]
                 lane.suspect_until = past(piece, held)
-        is_whole = again is not None and [part.id for part in again] == [wave.id]
-        then = "its wave runs whole once more" if is_whole else "they run in parts"
+        if again is not None and not again:
+            return  # it is over: no part of it runs
         log.warning(
-            f"one stream hurts its neighbours; {then} until it is found",
+            "one stream hurts its neighbours; its wave runs whole once more"
+            if again is not None and [part.id for part in again] == [wave.id]
+            else "one stream hurts its neighbours; they run in parts until it is found",
             **of_wave(wave),
             streams=len(streams),
             parts=len(set(labels.values()) if again is None else again),

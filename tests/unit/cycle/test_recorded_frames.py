@@ -153,6 +153,17 @@ def test_a_tenant_at_whom_calls_hang_after_a_kill_holds_its_neighbours_up_for_so
     assert world.store.progress.pending_intents() == []
 
 
+@pytest.mark.parametrize("is_left", [True, False])
+def test_a_wave_of_which_nothing_is_left_is_not_said_to_run_in_parts(world, written, is_left):
+    world.start()
+    world.turns(5, 1.0)
+    wave = next(wave for wave in world.engine.started if len(list(wave.slices)) == 2)
+    with capture_logs() as lines:
+        error = SliceError(False, "HandlerHung", "it did not come back")
+        world.driver.failing.died(wave, error, [wave] if is_left else [])
+    assert ["hurts its neighbours" in line["event"] for line in lines] == [True] * is_left
+
+
 def test_a_call_that_hangs_behind_its_write_leaves_nobodys_records_twice(
     world, written, monkeypatch
 ):
