@@ -407,8 +407,6 @@ def _still_loading(wave: Wave, seconds: float) -> CodeNotLoaded:
 
 #: what Spark says when a Python worker lacks a module that its task itself is made of
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
-#: and where the code of a use case has spoiled its worker
-_SPOILED = re.compile(rf"{CodeNotLoaded.__module__}\.{CodeNotLoaded.__name__}: (.+)")
 #: what Spark says when a Python worker is gone in the middle of a task
 _WORKER_DIED = "Python worker exited unexpectedly"
 
@@ -420,8 +418,6 @@ def _translated(error: BaseException, wave: Wave) -> HeadraceError:
     text = str(error).strip()
     if module := _MISSING.search(text):
         return CodeNotLoaded(not_installed(module[1], "on an executor"))
-    if spoiled := _SPOILED.search(text):
-        return CodeNotLoaded(spoiled[1])
     if _WORKER_DIED in text:
         return WorkerKilled(f"Python workers died again and again in wave {wave.id}")
     told = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), "")

@@ -16,7 +16,7 @@ from headrace.model.waves import Wave
 from headrace.spark.crash_markers import crash_markers_of
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.heap import Heap
-from headrace.spark.own_process import keep_to_itself
+from headrace.spark.own_process import end_behind_task, keep_to_itself
 from headrace.spark.task import CACHE, Work, kept, run_bin
 from headrace.spark.vitals import vitals_now
 
@@ -34,16 +34,21 @@ def kept_small(needed: Collection[str]) -> Iterator[None]:
     Args:
         needed: digests of the code that tasks may still ask for.
 
+    A process that what was loaded has spoiled ends behind its task, whose receipts say that nothing
+    was done: a task that raised would have Spark forget what its whole job did elsewhere.
+
     Raises:
-        CodeNotLoaded: on leaving; what was loaded has spoiled the process.
+        TaskLost: the process was spoiled by an earlier task; Spark has another one do this.
     """
+    CACHE.demand_whole()
     keep_to_itself()
     # Before anything is loaded: modules may ask for the logger, or keep sys.stdout.
     OUTPUT.install()
     CACHE.drop_all_but(needed)
     yield
+    if CACHE.spoiled is not None:
+        end_behind_task()
     # A task that raises ends its worker, and all of its heap.
-    CACHE.demand_whole()
     HEAP.settle(changed=CACHE.changed)
     CACHE.changed = False
 

@@ -12,11 +12,14 @@ that lives. So what is forked has nothing in its place: reading ends, what is wr
 
 Only what Python forks is seen, not a C library's own `fork`; programs that are started never have
 the connection. A program that a handler leaves behind lives on when the daemon ends.
+
+What cannot be taken back in a worker, no other task is to share either: it ends, between two tasks.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import stat
@@ -28,6 +31,8 @@ from headrace.spark.standard_files import Behind, behind_of
 _PR_SET_PDEATHSIG = 1
 #: what Spark forks workers from, as a program
 _DAEMON = "pyspark.daemon"
+#: the function of it that a worker is in between two tasks
+_BETWEEN_TASKS = "manager"
 _OPEN_FILES = "/dev/fd"
 
 #: of a process and not of those that it forks: the connection of its task, and the process
@@ -60,6 +65,23 @@ def keep_connection(behind: Behind) -> None:
     if _connection is None:
         os.register_at_fork(after_in_child=_let_go)
     _connection = behind, os.getpid()
+
+
+def end_behind_task() -> None:
+    """End this process when all that its task has to say is with Spark, so that no task is lost.
+
+    Spark's daemon collects garbage behind each task that a worker may be used after. Spark finds
+    the worker dead before it gives it another task. Where it was just about to, that attempt is
+    lost and there is another one.
+    """
+    if _end not in gc.callbacks:
+        gc.callbacks.append(_end)
+
+
+def _end(_phase: str, _told: dict[str, int]) -> None:
+    caller = sys._getframe(1)  # what of the daemon runs tells that no task does
+    if caller.f_code.co_name == _BETWEEN_TASKS and caller.f_globals.get("__name__") == "__main__":
+        os._exit(0)
 
 
 def _connection_of_task() -> Behind | None:

@@ -12,7 +12,7 @@ dropped, and loaded again by the next task that needs it.
 A version that cannot be loaded here, for a package that is not installed say, is not kept: a later
 task tries again. One that sets for its process what cannot be put back is refused as well, as it is
 by the check of a deploy and by drivers, which may do more than a worker or see less; and the worker
-has it for good, so it runs nothing more.
+has it for good, so it runs nothing more, and ends behind its task.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import cloudpickle
 
-from headrace.errors import CodeNotLoaded, words_of
+from headrace.errors import CodeNotLoaded, TaskLost, words_of
 from headrace.spark.process_settings import load_apart
 from headrace.spark.shipping import home_of
 from headrace.versions.loading import forget_all_but
@@ -56,21 +56,25 @@ class WorkerCache:
         Raises:
             CodeNotLoaded: it needs something that is not there.
         """
+        if self.spoiled is not None:
+            raise self.spoiled
         if digest not in self._codes:
-            self.demand_whole()
             code = pickled if isinstance(pickled, bytes) else pickled.value
             self._codes[digest] = loaded(code, self._spoil)
             self.changed = True
         return self._codes[digest]
 
     def demand_whole(self) -> None:
-        """See that no code that was loaded has spoiled this process.
+        """See that no code that was loaded by an earlier task has spoiled this process.
 
         Raises:
-            CodeNotLoaded: it has.
+            TaskLost: it has; whose it was is told by the receipts of that task.
         """
         if self.spoiled is not None:
-            raise self.spoiled
+            raise TaskLost(
+                f"a Python worker on executor {socket.gethostname()} ends, for code of a use case "
+                "that it has loaded sets what cannot be put back"
+            )
 
     def _spoil(self, lost: list[str]) -> None:
         self.spoiled = CodeNotLoaded(

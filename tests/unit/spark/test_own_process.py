@@ -1,5 +1,6 @@
 """What a worker shares with nobody, tried in processes that are made for it."""
 
+import gc
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from headrace.spark.own_process import keep_to_itself, take_group
+from headrace.spark.own_process import end_behind_task, keep_to_itself, take_group
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel is to end workers")
 SOON_S = 10
@@ -153,3 +154,20 @@ def test_where_there_is_no_daemon_the_group_stays():
     before = os.getpgrp()
     keep_to_itself()
     assert os.getpgrp() == before
+
+
+def test_a_worker_that_is_to_end_does_so_between_two_tasks_only():
+    """Spark's daemon collects garbage there; so may the task itself, before it has said all."""
+    between = "def manager():\n    import gc\n    gc.collect()\n"
+
+    def act(outfile):
+        end_behind_task()
+        gc.collect()
+        outfile.write(b"said")
+        outfile.flush()
+        called = {"__name__": "__main__"}
+        exec(between, called)
+        called["manager"]()
+        outfile.write(b"and went on")
+
+    assert Worker(act).said() == b"said"

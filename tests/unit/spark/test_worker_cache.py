@@ -11,10 +11,8 @@ from unittest.mock import Mock
 import cloudpickle
 import pytest
 
-from headrace.errors import CodeNotLoaded, Temporary
-from headrace.model.waves import Wave
+from headrace.errors import CodeNotLoaded, TaskLost, Temporary
 from headrace.spark import jobs
-from headrace.spark.engine import _translated
 from headrace.spark.rights import rights_now
 from headrace.spark.shipping import code_of
 from headrace.spark.worker_cache import WorkerCache
@@ -181,9 +179,8 @@ def test_code_that_sets_for_its_worker_what_cannot_be_put_back_is_refused_by_nam
             CodeNotLoaded, match=r"its code sets os\.nice when it is imported on ex"
         ):
             cache.code("a", code)
-        for spoiled in (lambda: cache.code("b", pickled(1)), cache.demand_whole):
-            with pytest.raises(CodeNotLoaded, match="all use cases of the worker would have it"):
-                spoiled()
+        with pytest.raises(CodeNotLoaded, match="all use cases of the worker would have it"):
+            cache.code("b", pickled(1))
     finally:
         monkeypatch.undo()
         kept.are_kept()
@@ -196,23 +193,21 @@ class Nicer:
         return os.nice, (1,)
 
 
-def test_a_worker_that_is_spoiled_ends_with_its_task(monkeypatch):
-    cache = WorkerCache()
+def test_a_task_that_spoils_its_worker_hands_back_what_it_has_to_say_and_the_next_does_nothing(
+    monkeypatch,
+):
+    """Were it lost, Spark would try it again, and then forget what its whole job did elsewhere."""
+    cache, end, begun = WorkerCache(), Mock(), []
     monkeypatch.setattr(jobs, "CACHE", cache)
+    monkeypatch.setattr(jobs, "end_behind_task", end)
     for name in ("keep_to_itself", "OUTPUT", "HEAP"):
         monkeypatch.setattr(jobs, name, Mock())
     with jobs.kept_small([]):
         cache.code("a", pickled(1))
-    # A task that raises ends its worker.
-    ends = pytest.raises(CodeNotLoaded, match=r"resource\.setrlimit")
-    with ends, jobs.kept_small([]), contextlib.suppress(CodeNotLoaded):
+    assert not end.called
+    with jobs.kept_small(["a"]), contextlib.suppress(CodeNotLoaded):
         cache._spoil(["resource.setrlimit"])
-
-
-def test_what_spark_tells_of_it_is_told_as_what_it_is():
-    wave = Wave("w1", "quick", (), 1.0)
-    told = (
-        "Traceback (most recent call last):\n  ...\nheadrace.errors.CodeNotLoaded: its code\n\tat"
-    )
-    error = _translated(RuntimeError(told), wave)
-    assert (type(error), str(error)) == (CodeNotLoaded, "its code")
+    assert end.called
+    with pytest.raises(TaskLost, match="worker on executor"), jobs.kept_small(["a"]):
+        begun.append(1)
+    assert begun == []
