@@ -19,7 +19,7 @@ from headrace.cycle.driver import DriverParts
 from headrace.deploying.needs import require_known_ends, require_registry
 from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
 from headrace.model.records import Answer, Deployment
-from headrace.ports import Connections, Site
+from headrace.ports import Connections, PackedCode, Site
 from headrace.spark.process_settings import BeforeLoad, before_load
 from headrace.use_cases import UseCase
 
@@ -42,7 +42,7 @@ class ReadyVersion:
 
     deployment: Deployment
     use_case: UseCase
-    code: bytes
+    code: PackedCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from headrace.ports.encodings import (
     SubjectNames,
     Unencoded,
 )
-from headrace.ports.engine import Engine, WaveResult
+from headrace.ports.engine import Engine, PackedCode, WaveResult
 from headrace.ports.failures import Failures
 from headrace.ports.formats import (
     Decoded,
@@ -114,6 +114,7 @@ __all__ = [
     "NoRegistry",
     "NoTenants",
     "NumberedSchemas",
+    "PackedCode",
     "Payloads",
     "Positions",
     "PositionsFactory",

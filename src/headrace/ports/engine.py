@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from headrace.model.receipts import Receipt, SliceError
@@ -23,6 +24,19 @@ class WaveResult:
     seconds: float
     #: the job failed as a whole: positions must be read back before these lanes are planned again
     error: SliceError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCode:
+    """A use case as executors are sent it, and its SHA-256, which takes as long as it is large."""
+
+    code: bytes = field(repr=False)
+    digest: str
+
+    @classmethod
+    def of(cls, code: bytes) -> PackedCode:
+        """Code and what it is known by."""
+        return cls(code, hashlib.sha256(code).hexdigest())
 
 
 class Engine(Protocol[_UseCase_contra]):
@@ -50,7 +64,7 @@ class Engine(Protocol[_UseCase_contra]):
     def ui_url(self) -> str:
         """Address of the engine's own pages; empty if it has none."""
 
-    def packed(self, use_case: _UseCase_contra) -> bytes:
+    def packed(self, use_case: _UseCase_contra) -> PackedCode:
         """What executors need of a use case, for ``take``: slow, and runs code of the use case.
 
         Safe in any thread, beside everything else.
@@ -61,7 +75,7 @@ class Engine(Protocol[_UseCase_contra]):
         """
 
     def take(
-        self, use_case: _UseCase_contra, deployment: Deployment, code: bytes | None = None
+        self, use_case: _UseCase_contra, deployment: Deployment, code: PackedCode | None = None
     ) -> None:
         """Take a use case, or a new version of one, for the waves started from now on.
 

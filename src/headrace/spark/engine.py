@@ -39,6 +39,7 @@ from headrace.ports import (
     DeadLettersFactory,
     NoRegistry,
     NoTenants,
+    PackedCode,
     PositionsFactory,
     ReaderFactory,
     SchemasFactory,
@@ -53,7 +54,7 @@ from headrace.spark.jobs import BinTasks, WarmUp
 from headrace.spark.polling import PolledSpark, stages_of
 from headrace.spark.shared_code import SharedCode
 from headrace.spark.shared_folder import Sentinel
-from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
+from headrace.spark.shipping import code_of, differs_in_terms_alone, terms_of
 from headrace.spark.slice_errors import error_of
 from headrace.spark.slots import KNOWN_S, Slots
 from headrace.spark.task import Work
@@ -93,7 +94,7 @@ class _Deployed:
     use_case: UseCase
     work: Work
     #: as it was packed, under whatever terms
-    packed: bytes
+    packed: PackedCode
 
 
 @dataclass(slots=True)
@@ -148,19 +149,23 @@ class SparkEngine:
         """Address of Spark's pages about this session; empty where they are switched off."""
         return self._spark.ui_url.now()
 
-    def packed(self, use_case: UseCase) -> bytes:
+    def packed(self, use_case: UseCase) -> PackedCode:
         """The use case as workers are sent it."""
-        return code_of(use_case)
+        return PackedCode.of(code_of(use_case))
 
-    def take(self, use_case: UseCase, deployment: Deployment, code: bytes | None = None) -> None:
+    def take(
+        self, use_case: UseCase, deployment: Deployment, code: PackedCode | None = None
+    ) -> None:
         """Take a use case or a new version of one; waves already running keep the old one."""
         last = self._deployed.get((use_case.name, None))
         if code is None and last and differs_in_terms_alone(use_case, last.use_case):
-            code, sent = last.packed, under_terms(last.packed, use_case)
+            packed, terms = last.packed, terms_of(use_case)
         else:
-            code = sent = self.packed(use_case) if code is None else code
+            packed, terms = self.packed(use_case) if code is None else code, ()
         work = Work(
-            code=sent,
+            code=packed.code,
+            digest=packed.digest,
+            terms=terms,
             options=tuple(sorted(deployment.options.items())),
             connections=self.tools.connections,
             reader=self.tools.reader,
@@ -172,9 +177,9 @@ class SparkEngine:
             traced=self.tools.traced,
             sentinel=self._sentinel(use_case),
         )
-        made = _Deployed(use_case, work, code)
-        for terms in (use_case.terms, None):
-            self._deployed[use_case.name, terms] = made
+        made = _Deployed(use_case, work, packed)
+        for known in (use_case.terms, None):
+            self._deployed[use_case.name, known] = made
 
     def forget(self, use_case: str, terms: Terms | None) -> None:
         """Let a version go that no wave is started with any more."""

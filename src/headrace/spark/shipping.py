@@ -58,28 +58,13 @@ def differs_in_terms_alone(use_case: UseCase, last: UseCase) -> bool:
     return all(getattr(use_case, name) is getattr(last, name) for name in same)
 
 
-def under_terms(code: bytes, use_case: UseCase) -> bytes:
-    """Code made before, under the terms of this use case; nothing of the user's is pickled again.
+def terms_of(use_case: UseCase) -> tuple[tuple[str, Any], ...]:
+    """What is sent beside code that was made before, so that it runs under this use case's terms.
 
-    A driver needs it in the middle of a turn, where no code of a user may run.
+    A driver needs it in the middle of a turn, where no code of a user may run, and none that is
+    large be pickled or hashed.
     """
-    terms = {name: getattr(use_case, name) for name in _TERMS}
-    return pickle.dumps(_Under(code, terms)) if code else code
-
-
-class _Under:
-    """Pickled, it is the use case that some code holds, under other terms."""
-
-    def __init__(self, *given: object) -> None:
-        self._given = given
-
-    def __reduce__(self) -> tuple[Callable[..., UseCase], tuple[object, ...]]:
-        return _loaded_under, self._given
-
-
-def _loaded_under(code: bytes, terms: dict[str, Any]) -> UseCase:
-    use_case: UseCase = cloudpickle.loads(code)
-    return replace(use_case, **terms)
+    return tuple((name, getattr(use_case, name)) for name in _TERMS)
 
 
 def pickled(use_case: UseCase) -> bytes:

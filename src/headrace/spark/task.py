@@ -23,12 +23,12 @@ Nothing here knows Spark; the in-process engine of ``headrace.testing`` runs the
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from headrace.errors import (
     BrokerUnavailable,
@@ -46,6 +46,7 @@ from headrace.ports import (
     DeadLettersFactory,
     NoRegistry,
     NoTenants,
+    PackedCode,
     Positions,
     PositionsFactory,
     ReaderFactory,
@@ -101,12 +102,15 @@ class Work:
     sentinel: Sentinel | None = None
     #: where a worker gets the code that does not travel here
     fetched: Fetch | None = field(default=None, repr=False)
-    #: of the code: what a version is known by
-    digest: str = field(init=False)
+    #: fields of the use case that are others than those in the code, which all terms share
+    terms: tuple[tuple[str, Any], ...] = ()
+    #: of the code: what a version is known by, wherever the code is; made here where none is given
+    digest: str = ""
 
     def __post_init__(self) -> None:
         """Give the version its name, once: it travels with the code."""
-        object.__setattr__(self, "digest", hashlib.sha256(self.code).hexdigest())
+        if not self.digest:
+            object.__setattr__(self, "digest", PackedCode.of(self.code).digest)
 
     def load(self) -> UseCase:
         """The use case itself, unpickled once per worker and version.
@@ -115,7 +119,7 @@ class Work:
             CodeNotLoaded: it needs something that this worker does not have.
         """
         made: UseCase = CACHE.code(self.digest, self.fetched or self.code)
-        return made
+        return replace(made, **dict(self.terms)) if self.terms else made
 
     @property
     def has_code(self) -> bool:
@@ -124,9 +128,7 @@ class Work:
 
     def fetching(self, fetched: Fetch) -> Work:
         """The same, with its code elsewhere."""
-        lighter = replace(self, code=b"", fetched=fetched)
-        object.__setattr__(lighter, "digest", self.digest)
-        return lighter
+        return replace(self, code=b"", fetched=fetched)
 
     def call_limit_s(self, predicted_s: float, *, shared: bool) -> float:
         """Seconds one call of the handler may take in a bin of which so much was predicted."""

@@ -20,6 +20,7 @@ from headrace.ports import (
     Connections,
     DeadLettersFactory,
     NoTenants,
+    PackedCode,
     PositionsFactory,
     ReaderFactory,
     TenantsFactory,
@@ -82,12 +83,14 @@ class InProcessEngine:
     _taken: dict[str, InProcessWork] = field(default_factory=dict)
     _cancelled: set[str] = field(default_factory=set)
 
-    def packed(self, use_case: UseCase) -> bytes:
+    def packed(self, use_case: UseCase) -> PackedCode:
         """Nothing is sent anywhere."""
         del use_case
-        return b""
+        return PackedCode.of(b"")
 
-    def take(self, use_case: UseCase, deployment: Deployment, code: bytes | None = None) -> None:
+    def take(
+        self, use_case: UseCase, deployment: Deployment, code: PackedCode | None = None
+    ) -> None:
         """Take a use case or a new version of one."""
         del code
         work = InProcessWork(

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Order, StreamId
 from headrace.model.waves import Terms, Wave
-from headrace.ports import Engine, WaveResult
+from headrace.ports import Engine, PackedCode, WaveResult
 from headrace.testing.findings import Report
 from headrace.use_cases import UseCase
 
@@ -63,11 +63,13 @@ class FlightChecker:
         """That of the engine."""
         return self.engine.ui_url
 
-    def packed(self, use_case: UseCase) -> bytes:
+    def packed(self, use_case: UseCase) -> PackedCode:
         """As the engine packs it."""
         return self.engine.packed(use_case)
 
-    def take(self, use_case: UseCase, deployment: Deployment, code: bytes | None = None) -> None:
+    def take(
+        self, use_case: UseCase, deployment: Deployment, code: PackedCode | None = None
+    ) -> None:
         """Take a use case; what runs keeps to the order it was started under."""
         self._orders[deployment.use_case] = deployment.order
         self.engine.take(use_case, deployment, code)

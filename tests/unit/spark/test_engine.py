@@ -1,21 +1,27 @@
 """What an engine says of failed jobs, and which code its tasks are told to keep."""
 
+import hashlib
+import pickle
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
+import cloudpickle
 import pytest
 from pyspark.errors import PythonException
 
 from headrace.errors import EngineStopped, TaskLost, WorkerKilled
 from headrace.model.records import Deployment
+from headrace.model.streams import Order
 from headrace.model.waves import Wave
 from headrace.ports import Connections
 from headrace.process.daemon_threads import DaemonThreads
 from headrace.sinks import ParquetFiles
+from headrace.spark import task
 from headrace.spark.engine import SparkEngine, TaskTools, _translated
 from headrace.spark.slice_errors import error_of
 from headrace.spark.slots import Slots
+from headrace.spark.worker_cache import WorkerCache
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -188,3 +194,28 @@ def test_modules_of_a_version_are_needed_until_its_last_wave_is_over(monkeypatch
     assert "v1.a" not in started.engine.modules()
     started.ended("w3")
     assert "v3.a" in started.engine.modules(), "waves to come run it"
+
+
+def refuses(*_given, **_named):
+    raise AssertionError("this takes as long as the code is large")
+
+
+def test_what_was_packed_is_taken_under_any_terms_without_reading_the_whole_of_it(monkeypatch):
+    """A turn does it; megabytes that it hashed or pickled again would take from every lease."""
+    engine = Started(monkeypatch).engine
+    made = use_case(topic="{tenant}.v", sink=ParquetFiles("out"), name="keep")(lambda *_: "a")
+    deployment = Deployment("keep", "m.py", "0" * 64, "{tenant}.v")
+    packed = engine.packed(made)
+    with monkeypatch.context() as turn:
+        turn.setattr(hashlib, "sha256", refuses)
+        turn.setattr(pickle, "dumps", refuses)
+        turn.setattr(cloudpickle, "dumps", refuses)
+        engine.take(made, deployment, packed)
+        for order in ("key", "stream"):
+            engine.take(replace(made, order=Order(order)), deployment)
+    works = [deployed.work for deployed in engine._deployed.values()]
+    assert len(works) == 4
+    assert all(work.code is packed.code and work.digest == packed.digest for work in works)
+    monkeypatch.setattr(task, "CACHE", WorkerCache())
+    assert {work.load().order for work in works} == {Order.LANE, Order.KEY, Order.STREAM}
+    assert {work.load().handler(None) for work in works} == {"a"}

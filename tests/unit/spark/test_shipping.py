@@ -7,8 +7,13 @@ from dataclasses import replace
 import cloudpickle
 
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order
+from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
-from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
+from headrace.spark import task
+from headrace.spark.shipping import code_of, differs_in_terms_alone, terms_of
+from headrace.spark.task import Work
+from headrace.spark.worker_cache import WorkerCache
+from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 from headrace.versions import find_module, load_code, read_code
 from headrace.versions.loading import nothing_imported
@@ -21,15 +26,18 @@ def made(answer="a"):
     return use_case(topic="{tenant}.visits", sink=ParquetFiles("x"), name="one")(handler)
 
 
-def test_code_that_was_made_before_is_the_same_use_case_under_other_terms():
+def test_code_that_was_made_before_is_the_same_use_case_under_other_terms(monkeypatch):
+    monkeypatch.setattr(task, "CACHE", WorkerCache())
     before = made()
     policy = BadRecordPolicy.DEAD_LETTER
     other = replace(before, order=Order.STREAM, guarantee=Guarantee.EXACTLY_ONCE, bad_record=policy)
-    loaded = cloudpickle.loads(under_terms(code_of(before), other))
+    packed = Work(code_of(before), (), Connections({}, ""), NumbersReader(), None, None)
+    loaded = replace(packed, terms=terms_of(other)).load()
     assert (loaded.order, loaded.guarantee) == (Order.STREAM, Guarantee.EXACTLY_ONCE)
     assert loaded.bad_record is policy
     assert loaded(None, None) == "a"
     assert loaded.terms == other.terms
+    assert packed.load().terms == before.terms, "the code is everybody's"
 
 
 def test_code_is_used_again_only_where_nothing_but_terms_is_other():
@@ -85,7 +93,3 @@ def test_a_wave_of_which_workers_call_nothing_of_its_module_needs_no_module_ther
         made = cloudpickle.loads(code)
         assert made.event_time is not None
     assert code_of(wave(tmp_path, monkeypatch, "None")) == b""
-
-
-def test_where_nothing_is_sent_nothing_is_put_around_it():
-    assert under_terms(b"", made()) == b""
