@@ -16,6 +16,7 @@ every foreign exception is translated into one of them at the door of the room t
     │   ├── FolderNotShared        an executor does not see the folder that all are to write to
     │   ├── RegistryUnavailable    the schema registry does not answer, or not yet with a schema
     │   ├── CodeNotLoaded          an executor cannot load a use case: a package is missing, say
+    │   │   └── CodeNotFetched     large code that was sent for all waves of a version is not there
     │   ├── HandlerSlow            a call was ended early so that neighbours need not wait
     │   └── TaskLost               Spark lost the task, its executor or its Python worker
     │       └── ReadOtherwise      records lost with an executor are others when they are read again
@@ -110,6 +111,10 @@ class SchemaUnanswered(RegistryUnavailable):
 
 class CodeNotLoaded(Temporary):
     """An executor cannot load a use case, because a package is missing there, or it is slow."""
+
+
+class CodeNotFetched(CodeNotLoaded):
+    """A worker does not find the code that was sent once for all waves; it is sent once more."""
 
 
 class HandlerSlow(Temporary):

@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.errors import (
+    CodeNotFetched,
     CodeNotLoaded,
     EngineStopped,
     FolderNotShared,
@@ -336,9 +337,14 @@ class SparkEngine:
         context.setJobGroup(group, f"wave {wave.id} of {wave.use_case}", interruptOnCancel=True)
         work = self._code.shared(deployed.work)
         if deployed.use_case.form == "wave":
-            return FrameJob(self.session, deployed.use_case, work, needed).run(wave)
-        _keep_sentinel(work)
-        return self._bins(BinTasks(work, wave, group, needed))
+            receipts = FrameJob(self.session, deployed.use_case, work, needed).run(wave)
+        else:
+            _keep_sentinel(work)
+            receipts = self._bins(BinTasks(work, wave, group, needed))
+        errors = {receipt.error.code for receipt in receipts if receipt.error is not None}
+        if CodeNotFetched.__name__ in errors:
+            self._code.lost(work)
+        return receipts
 
     def _bins(self, task: BinTasks) -> list[Receipt]:
         """Run the bins; those that met an executor without the shared folder run again, elsewhere.

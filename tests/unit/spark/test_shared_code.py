@@ -2,11 +2,13 @@
 
 import pickle
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import cloudpickle
 import pytest
 
+from headrace.errors import CodeNotFetched
 from headrace.ports import Connections
 from headrace.spark import task
 from headrace.spark.shared_code import MOST_BYTES, SharedCode
@@ -20,12 +22,15 @@ class Broadcast:
 
     def __init__(self, value):
         self._path, self.kept, self.read, self.there = "/a/file", value, 0, True
+        self.error = None
 
     def __reduce__(self):
         return str, ("its number",)
 
     @property
     def value(self):
+        if self.error is not None:
+            raise self.error
         assert self.there
         if not hasattr(self, "_value"):
             self.read += 1
@@ -106,3 +111,23 @@ def test_what_no_wave_can_ask_for_is_taken_away_and_made_anew_when_it_is_deploye
     code.shared(second)
     code.shared(first)
     assert [one.there for one in made] == [False, True, True]
+
+
+def test_the_same_code_under_other_terms_is_sent_once(code, made):
+    work = work_of(LARGE)
+    for terms in ((), (("order", "stream"),)):
+        code.shared(replace(work, terms=terms))
+    assert len(made) == 1
+
+
+def test_code_whose_file_is_gone_is_told_as_not_loaded_and_made_anew_once(code, made, monkeypatch):
+    monkeypatch.setattr(task, "CACHE", WorkerCache())
+    waves = [code.shared(work_of(LARGE)) for _ in range(2)]
+    made[0].error = FileNotFoundError(2, "No such file or directory")
+    for work in waves:
+        with pytest.raises(CodeNotFetched, match=r"not found on executor .*: FileNotFoundError"):
+            work.load()
+        code.lost(work)
+        assert code.shared(work_of(LARGE)).load() == LARGE
+        task.CACHE.drop_all_but([])
+    assert [one.there for one in made] == [False, True]
