@@ -14,7 +14,10 @@ nobody reads, and standard error leads nowhere from there on.
 
 Descriptors stay as they are meanwhile: what C code and `faulthandler` write goes there by itself,
 and waits. A forked child has no such thread, and writes by itself. A program that is started, as
-Spark's JVM, which also writes what its workers do, is given a pipe whose lines come to the queue.
+Spark's JVM, which also writes what its workers do, is given a pipe whose lines are queued apart, in
+half of the room: what it floods that with is left out, and pushes out none of the process's own
+lines. Those are written first; each waits for one text of a program at most, which is on its way.
+Nothing waits for what a program wrote.
 """
 
 from __future__ import annotations
@@ -61,6 +64,18 @@ class _Text:
     is_out: threading.Event = field(default_factory=threading.Event)
 
 
+@dataclass(slots=True)
+class _Room:
+    """What waits of one kind."""
+
+    #: characters that wait at most
+    most: int
+    #: characters that wait
+    waiting: int = 0
+    # One that signals and forks can interrupt, which its writers are.
+    texts: queue.SimpleQueue[_Text] = field(default_factory=queue.SimpleQueue)
+
+
 class ThreadedStream(io.TextIOBase):
     """A stream in the place of a real one, which a thread writes to."""
 
@@ -71,14 +86,13 @@ class ThreadedStream(io.TextIOBase):
             real: where it leads.
             most: characters that wait at most.
         """
-        self._real, self._most = real, most
+        self._real = real
         # Not by Python's buffer: a thread that is stuck in that one breaks the interpreter's end.
         self._number = _number_of(real)
-        # One that signals and forks can interrupt, which its writers are.
-        self._texts: queue.SimpleQueue[_Text] = queue.SimpleQueue()
+        self._own, self._programs = _Room(most - most // 2), _Room(most // 2)
+        #: one for each text that is in a room
+        self._signs: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._lock = threading.RLock()
-        #: characters that are not out
-        self._waiting = 0
         #: texts that were not queued
         self._left_out = 0
         self._told_s = 0.0
@@ -98,16 +112,21 @@ class ThreadedStream(io.TextIOBase):
         if self._thread is None:
             return self._real.write(text)
         is_ours = threading.current_thread() is self._thread
-        with self._lock:
-            if self._waiting + len(text) > self._most and not is_ours:
-                self._left_out += 1
-                return len(text)
-            self._waiting += len(text)
-            queued = _Text(text)
-            self._texts.put(queued)
-        if not is_ours:
+        queued = _Text(text)
+        if self._is_queued(queued, self._own, is_ours) and not is_ours:
             self._wait_for(queued)
         return len(text)
+
+    def _is_queued(self, queued: _Text, room: _Room, always: bool = False) -> bool:
+        length = len(queued.text or "")
+        with self._lock:
+            if room.waiting + length > room.most and not always:
+                self._left_out += 1
+                return False
+            room.waiting += length
+            room.texts.put(queued)
+            self._signs.put(None)
+        return True
 
     def _wait_for(self, queued: _Text) -> None:
         began_s = time.monotonic()
@@ -131,7 +150,7 @@ class ThreadedStream(io.TextIOBase):
         thread, last = self._thread, _Text(None)
         if thread is None:
             return True
-        self._texts.put(last)
+        self._is_queued(last, self._own, always=True)
         is_over = last.is_out.wait(within_s)
         self._thread = None
         return is_over
@@ -157,14 +176,9 @@ class ThreadedStream(io.TextIOBase):
             while line := pipe.readline(_MOST_OF_A_LINE):
                 text = line.decode("utf-8", "backslashreplace")
                 if self._thread is not None:
-                    self.write(text)
+                    self._is_queued(_Text(text), self._programs)
                 else:
-                    self._out_at_the_end(text)
-
-    def _out_at_the_end(self, text: str) -> None:
-        with self._lock:
-            self._waiting += len(text)
-        self._out(text)
+                    self._out(text)
 
     @property
     def buffer(self) -> Any:
@@ -193,14 +207,27 @@ class ThreadedStream(io.TextIOBase):
         self._thread = None
 
     def _work(self) -> None:
-        while (queued := self._texts.get()).text is not None:
+        while (queued := self._next()).text is not None:
             self._out(queued.text)
             queued.is_out.set()
             self._tell_left_out(_TOLD_EVERY_S)
         self._tell_left_out(0.0)
-        while not self._texts.empty() and (told := self._texts.get()).text is not None:
-            self._out(told.text)
+        # No more than there is: what programs write may never end.
+        for room in (self._own, self._programs):
+            for _ in range(room.texts.qsize()):
+                self._out(room.texts.get().text or "")
         queued.is_out.set()
+
+    def _next(self) -> _Text:
+        """What is to be written now, taken out of its room: the process's own first."""
+        self._signs.get()
+        for room in (self._own, self._programs):
+            with suppress(queue.Empty):
+                queued = room.texts.get_nowait()
+                with self._lock:
+                    room.waiting -= len(queued.text or "")
+                return queued
+        raise AssertionError("a sign is given after its text is queued")
 
     def _out(self, text: str) -> None:
         # What cannot be written is lost as what nobody reads: its writer can do nothing about it.
@@ -213,8 +240,6 @@ class ThreadedStream(io.TextIOBase):
         except (OSError, ValueError):
             with self._lock:
                 self._left_out += 1
-        with self._lock:
-            self._waiting -= len(text)
 
     def _tell_left_out(self, every_s: float) -> None:
         now_s = time.monotonic()

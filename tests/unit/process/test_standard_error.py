@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -243,8 +244,66 @@ def test_a_program_that_writes_more_than_a_pipe_holds_while_nobody_reads_goes_on
     said = [int(line) for line in told.splitlines() if line.startswith("0")]
     assert said[:100] == list(range(100))
     left_out = sum(line["left_out"] for line in logged(told) if "left_out" in line)
-    read_again = [line for line in logged(told) if line["event"] == "read again"]
-    assert len(said) + len(read_again) + left_out == lines + 1
+    assert len(said) + left_out == lines
+    assert [line["event"] for line in logged(told)].count("read again") == 1
+
+
+FLOODED = """
+import subprocess
+FLOOD = "import sys\\nwhile True: sys.stderr.write('%099d\\\\n' % 0)"
+
+def is_flooded():
+    "Some of it was left out."
+    return sys.stderr._left_out or sys.stderr._told_s
+"""
+
+
+def test_a_programs_flood_neither_pushes_out_nor_delays_what_the_process_says_itself():
+    body = """
+with written_by_a_thread(50_000):
+    fill()
+    with sys.stderr.for_a_program() as number:
+        program = subprocess.Popen([sys.executable, "-c", FLOOD], stderr=number)
+    while not is_flooded():
+        time.sleep(0.01)
+    for line in range(100):
+        log.warning("the lane stopped", waves=line)
+    program.kill()
+    program.wait()
+    print("said", flush=True)
+    sys.stdin.readline()
+"""
+    with begun(FLOODED + body) as process:
+        assert answer_of(process) == "said"
+        _, told = process.communicate("\n", timeout=DEADLINE_S)
+    after_the_pipe = [line for line in told.splitlines() if not line.startswith("x")]
+    first = [line for line in after_the_pipe if "left_out" not in line][:102]
+    # One of the program was on its way, and one may have been taken before.
+    assert [line["waves"] for line in logged("\n".join(first))] == list(range(100))
+
+
+def test_what_a_process_says_before_it_ends_at_once_is_there_though_a_program_floods_the_pipe():
+    body = """
+with written_by_a_thread(50_000):
+    with sys.stderr.for_a_program() as number:
+        program = subprocess.Popen(
+            [sys.executable, "-c", FLOOD], stderr=number, stdout=subprocess.DEVNULL)
+    while not is_flooded():
+        time.sleep(0.01)
+    time.sleep(2.5)  # longer than anybody would wait for the program's lines
+    for line in range(3):
+        log.warning("why it ends", waves=line)
+    os._exit(4)
+"""
+    told = b""
+    with begun(FLOODED + body) as process:
+        # As a shipper of logs reads: some 400 KB/s.
+        while read := os.read(process.stderr.fileno(), 8192):
+            told += read
+            time.sleep(0.02)
+        assert process.wait(DEADLINE_S) == 4
+    lines = logged(told.decode())
+    assert [line["waves"] for line in lines if "waves" in line] == list(range(3))
 
 
 def test_what_a_program_says_last_is_there_when_its_starter_has_ended_its_thread():
