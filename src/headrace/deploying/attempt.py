@@ -2,7 +2,7 @@
 
 Here nothing is believed. It runs in a thread of its own, whatever is raised stays in it, and it
 says how far it has come, so that one that hangs can be told by name. What an import, the packing or
-a sink sets for its process is put back after it (`spark/process_settings.py`); where that cannot
+a sink sets for its process is put back after it (`spark/load_settings.py`); where that cannot
 be, it is not taken. What to do about all that is decided in `taking.py`.
 """
 
@@ -20,7 +20,7 @@ from headrace.deploying.needs import require_known_ends, require_registry
 from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
 from headrace.model.records import Answer, Deployment
 from headrace.ports import Connections, PackedCode, Site
-from headrace.spark.process_settings import BeforeLoad, before_load
+from headrace.spark.load_settings import BeforeLoad, before_load
 from headrace.use_cases import UseCase
 
 #: imports what was deployed; may take long, and raise anything

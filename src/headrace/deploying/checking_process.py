@@ -36,7 +36,8 @@ from headrace.errors import (
     words_of,
 )
 from headrace.ports import Connections, Site
-from headrace.spark.process_settings import BeforeLoad, before_load
+from headrace.process import watchdog
+from headrace.spark.load_settings import BeforeLoad, before_load
 from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
 from headrace.use_cases import UseCase
@@ -51,7 +52,7 @@ def main() -> int:
     check: Check = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this
     out = private_output()
     faulthandler.enable(out)
-    faulthandler.dump_traceback_later(check.limit_s, exit=True, file=out)
+    watchdog.end_after(check.limit_s, out.fileno())
     sys.addaudithook(_refuse_spark)
     try:
         found = _checked(check, out)
@@ -79,9 +80,9 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
     packed = [Packed(_at(check, use_case), _pack(check, use_case, out)) for use_case in wanted]
     _refuse_held(check, beats, f"it is packed, for {_names(wanted)}")
     rest_s = until_s - time.monotonic()
-    faulthandler.cancel_dump_traceback_later()
+    watchdog.stop()
     _unpack_elsewhere(Unpacking(check.limit_s, tuple(one for one in packed if one.code)), out)
-    faulthandler.dump_traceback_later(max(rest_s, 0.001), exit=True, file=out)
+    watchdog.end_after(rest_s, out.fileno())
     for use_case in wanted:
         at = _at(check, use_case)
         if check.connections is not None and use_case.needs_registry:

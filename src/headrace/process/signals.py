@@ -17,6 +17,7 @@ from types import FrameType
 import structlog
 
 from headrace.errors import AskedToEnd
+from headrace.process import watchdog
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +64,7 @@ class ComingUp:
             if not self._is_timed:
                 self._is_timed = True
                 # Not a thread of Python's: the hang may be one that lets none of them run.
-                faulthandler.dump_traceback_later(self._within_s, exit=True, file=_STDERR)
+                watchdog.end_after(self._within_s, _STDERR)
         elif not self._asked:
             self._asked = True
             raise AskedToEnd(0)

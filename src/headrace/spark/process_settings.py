@@ -1,4 +1,4 @@
-"""What a call changes for its whole process, put back when it is over; and so for an import.
+"""What a call changes for its whole process, put back when it is over.
 
 A worker calls the handlers of many tenants, one after the other. A library that goes to another
 folder, makes its files private, traps inexact decimals, deepens the stack or gives every socket a
@@ -7,24 +7,24 @@ then depend on who was there before. So these few are as they were after each ca
 ended; and each call has context variables of its own, where log lines have the tenant perhaps.
 
 So are signals that its thread blocks, the processors that it may use, what new threads get of
-memory, where modules are looked for, and whether anything is logged at all. So is the timer of
-the process: one that rings when nobody takes its signal ends the process. The limit of a call uses
-it as well (`timeouts.py`), so one that ran before runs on.
+memory and know of decimals, the locale, how many threads Arrow computes and reads with, where
+modules are looked for, and whether anything is logged at all. So is the timer of the process: one
+that rings when nobody takes its signal ends the process. The limit of a call uses it as well
+(`timeouts.py`), so one that ran before runs on.
 
-A module that is imported does the same to a worker, and to a driver, whose connections to Spark
-are everybody's. So all of this is put back after an import, and what `vitals.py` and `rights.py`
-put back after a call besides. Other threads have it until then. What a thread has for itself, that
-thread alone puts back.
+Other threads have all this until then. What a thread has for itself, that thread alone puts back.
 
 What a module or a library sets for good is left alone, for it is set once and meant to stay: the
 environment, filters of warnings, the garbage collector, what it puts in the place of others'
-functions. So are threads that a call leaves behind, which nobody can end.
+functions, `threading.excepthook` and its like among them. So are threads that a call leaves behind,
+which nobody can end. What an import changes is in `load_settings.py`.
 """
 
 from __future__ import annotations
 
 import contextvars
 import decimal
+import locale
 import logging
 import os
 import re
@@ -39,18 +39,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headrace.spark.rights import Rights, rights_now
-from headrace.spark.vitals import are_as_high, is_one_lower, limits_now
+import pyarrow as pa
 
 _T = TypeVar("_T")
 _Pairs = dict[str, tuple[Callable[[], Any], Callable[[Any], object]]]
 
 #: whose handlers decide how the worker ends, and what becomes of processes that it begins
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGALRM)
+_SIGNALS = (
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP, signal.SIGCHLD),
+    *(signal.SIGPIPE, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2),
+)
+#: what each new thread has; some library may have put another one in its place
+_DEFAULT_DECIMALS = decimal.DefaultContext
+_OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 #: what is asked by one function and set by the other
 _OF_ALL: _Pairs = {
+    "locale.setlocale": (
+        lambda: locale.setlocale(locale.LC_ALL),
+        lambda value: locale.setlocale(locale.LC_ALL, value),
+    ),
     "logging.disable": (lambda: logging.root.manager.disable, logging.disable),
+    "pyarrow.set_cpu_count": (pa.cpu_count, pa.set_cpu_count),
+    "pyarrow.set_io_thread_count": (pa.io_thread_count, pa.set_io_thread_count),
     "socket.setdefaulttimeout": (socket.getdefaulttimeout, socket.setdefaulttimeout),
+    "sys.setdlopenflags": (sys.getdlopenflags, sys.setdlopenflags),
     "sys.set_int_max_str_digits": (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
     "sys.setrecursionlimit": (sys.getrecursionlimit, sys.setrecursionlimit),
     "sys.setswitchinterval": (sys.getswitchinterval, sys.setswitchinterval),
@@ -76,23 +88,6 @@ def run_apart(call: Callable[[], _T]) -> _T:
         before.put_back()
 
 
-def load_apart(
-    load: Callable[[], _T], refuse: Callable[[list[str]], None] = lambda _lost: None
-) -> _T:
-    """Import something; what that changed for its process or its thread is then as before.
-
-    Args:
-        load: imports it.
-        refuse: is called where something cannot be put back, with the names of what sets it.
-    """
-    before = before_load()
-    try:
-        return contextvars.copy_context().run(load)
-    finally:
-        if lost := before.put_back():
-            refuse(lost)
-
-
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
     """How a process, and the thread that asked, were set."""
@@ -103,6 +98,8 @@ class ProcessSettings:
     searched: list[str]
     path: list[str]
     given: list[Any]
+    #: of threads that begin
+    decimals: decimal.Context
     timer: TimerSetting
     thread: ThreadSettings
 
@@ -114,6 +111,8 @@ class ProcessSettings:
         if self.path != self.searched:
             self.searched[:] = self.path
         _put(_OF_ALL, self.given)
+        if _told(_DEFAULT_DECIMALS) != _told(self.decimals):
+            _set(_DEFAULT_DECIMALS, self.decimals)
         if self.folder is not None and _folder() != self.folder:
             with suppress(OSError):  # somebody has taken it away
                 os.chdir(self.folder)
@@ -123,7 +122,10 @@ class ProcessSettings:
     def values(self) -> dict[str, Any]:
         """What was set, by what sets it."""
         own = {"os.chdir": self.folder, "os.umask": self.mode, "sys.path": self.path}
-        own["signal.setitimer"] = self.timer.runs
+        own |= {
+            "decimal.DefaultContext": _told(self.decimals),
+            "signal.setitimer": self.timer.runs,
+        }
         return own | dict(zip(_OF_ALL, self.given, strict=True)) | self.thread.values()
 
 
@@ -188,33 +190,6 @@ class ThreadSettings:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeLoad:
-    """How a process was before something was imported."""
-
-    settings: ProcessSettings
-    limits: dict[int, int]
-    rights: Rights
-
-    def put_back(self) -> list[str]:
-        """Let it be so again, as far as it may; what may not, by the names of what sets it."""
-        self.settings.put_back()
-        are_as_high(self.limits)
-        self.rights.are_kept()
-        return self._given_up()
-
-    def changed(self) -> list[str]:
-        """What is otherwise now, by the names of what sets it."""
-        before, now = self.settings.values(), settings_now().values()
-        settings = [name for name, value in before.items() if now[name] != value]
-        return sorted([*self._given_up(), *settings])
-
-    def _given_up(self) -> list[str]:
-        """What the process may do less than before."""
-        limits = ["resource.setrlimit"] if is_one_lower(self.limits) else []
-        return sorted([*limits, *self.rights.given_up()])
-
-
 def settings_now() -> ProcessSettings:
     """How this process and this thread are set."""
     thread = ThreadSettings(
@@ -228,7 +203,8 @@ def settings_now() -> ProcessSettings:
     )
     searched = sys.path
     own = _folder(), _file_mode(), searched, list(searched)
-    return ProcessSettings(*own, _ask(_OF_ALL), timer_now(), thread)
+    decimals = _DEFAULT_DECIMALS.copy()
+    return ProcessSettings(*own, _ask(_OF_ALL), decimals, timer_now(), thread)
 
 
 def timer_now() -> TimerSetting:
@@ -237,18 +213,14 @@ def timer_now() -> TimerSetting:
     return TimerSetting(left_s, again_s, time.monotonic())
 
 
-def before_load() -> BeforeLoad:
-    """How this process is before something is imported."""
-    return BeforeLoad(settings_now(), limits_now(), rights_now())
-
-
 def _ask(pairs: _Pairs) -> list[Any]:
     return [ask() for ask, _ in pairs.values()]
 
 
 def _put(pairs: _Pairs, values: list[Any]) -> None:
     for value, (ask, put) in zip(values, pairs.values(), strict=True):
-        if ask() is not value:
+        now = ask()
+        if now is not value and now != value:
             put(value)
 
 
@@ -299,4 +271,11 @@ def _is_main() -> bool:
 
 def _told(decimals: decimal.Context) -> tuple[object, ...]:
     traps = frozenset(kind for kind, is_on in decimals.traps.items() if is_on)
-    return decimals.prec, decimals.rounding, decimals.Emin, decimals.Emax, traps
+    return *(getattr(decimals, name) for name in _OF_DECIMALS), traps
+
+
+def _set(decimals: decimal.Context, before: decimal.Context) -> None:
+    for name in _OF_DECIMALS:
+        setattr(decimals, name, getattr(before, name))
+    for kind, is_on in before.traps.items():
+        decimals.traps[kind] = is_on

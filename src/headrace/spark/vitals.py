@@ -19,29 +19,26 @@ A profiler's timer, or a watchdog of `faulthandler`, that outlives its call woul
 a neighbour's, who were to blame then. Both are stopped.
 
 It finds what ranges of files close, and not a single one that is closed by its number, but for
-those three; and no limits but those below. Where Spark itself is asked for dumps by
-`faulthandler`, that is left alone.
+those three. The limit of core dumps is left alone, for a lower one hurts nobody and some libraries
+want it. Where Spark itself is asked for dumps by `faulthandler`, that is left alone.
 """
 
 from __future__ import annotations
 
 import errno
-import faulthandler
 import os
 import resource
 import signal
 import threading
 from dataclasses import dataclass
 
+from headrace.process import watchdog
 from headrace.spark.standard_files import StandardFile, behind_of, standard_files
 
-#: those that a handler may have reason to set; each look costs a call of the system
-_LIMITS = (
-    resource.RLIMIT_NOFILE,
-    resource.RLIMIT_AS,
-    resource.RLIMIT_DATA,
-    resource.RLIMIT_FSIZE,
-    resource.RLIMIT_CPU,
+#: all that the system has; each look costs a call of it
+_LIMITS = tuple(
+    {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
+    - {resource.RLIMIT_CORE}
 )
 #: timers whose signal ends a process; the third is looked after in `process_settings.py`
 _TIMERS = (signal.ITIMER_PROF, signal.ITIMER_VIRTUAL)
@@ -79,16 +76,26 @@ class Vitals:
 
     def are_there(self) -> bool:
         """Whether all of it is there, or could be set right."""
-        for timer in _timers() - self.timers:
-            signal.setitimer(timer, 0.0)
-        if os.environ.get(_SPARKS_DUMPS, "") in ("", "0"):
-            faulthandler.cancel_dump_traceback_later()
+        end_nobody_later(self.timers)
         if threading.active_count() > self.threads + _MORE_THREADS:
             return False
         if behind_of(self.file) != self.behind or behind_of(self.free) is not None:
             return False
         are_right = all(file.is_set_right() for file in self.standard)
         return are_right and are_as_high(self.limits)
+
+
+def timers_now() -> frozenset[int]:
+    """Those that run, whose signal ends a process."""
+    return frozenset(timer for timer in _TIMERS if signal.getitimer(timer)[0] > 0)
+
+
+def end_nobody_later(timers: frozenset[int]) -> None:
+    """Stop all other timers, and a watchdog that is not ours."""
+    for timer in timers_now() - timers:
+        signal.setitimer(timer, 0.0)
+    if os.environ.get(_SPARKS_DUMPS, "") in ("", "0"):
+        watchdog.put_back()
 
 
 def limits_now() -> dict[int, int]:
@@ -135,7 +142,7 @@ def vitals_now() -> Vitals:
     assert behind is not None, "whoever closed it ended this process"
     limits = limits_now()
     free = _free_above(limits[resource.RLIMIT_NOFILE])
-    return Vitals(file, behind, standard_files(), free, limits, _timers(), threads)
+    return Vitals(file, behind, standard_files(), free, limits, timers_now(), threads)
 
 
 def _free_above(limit: int) -> int:
@@ -145,10 +152,6 @@ def _free_above(limit: int) -> int:
         if behind_of(free) is None:
             return free
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-
-def _timers() -> frozenset[int]:
-    return frozenset(timer for timer in _TIMERS if signal.getitimer(timer)[0] > 0)
 
 
 def _is_lower(limit: int, before: int) -> bool:

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import cloudpickle
 
 from headrace.errors import CodeNotLoaded, TaskLost, words_of
-from headrace.spark.process_settings import load_apart
+from headrace.spark.load_settings import load_apart
 from headrace.spark.shipping import home_of
 from headrace.versions.loading import forget_all_but
 

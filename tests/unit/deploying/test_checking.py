@@ -316,6 +316,19 @@ def test_what_a_module_sets_for_its_process_is_told_to_whoever_deploys(check, ca
     assert "put back after that; set it in the function that needs it" in told
 
 
+WATCHED = """\
+import faulthandler, signal
+faulthandler.dump_traceback_later(1000, exit=True)
+signal.setitimer(signal.ITIMER_PROF, 1000)
+"""
+
+
+def test_what_would_end_the_process_some_time_after_the_import_is_told_as_well(check, capfd):
+    check(top=WATCHED)
+    told = capfd.readouterr().err
+    assert "use_cases.py sets faulthandler.dump_traceback_later, signal.setitimer when it" in told
+
+
 FEWER_FOR_GOOD = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
 
 

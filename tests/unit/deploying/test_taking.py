@@ -23,7 +23,7 @@ from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
 from headrace.running.assembly import Assembly
 from headrace.sinks import ParquetFiles
-from headrace.spark.process_settings import before_load
+from headrace.spark.load_settings import before_load
 from headrace.store import SqlPositionsFactory
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_fake import MemoryDeadLetters

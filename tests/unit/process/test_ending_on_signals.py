@@ -1,6 +1,5 @@
 """What a signal does while something comes up, and after."""
 
-import faulthandler
 import signal
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from headrace.process import watchdog
 from headrace.process.signals import ending_on_signals
 
 
@@ -15,7 +15,7 @@ from headrace.process.signals import ending_on_signals
 def _pytest_goes_on():
     """Who is asked to end is to be gone some time later, and here that is the test's process."""
     yield
-    faulthandler.cancel_dump_traceback_later()
+    watchdog.stop()
 
 
 BOTH = (signal.SIGTERM, signal.SIGINT)

@@ -2,6 +2,7 @@
 
 import contextvars
 import decimal
+import locale
 import logging
 import os
 import resource
@@ -12,10 +13,12 @@ import threading
 from contextlib import suppress
 
 import cloudpickle
+import pyarrow as pa
 import pytest
 from task_bench import Bench, ListSink, by_tenant, with_tenant
 
-from headrace.spark.process_settings import before_load, load_apart, run_apart
+from headrace.spark.load_settings import before_load, load_apart
+from headrace.spark.process_settings import run_apart
 from headrace.spark.timeouts import bounded
 from headrace.spark.worker_cache import WorkerCache
 
@@ -100,6 +103,33 @@ def find_no_modules(_folder):
     sys.path = []
 
 
+def give_new_threads_one_digit(_folder):
+    decimal.DefaultContext.prec = 1
+
+
+def trap_inexact_in_new_threads(_folder):
+    decimal.DefaultContext.traps[decimal.Inexact] = True
+
+
+def go_abroad(_folder):
+    known = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C.UTF-8" if known == "C" else "C")
+
+
+def let_arrow_have_one_thread(_folder):
+    pa.set_cpu_count(pa.cpu_count() + 1)
+    pa.set_io_thread_count(pa.io_thread_count() + 1)
+
+
+def share_symbols(_folder):
+    sys.setdlopenflags(sys.getdlopenflags() ^ os.RTLD_GLOBAL)
+
+
+def hear_no_hangup(_folder):
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def looks():
     return sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()
 
@@ -111,7 +141,17 @@ def state():
     exact = str(decimal.Decimal(1) / 3)
     given = sys.getswitchinterval(), sys.get_int_max_str_digits(), socket.getdefaulttimeout()
     depth, said = sys.getrecursionlimit(), WHO.get()
-    return os.getcwd(), mode, depth, handlers, exact, given, looks(), said, may()
+    return os.getcwd(), mode, depth, handlers, exact, given, looks(), said, may(), of_all()
+
+
+def of_all():
+    """What all threads and libraries have, those that begin as well."""
+    numbers = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+    arrow = pa.cpu_count(), pa.io_thread_count()
+    handlers = [signal.getsignal(number) for number in numbers]
+    traps = dict(decimal.DefaultContext.traps)
+    own = locale.setlocale(locale.LC_ALL), sys.getdlopenflags(), decimal.DefaultContext.prec, traps
+    return arrow, handlers, own
 
 
 def may():
@@ -139,6 +179,12 @@ ACTS = [
     silence_all,
     find_modules_elsewhere,
     find_no_modules,
+    give_new_threads_one_digit,
+    trap_inexact_in_new_threads,
+    go_abroad,
+    let_arrow_have_one_thread,
+    share_symbols,
+    hear_no_hangup,
 ]
 if hasattr(os, "sched_setaffinity"):
     ACTS.append(keep_to_one_processor)
@@ -234,6 +280,51 @@ def test_a_load_leaves_no_limit_lower_than_before():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     load_apart(fewer_files)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+
+
+@pytest.mark.parametrize("name", ["RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_MEMLOCK"])
+def test_nor_any_that_only_some_systems_have(name):
+    number = getattr(resource, name)
+    before = soft, most = resource.getrlimit(number)
+    lower = 1 << 22 if soft == resource.RLIM_INFINITY else soft - 1
+    try:
+        load_apart(lambda: resource.setrlimit(number, (lower, most)))
+        assert resource.getrlimit(number) == before
+    finally:
+        resource.setrlimit(number, before)
+
+
+OOM = "/proc/self/oom_score_adj"
+
+
+@pytest.mark.skipif(not os.access(OOM, os.W_OK), reason="Linux's own")
+def test_a_load_does_not_have_its_process_taken_first_when_memory_is_short(tmp_path):
+    def taken_first():
+        with open(OOM, encoding="ascii") as file:
+            return int(file.read())
+
+    def be_taken_first():
+        with open(OOM, "w", encoding="ascii") as file:
+            file.write(str(before + 1))
+
+    before = taken_first()
+    load_apart(be_taken_first)
+    assert taken_first() == before
+
+
+def test_a_load_leaves_no_file_that_is_told_of_signals():
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    before = before_load()
+    try:
+        signal.set_wakeup_fd(writes)
+        assert before.changed() == ["signal.set_wakeup_fd"]
+        before.put_back()
+        assert signal.set_wakeup_fd(-1) == -1
+    finally:
+        signal.set_wakeup_fd(-1)
+        os.close(reads)
+        os.close(writes)
 
 
 def leave_an_alarm():

@@ -14,6 +14,7 @@ import pytest
 
 from headrace.model.streams import LaneId, Slice
 from headrace.spark.crash_markers import CrashMarkers
+from headrace.spark.load_settings import load_apart
 from headrace.spark.vitals import vitals_now
 
 PIECES = tuple(
@@ -214,6 +215,12 @@ def after_neighbour(path, act):
     os._exit(0 if resource.getrlimit(resource.RLIMIT_CPU) == before else 1)
 
 
+def after_an_import(path, act):
+    load_apart(act)
+    writes_and_works(path)
+    os._exit(0)
+
+
 def after_bins(path, act):
     """The same slice again and again, each time in a bin of its own."""
     for _ in range(10):
@@ -289,6 +296,11 @@ def test_a_limit_that_was_lowered_is_raised_again_and_one_that_was_raised_stays(
 def test_what_a_call_leaves_behind_ends_no_worker_in_the_call_of_a_neighbour(tmp_path, act):
     assert status_of(tmp_path / "marker", act, after_neighbour) == 0
     assert CrashMarkers(tmp_path / "marker", PIECES).killers == frozenset()
+
+
+@pytest.mark.parametrize("act", [leave_a_profiler, leave_a_timer_of_its_own_time, leave_a_watchdog])
+def test_what_an_import_leaves_behind_ends_its_process_no_more_than_a_call_does(tmp_path, act):
+    assert status_of(tmp_path / "marker", act, after_an_import) == 0
 
 
 def test_a_call_that_raises_is_looked_after_as_well(tmp_path):
