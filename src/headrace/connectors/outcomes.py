@@ -12,6 +12,7 @@ from headrace.errors import (
     HeadraceError,
     SinkRefused,
     SinkUnavailable,
+    TargetMissing,
     Temporary,
     code_of,
     text_of,
@@ -51,6 +52,16 @@ def told(error: Exception, where: str) -> HeadraceError:
     if isinstance(error, MemoryError):
         return SinkUnavailable(f"{where}: there is not enough memory now")
     return SinkRefused(f"{where}: it cannot be written: {words_of(error)}")
+
+
+def of_no_record(error: Exception, where: str) -> Temporary | TargetMissing:
+    """The same of what is no record's: it came before one was sent, or to all that were sent."""
+    if isinstance(error, Temporary | TargetMissing):
+        return error
+    if isinstance(error, HeadraceError):
+        return TargetMissing(f"{where}: {error}")
+    # Nothing of what was written is quoted.
+    return SinkUnavailable(f"{where}: what came back is not understood ({type(error).__name__})")
 
 
 def failed(error: Exception, where: str = "sink") -> Written:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.connectors.changes import Change
-from headrace.connectors.outcomes import failed
+from headrace.connectors.outcomes import failed, of_no_record
 from headrace.errors import HeadraceError, SinkUnavailable, TargetMissing, Temporary
 from headrace.ports import Effect, RefusedRow, Written
 
@@ -73,7 +73,7 @@ def write(
         else:
             whose = effect.slices[0].lane.tenant if by_tenant else ""
             keys.extend(Key(number, of_one, whose) for of_one in made)
-    call = _sent(keys, effects, send)
+    call = _sent(keys, effects, send, where)
     return [
         outcomes.get(number) or _outcome(effect, call, number)
         for number, effect in enumerate(effects)
@@ -131,14 +131,14 @@ class _Call:
         self.refused.setdefault(effect, {}).update((change.row, error) for change in changes)
 
 
-def _sent(keys: list[Key], effects: Sequence[Effect], send: Send) -> _Call:
+def _sent(keys: list[Key], effects: Sequence[Effect], send: Send, where: str) -> _Call:
     call = _Call()
     while keys:
         told: Sequence[HeadraceError | None]
         try:
             told = send(keys, effects[keys[0].effect].slices[0].lane.use_case)
-        except (Temporary, TargetMissing) as error:
-            told = [error] * len(keys)
+        except Exception as error:  # what all of them met is none of theirs
+            told = [of_no_record(error, where)] * len(keys)
         keys = [key for key, error in zip(keys, told, strict=True) if call.goes_on(key, error)]
     return call
 

@@ -22,15 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
-from headrace.connectors.outcomes import failed
+from headrace.connectors.outcomes import failed, of_no_record
 from headrace.connectors.own_servers import ALL_S, LONG_S
-from headrace.errors import (
-    ConfigError,
-    HeadraceError,
-    SinkUnavailable,
-    TargetMissing,
-    TenantsSinkSlow,
-)
+from headrace.errors import SinkUnavailable, TargetMissing, TenantsSinkSlow
 from headrace.model.receipts import SliceError
 from headrace.ports import Effect, Written
 
@@ -39,6 +33,11 @@ MOMENT_S: Final = 2.0
 #: and what is left of that after others were slow; the last one has its moment beyond ``ALL_S``
 LEAST_S: Final = 0.25
 _UNTRIED: Final = Written(untried=True)
+
+
+def is_cut_short(until_s: float) -> bool:
+    """Whether a moment that begins now, and ends by a second, is no whole one."""
+    return until_s - time.monotonic() <= MOMENT_S / 2
 
 
 class _OfOne(Protocol):
@@ -103,10 +102,9 @@ class TenantsWriter(Generic[_Writer]):
         self, tenant: str, effects: Sequence[Effect], until_s: float
     ) -> Sequence[Written]:
         try:
-            writer = self._opened(tenant, until_s)
-        except HeadraceError as error:
-            return [failed(error)] * len(effects)
-        told = writer.write(effects)
+            told = self._opened(tenant, until_s).write(effects)
+        except Exception as error:  # what one's server can make a library raise is nobody else's
+            told = [failed(of_no_record(error, f"tenant {tenant}"))] * len(effects)
         if any(one.error and one.error.code == TargetMissing.__name__ for one in told):
             # When a person resumes its lanes, it is looked at again, or made.
             self.forget(tenant)
@@ -115,9 +113,9 @@ class TenantsWriter(Generic[_Writer]):
     def _opened(self, tenant: str, until_s: float) -> _Writer:
         try:
             return self.opened(tenant, until_s)
-        except ConfigError as error:
+        except Exception as error:
             # No record is to blame, and no other tenant.
-            raise TargetMissing(f"tenant {tenant}: {error}") from error
+            raise of_no_record(error, f"tenant {tenant}") from error
 
 
 def _charged(written: Written, took_s: float, *, is_long: bool) -> Written:

@@ -12,7 +12,13 @@ from typing import Any, Final
 import structlog
 
 from headrace.connectors.dynamodb.items import ROW_KEY, TENANT_KEY
-from headrace.connectors.dynamodb.library import IN_USE, MISSING, code_of, translated
+from headrace.connectors.dynamodb.library import (
+    IN_USE,
+    MISSING,
+    code_of,
+    not_its_own,
+    translated,
+)
 from headrace.connectors.dynamodb.servers import Service
 from headrace.errors import CodeNotLoaded, ConfigError, SinkUnavailable, TargetMissing
 
@@ -63,8 +69,7 @@ def _described(service: Service, table: str, until_s: float) -> dict[str, Any]:
         if code_of(error) == MISSING:
             return _made(service, table, until_s)
         raise translated(error, f"{service.where}: table {table}") from error
-    found: dict[str, Any] = answer["Table"]
-    return found
+    return _part(service, answer, "Table")
 
 
 def _made(service: Service, table: str, until_s: float) -> dict[str, Any]:
@@ -82,13 +87,23 @@ def _made(service: Service, table: str, until_s: float) -> dict[str, Any]:
         told = translated(error, f"{service.where}: table {table} cannot be made")
         raise told from error
     log.info("table made, billed by request", table=f"{table}, {service.where}")
-    found: dict[str, Any] = answer["TableDescription"]
+    return _part(service, answer, "TableDescription")
+
+
+def _part(service: Service, answer: dict[str, Any], name: str) -> dict[str, Any]:
+    found = answer.get(name)
+    if not isinstance(found, dict):
+        raise not_its_own(service.where, f"no {name} in it")
     return found
 
 
 def _check_key(service: Service, table: str, found: dict[str, Any]) -> None:
-    types = {one["AttributeName"]: one["AttributeType"] for one in found["AttributeDefinitions"]}
-    key = {one["AttributeName"]: one["KeyType"] for one in found["KeySchema"]}
+    try:
+        key = {one["AttributeName"]: one["KeyType"] for one in found["KeySchema"]}
+        told = {one["AttributeName"]: one["AttributeType"] for one in found["AttributeDefinitions"]}
+        types = {name: told[name] for name in key}
+    except (KeyError, TypeError) as error:
+        raise not_its_own(service.where, f"it tells no key of table {table}") from error
     if key != _KEY or any(types[name] != "S" for name in key):
         has = ", ".join(f"{name} ({types[name]}, {kind})" for name, kind in key.items())
         raise ConfigError(

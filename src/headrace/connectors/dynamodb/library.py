@@ -6,6 +6,7 @@ errors by a code. What is not known to be for ever is tried again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Final
@@ -28,6 +29,10 @@ _THROTTLED: Final = frozenset(
     }
 )
 _INVALID: Final = "ValidationException"
+_NOT_WELL: Final = 300
+#: who speaks this protocol sends one of these headers, or this kind of content
+_ITS_HEADERS: Final = ("x-amzn-requestid", "x-amz-crc32")
+_ITS_JSON: Final = "application/x-amz-json"
 #: what is said of a row, and is its table's
 _OF_THE_TABLE: Final = ("does not match the schema", "Missing the key")
 
@@ -75,6 +80,37 @@ def is_answered(error: BaseException) -> bool:
     return bool(code_of(error))
 
 
+def demand_its_own(answer: Mapping[str, Any], where: str) -> None:
+    """See that what was answered well is the service's: the client takes any text for an answer.
+
+    Args:
+        answer: its ``status_code``, ``headers`` and ``body``, before the client reads them.
+        where: what messages call the service.
+
+    Raises:
+        SinkUnavailable: a proxy's page, say, so nobody knows what was done.
+    """
+    if answer["status_code"] >= _NOT_WELL:
+        return
+    headers = {name.lower(): value for name, value in answer["headers"].items()}
+    is_signed = any(name in headers for name in _ITS_HEADERS)
+    if not is_signed and not headers.get("content-type", "").startswith(_ITS_JSON):
+        raise not_its_own(where, "it has none of its headers")
+    try:
+        is_object = isinstance(json.loads(answer["body"]), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    if not is_object:
+        raise not_its_own(where, "it is no JSON of its kind")
+
+
+def not_its_own(where: str, why: str) -> SinkUnavailable:
+    """What is told of an answer that is none."""
+    return SinkUnavailable(
+        f"{where}: an answer that is not DynamoDB's; it may be written or not ({why})"
+    )
+
+
 def translated(error: BaseException, where: str) -> HeadraceError:
     """What the client raised, in the words of sinks; nothing of what was written is quoted."""
     if isinstance(error, HeadraceError):
@@ -96,8 +132,10 @@ def _unanswered(error: BaseException, where: str) -> HeadraceError:
         )
     if isinstance(error, known.BotoCoreError | OSError | MemoryError | RuntimeError):
         return SinkUnavailable(f"{where}: not now: {_short(str(error)) or kind}")
-    # What the client raises of a value that it cannot send.
-    return SinkRefused(f"{where}: a value cannot be written ({kind})")
+    if isinstance(error, UnicodeEncodeError):
+        return SinkRefused(f"{where}: a value cannot be written ({kind})")
+    # What the client raises of an answer that is none of the service's.
+    return not_its_own(where, kind)
 
 
 def _invalid(where: str, code: str, said: str) -> HeadraceError:

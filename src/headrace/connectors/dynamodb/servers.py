@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from headrace.connectors.dynamodb.library import library
+from headrace.connectors.dynamodb.library import demand_its_own, library
 from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.own_servers import filled
 from headrace.connectors.tls_files import context_of, options_of
@@ -99,6 +99,7 @@ class Service:
 
         Raises:
             Exception: whatever the client does; see ``library.translated``.
+            SinkUnavailable: what came back is no answer of DynamoDB.
         """
         end_s = min(until_s, time.monotonic() + self._waits[1])
         with self._deadline.until(end_s):
@@ -127,7 +128,11 @@ class Service:
             if self._made is None:
                 self._made = _client(self.address, self._waits, self.where)
                 _hurry(self._made._endpoint.http_session, self._deadline)
+                self._made.meta.events.register("before-parse.dynamodb", self._look_at)
             return _Kept(self._made)
+
+    def _look_at(self, response_dict: dict[str, Any], **_: Any) -> None:
+        demand_its_own(response_dict, self.where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,10 @@ def translated(error: BaseException, where: str) -> HeadraceError:
     ):
         if isinstance(error, kinds):
             return told(error, where)
-    # What the client raises of a value that it cannot send.
-    return SinkRefused(f"{where}: a value cannot be written ({type(error).__name__})")
+    # What the client raises of an answer that the protocol does not know.
+    return SinkUnavailable(
+        f"{where}: an answer that cannot be read; it may be written or not ({type(error).__name__})"
+    )
 
 
 def _of_answer(error: object, where: str) -> HeadraceError:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from headrace.connectors.newest import VERSION
-from headrace.connectors.search.library import MISSING, translated
+from headrace.connectors.search.library import MISSING, odd, translated
 from headrace.connectors.search.servers import Cluster
 from headrace.errors import CodeNotLoaded, ConfigError, HeadraceError, TargetMissing
 from headrace.payload.exact import digits_of
@@ -106,17 +106,31 @@ def mapping_of(cluster: Cluster, index: str) -> dict[str, Any] | None:
         SinkUnavailable: no node answers.
     """
     try:
-        found: dict[str, Any] = cluster.raw("GET", f"/{index}/_mapping")
+        found: Any = cluster.raw("GET", f"/{index}/_mapping")
     except Exception as error:
         if getattr(error, "status_code", None) == MISSING:
             return None
         raise _for_a_person(translated(error, cluster.where)) from error
+    if not isinstance(found, dict):
+        raise odd(f"{cluster.where}: index {index}")
     if index in found:
         raise ConfigError(
             f"{cluster.where}: {index} is an index itself, and has to be an alias: make an alias "
             "of another name for it, and name that one"
         )
-    fields: dict[str, Any] = found[max(found)]["mappings"].get("properties", {})
+    return _fields_of(cluster, index, found)
+
+
+def _fields_of(cluster: Cluster, index: str, found: dict[str, Any]) -> dict[str, Any]:
+    if not found:
+        raise ConfigError(
+            f"{cluster.where}: it does not tell what index {index} has: let its user see the index "
+            "(view_index_metadata)"
+        )
+    try:
+        fields: dict[str, Any] = found[max(found)]["mappings"].get("properties", {})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise odd(f"{cluster.where}: index {index}") from error
     return fields
 
 

@@ -54,17 +54,25 @@ def translated(error: BaseException, where: str) -> HeadraceError:
     lib = library()
     if isinstance(error, lib.exceptions.ConnectionTimeout):
         return SinkUnavailable(f"{where}: no answer in time; it may be written or not")
-    if not isinstance(error, lib.TransportError) or not is_answered(error):
+    if not isinstance(getattr(error, "status_code", None), int):
         return SinkUnavailable(f"{where}: not now: {_short(words_of(error))}")
     info = error.info if isinstance(error.info, Mapping) else {}
     told = judged(error.status_code, info.get("error"), where)
     # No record is to blame for a request that is refused as a whole.
-    return TargetMissing(str(told)) if isinstance(told, SinkRefused) else told or _odd(where)
+    return TargetMissing(str(told)) if isinstance(told, SinkRefused) else told or odd(where)
 
 
-def is_answered(error: BaseException | None) -> bool:
-    """Whether what the client raised is what a cluster said; nobody answered, otherwise."""
-    return isinstance(getattr(error, "status_code", None), int)
+def is_silence(error: BaseException | None) -> bool:
+    """Whether the client raised it because nobody answered; an odd answer is one."""
+    if not isinstance(error, library().exceptions.ConnectionError):
+        return False
+    # That is what came back, and is no text.
+    return not isinstance(error.info, UnicodeDecodeError)
+
+
+def is_late(error: BaseException | None) -> bool:
+    """Whether the client raised it because the time for an answer was over."""
+    return isinstance(error, library().exceptions.ConnectionTimeout)
 
 
 def judged(status: int, error: object, where: str) -> HeadraceError | None:
@@ -94,5 +102,6 @@ def _short(text: str) -> str:
     return " ".join(text.split())[:500]
 
 
-def _odd(where: str) -> HeadraceError:
+def odd(where: str) -> SinkUnavailable:
+    """What is told of an answer that no cluster gives."""
     return SinkUnavailable(f"{where}: an answer that is none")

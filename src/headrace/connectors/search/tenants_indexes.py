@@ -2,7 +2,8 @@
 
 Those that are known share requests. One that has to be looked at, or made, comes behind them and by
 itself: whatever that meets, and however long, is no matter of those who have theirs. Where nobody
-answers a look, there is no cluster for anybody, and no more is asked in that call.
+answers a look, there is no cluster for anybody, and no more is asked in that call. But not where
+others were slow before it: it may have lacked the time.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Final
 
 from headrace.connectors.search.documents import Documents
 from headrace.connectors.search.fitting import Shape, fit_found, mapping_of
-from headrace.connectors.search.library import is_answered
+from headrace.connectors.search.library import is_late, is_silence
 from headrace.connectors.search.servers import Cluster
 from headrace.connectors.search.writer import SearchWriter
-from headrace.connectors.tenants import TenantsWriter
+from headrace.connectors.tenants import TenantsWriter, is_cut_short
 from headrace.errors import SinkUnavailable, TargetMissing
 from headrace.model.patterns import TENANT
 from headrace.ports import Effect, Written
@@ -97,7 +98,7 @@ class TenantsIndexesWriter:
         if self._away is not None:
             raise self._away
         with self._known.cluster.until(until_s):
-            self._known.learn(tenant, self._looked_at(tenant))
+            self._known.learn(tenant, self._looked_at(tenant, until_s))
         return SearchWriter(
             self._documents,
             self._known.cluster,
@@ -106,10 +107,12 @@ class TenantsIndexesWriter:
             until_s=until_s,
         )
 
-    def _looked_at(self, tenant: str) -> dict[str, object] | None:
+    def _looked_at(self, tenant: str, until_s: float) -> dict[str, object] | None:
+        is_short = is_cut_short(until_s)
         try:
             return self._known.look_at(tenant)
         except SinkUnavailable as error:
-            if not is_answered(error.__cause__):
+            cause = error.__cause__
+            if is_silence(cause) and not (is_short and is_late(cause)):
                 self._away = error
             raise

@@ -15,7 +15,7 @@ from headrace.connectors.changes import Change
 from headrace.connectors.in_parts import sent
 from headrace.connectors.row_by_row import Key
 from headrace.connectors.search.documents import Documents
-from headrace.connectors.search.library import TOO_LARGE, judged, translated
+from headrace.connectors.search.library import TOO_LARGE, judged, odd, translated
 from headrace.connectors.search.servers import Cluster
 from headrace.errors import HeadraceError, SinkRefused
 from headrace.model.patterns import TENANT
@@ -75,9 +75,7 @@ class SearchWriter:
             if getattr(error, "status_code", None) != TOO_LARGE:
                 raise translated(error, where) from error
             return self._halved(part)
-        items = [next(iter(item.values())) for item in answer["items"]]
-        assert len(items) == len(part), "an answer of other documents"
-        return [judged(item["status"], item.get("error"), where) for item in items]
+        return _judgements(answer, len(part), where)
 
     def _halved(self, part: Sequence[Key]) -> list[HeadraceError | None]:
         """A request that is too large for who stands before the cluster, in two."""
@@ -85,3 +83,15 @@ class SearchWriter:
             return [SinkRefused(f"{self._documents.where}: a document is too large for the server")]
         half = len(part) // 2
         return [*self._asked(part[:half]), *self._asked(part[half:])]
+
+
+def _judgements(answer: Any, count: int, where: str) -> list[HeadraceError | None]:
+    """What an answer says of each of so many documents."""
+    try:
+        items = [next(iter(item.values())) for item in answer["items"]]
+        told = [judged(item["status"], item.get("error"), where) for item in items]
+    except (LookupError, TypeError, AttributeError, StopIteration) as error:
+        raise odd(where) from error
+    if len(told) != count:
+        raise odd(where)
+    return told

@@ -57,7 +57,7 @@ def test_an_address_that_is_wrong_is_told_without_what_may_be_a_secret(url, said
         (redis.ResponseError("Error running script: WRONGTYPE Operation"), "SinkRefused"),
         (redis.AuthenticationError("invalid password"), "TargetMissing"),
         (redis.exceptions.NoPermissionError("no permissions"), "TargetMissing"),
-        (TypeError("a tuple"), "SinkRefused"),
+        (ValueError("invalid literal for int()"), "SinkUnavailable"),
         (OSError("no route"), "SinkUnavailable"),
     ],
 )

@@ -4,15 +4,20 @@ import contextlib
 import http.server
 import itertools
 import json
+import math
 import threading
 import time
 
 import pyarrow as pa
 import pytest
+from opensearchpy import exceptions
 
 from headrace.connectors import tenants
 from headrace.connectors.search import servers
 from headrace.connectors.search.library import library
+from headrace.connectors.search.tenants_indexes import TenantsIndexesWriter
+from headrace.connectors.search.writer import _judgements
+from headrace.errors import SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
 from headrace.sinks import SearchIndex
@@ -31,6 +36,8 @@ class Cluster:
     def __init__(self):
         self.new = {}
         self.closed, self.asked = set(), []
+        #: what is said of a look at the index of a tenant, whatever it is
+        self.odd = {}
         self.hangs_s = 0.0
 
     def answer(self, method, path, body):
@@ -38,6 +45,8 @@ class Cluster:
         self.asked.append((method, path.split("?")[0]))
         tenant = path.split("/")[1].split("-")[0]
         if method == "GET":
+            if tenant in self.odd:
+                return self.odd[tenant]
             return ABSENT if tenant in self.new else (200, {f"{tenant}-leads.v1": FIELDS})
         if method == "PUT":
             time.sleep(self.hangs_s)
@@ -60,7 +69,7 @@ def cluster(monkeypatch):
         def do_GET(self):
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             status, answer = said.answer(self.command, self.path, body)
-            told = json.dumps(answer).encode()
+            told = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             with contextlib.suppress(OSError):  # nobody waits for it any more
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -149,3 +158,66 @@ def test_an_index_that_is_closed_stops_its_tenant_alone_and_is_looked_at_again(c
     cluster.asked.clear()
     assert written(cluster, "bolt", "acme") == {"bolt": "written", "acme": "written"}
     assert [path for method, path in cluster.asked if method == "GET"] == ["/bolt-leads/_mapping"]
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({}, "TargetMissing"),
+        ([], "SinkUnavailable"),
+        ({"newbie-leads.v1": {}}, "SinkUnavailable"),
+        (b"<html>", "SinkUnavailable"),
+        (b"\xff\xfe", "SinkUnavailable"),
+    ],
+    ids=["nothing", "list", "no fields", "page", "noise"],
+)
+def test_what_is_odd_about_one_index_costs_its_own_tenant_alone(cluster, said, code):
+    cluster.odd["newbie"] = 200, said
+    assert written(cluster, "newbie", "acme") == {"newbie": code, "acme": "written"}
+
+
+class Unanswered:
+    """Indexes about which nobody answers, as a client tells it."""
+
+    name, cluster = "{tenant}-leads", servers.Cluster("search", None)
+    forget = None
+
+    def __init__(self, error):
+        self.error, self.asked = error, []
+
+    def look_at(self, tenant):
+        self.asked.append(tenant)
+        raise SinkUnavailable("away") from self.error
+
+    def learn(self, tenant, fields):
+        pytest.fail("there is nothing to learn")
+
+
+LATE = exceptions.ConnectionTimeout("TIMEOUT", "read", None)
+REFUSED = exceptions.ConnectionError("N/A", "refused", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "left_s", "asked"),
+    [
+        (LATE, tenants.MOMENT_S / 2, ["bolt", "crow"]),
+        (LATE, math.inf, ["bolt"]),
+        (REFUSED, tenants.MOMENT_S / 2, ["bolt"]),
+    ],
+    ids=["cut short", "whole", "refused"],
+)
+def test_a_look_that_others_left_less_than_a_moment_says_nothing_of_the_cluster(
+    error, left_s, asked
+):
+    known = Unanswered(error)
+    writer = TenantsIndexesWriter(None, known, in_company=True)
+    for tenant in ("bolt", "crow"):
+        with pytest.raises(SinkUnavailable, match="away"):
+            writer._opened(tenant, time.monotonic() + left_s)
+    assert known.asked == asked
+
+
+@pytest.mark.parametrize("body", [{}, {"items": [{}]}, {"items": []}, "text", [1]])
+def test_an_answer_to_documents_that_tells_nothing_of_them_is_none(body):
+    with pytest.raises(SinkUnavailable, match="an answer that is none"):
+        _judgements(body, 1, "index x")
