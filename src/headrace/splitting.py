@@ -99,16 +99,24 @@ class ByField:
             raise ConfigError(f"field {self.pointer!r} is no JSON pointer; write it like '/tenant'")
 
     def of(self, records: pa.Table) -> pa.Array[Any]:
-        """A name for each record, as bytes; null where it has none."""
+        """A name for each record, as bytes; null where it has none, or more than one."""
         return pa.array([self._told(value) for value in records["value"].to_pylist()], pa.binary())
 
     def _told(self, value: bytes | None) -> bytes | None:
         try:
-            told = pointed(json.loads(value or b""), self.pointer)
+            told = pointed(json.loads(value or b"", object_pairs_hook=_named_once), self.pointer)
             return told.encode() if isinstance(told, str) else None
         # Records may hold anything; one that names no tenant is an unknown tenant's.
         except (ValueError, TypeError, KeyError, IndexError, RecursionError):
             return None
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose fields have names of their own: of two that have one, readers take either."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a field is there more than once")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

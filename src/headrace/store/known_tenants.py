@@ -1,9 +1,9 @@
 """Which tenants there are, asked by tasks for every few thousand records.
 
 A task has names out of records, which may be anything, and wants to know which are tenants. All
-names of tenants are read together and kept for some seconds. A name that is not among them is no
-reason to refuse a record: its tenant may have been added since. So they are read once more then,
-however many such names there are.
+names of customers are read together and kept for some seconds; the reserved tenant is none. A name
+that is not among them is no reason to refuse a record: its tenant may have been added since. So
+they are read once more then, however many such names there are.
 
 Weights, states and throttles are not told here.
 """
@@ -49,7 +49,8 @@ class SqlTenants:
         return wanted & self._names
 
     def _read(self) -> frozenset[str]:
-        asked = select(tenants.c.name).where(tenants.c.state != State.REMOVED.value)
+        is_there = tenants.c.state != State.REMOVED.value
+        asked = select(tenants.c.name).where(is_there, tenants.c.reserved.is_(False))
         with self.database.read() as connection:
             return frozenset(connection.scalars(asked))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.model.everyone import EVERYONE
+from headrace.model.records import Deployment
 from headrace.model.streams import State, Tenant
 from headrace.ports import Connections, NoTenants
 from headrace.store import SqlTenants, SqlTenantsFactory
@@ -27,6 +29,12 @@ def test_active_and_suspended_ones_are_there_and_removed_ones_are_not(store, kno
     store.registry.set_tenant_state("bolt", State.SUSPENDED)
     store.registry.set_tenant_state("corp", State.REMOVED)
     assert known.there(["acme", "bolt", "corp", "../x", ""]) == {"acme", "bolt"}
+
+
+def test_who_stands_for_all_customers_is_none_of_them(store, known):
+    store.registry.deploy(Deployment("ads", "m.py", "0" * 64, "impressions"))
+    assert EVERYONE in {tenant.name for tenant in store.registry.tenants()}
+    assert known.there([EVERYONE, "acme"]) == {"acme"}
 
 
 def test_one_that_was_added_is_known_at_once(store, known):
