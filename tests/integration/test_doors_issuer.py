@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 
 from headrace.doors.problems import Problem
 from headrace.doors.serving import Listening, serving
-from headrace.doors.tokens import Signers, TokenRules, Tokens
+from headrace.doors.signers import Signers
+from headrace.doors.tokens import TokenRules, Tokens
 from headrace.model.credentials import Caller, Role
 
 KEY = ec.generate_private_key(ec.SECP256R1())

@@ -5,9 +5,8 @@ the algorithms are pinned and asymmetric, the key is chosen among those that the
 and never by an address in the token, and ``iss``, ``aud``, ``exp`` and ``sub`` have to be there
 and right. Which claims say tenant and role is configured.
 
-An issuer that does not answer for a while must not lock everybody out: its last keys stay for a
-day. Only one thread asks it at a time, and not more often than every half minute, so that tokens
-with made-up key ids are no way to hammer it. Tokens cannot be revoked; keep them short-lived.
+How the issuer's keys are had is told in ``signers.py``. Tokens cannot be revoked; keep them
+short-lived.
 
 A tenant's name may be given to another customer. What was signed for the one before is refused: by
 the time of signing, ``iat``, which such a token has to have. Whether the issuer still signs for the
@@ -17,8 +16,6 @@ one before is the issuer's to know.
 from __future__ import annotations
 
 import hashlib
-import json
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,26 +23,18 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jwt
-import structlog
 
 from headrace.doors.key_ring import REMEMBERED_S, unauthorized
 from headrace.doors.problems import Problem, no_customers
 from headrace.doors.remembered import Remembered
+from headrace.doors.signers import Signers
 from headrace.errors import ConfigError
 from headrace.model.credentials import FOR_ALL, Caller, Role
 from headrace.model.streams import TENANT_NAME
 from headrace.settings.doors import Algorithm
 
-log = structlog.get_logger(__name__)
-
 ALGORITHMS: frozenset[str] = frozenset(get_args(Algorithm))
 _MOST_CHARACTERS = 16_000
-#: age from which the issuer's keys are asked for again
-_FRESH_S = 300.0
-#: age from which they are asked for if a token names one that is not among them
-_SETTLED_S = 30.0
-_USABLE_S = 24 * 3600.0
-_ANSWER_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,64 +188,6 @@ class Tokens:
         if not (isinstance(tenant, str) and TENANT_NAME.fullmatch(tenant)):
             raise Problem(403, "forbidden", "the token names no tenant")
         return Caller(name, role, tenant)
-
-
-class Signers:
-    """The public keys of an issuer, as it published them last. Safe in several threads."""
-
-    def __init__(self, source: str | Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take an address or a file; ``clock`` gives seconds that never go back."""
-        self._source = source
-        self._clock = clock
-        self._keys: dict[str | None, jwt.PyJWK] = {}
-        self._read_at_s = self._asked_at_s = float("-inf")
-        self._asking = threading.Lock()
-
-    def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """The key of this id; of no id if the issuer has a single one.
-
-        Raises:
-            Problem: 503, no keys are known and the issuer does not answer.
-        """
-        now_s = self._clock()
-        lacks = key_id not in self._keys and now_s - self._read_at_s >= _SETTLED_S
-        if lacks or now_s - self._read_at_s >= _FRESH_S:
-            self._ask(now_s)
-        if now_s - self._read_at_s > _USABLE_S:
-            raise Problem(
-                503,
-                "unavailable",
-                "the keys of the token's issuer cannot be read at the moment",
-                headers={"Retry-After": str(int(_SETTLED_S))},
-            )
-        return self._keys.get(key_id)
-
-    def _ask(self, now_s: float) -> None:
-        # Who comes while somebody asks uses what is there; without anything it has to wait.
-        if not self._asking.acquire(blocking=not self._keys):
-            return
-        try:
-            if now_s - self._asked_at_s < _SETTLED_S:
-                return
-            self._asked_at_s = now_s
-            found = [key for key in self._read().keys if key.public_key_use in (None, "sig")]
-            self._keys = {key.key_id: key for key in found}
-            if len(found) == 1:
-                self._keys[None] = found[0]
-            self._read_at_s = now_s
-        except (jwt.PyJWTError, OSError, ValueError) as exc:
-            log.warning("the keys of the issuer of tokens cannot be read", error=str(exc))
-        finally:
-            self._asking.release()
-
-    def _read(self) -> jwt.PyJWKSet:
-        if isinstance(self._source, Path):
-            published = json.loads(self._source.read_text(encoding="utf-8"))
-            if not isinstance(published, dict):
-                raise jwt.PyJWKSetError(f"{self._source} holds no JSON object")
-            return jwt.PyJWKSet.from_dict(published)
-        client = jwt.PyJWKClient(self._source, cache_jwk_set=False, timeout=_ANSWER_WAIT_S)
-        return client.get_jwk_set()
 
 
 def token_name(text: str) -> str:

@@ -50,6 +50,8 @@ class JwtSettings(BaseModel):
         url = urlsplit(value or "https://none")
         if url.scheme != "https" and (url.scheme, url.hostname) not in _HERE:
             raise ValueError("write https://..., or http:// with localhost or 127.0.0.1")
+        if "@" in url.netloc:
+            raise ValueError("write no user and no password into it: it stands in logs")
         return value
 
     @model_validator(mode="after")

@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 from headrace.doors.guard import Guard
 from headrace.doors.key_ring import REMEMBERED_S, USABLE_S
 from headrace.doors.problems import Problem
-from headrace.doors.tokens import Signers, TokenRules, Tokens
+from headrace.doors.signers import Signers
+from headrace.doors.tokens import TokenRules, Tokens
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.credentials import Caller, Role
 from headrace.model.everyone import EVERYONE
@@ -322,7 +323,9 @@ def test_an_issuer_that_does_not_answer_leaves_its_last_keys_for_a_day(issuer):
     assert caught.value.status_code == 503
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"keys": 1}', '{"keys": []}', "[]", '{"keys": [1]}'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"keys": 1}', '{"keys": []}', "[]", '{"keys": [1]}', "[" * 99_999]
+)
 def test_what_is_no_set_of_keys_is_none(issuer, text):
     issuer.path.write_text(text)
     with pytest.raises(Problem) as caught:

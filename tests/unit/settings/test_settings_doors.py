@@ -34,6 +34,7 @@ def test_paths_start_at_the_folder_of_the_file(doors_of, tmp_path):
         (f"jwt: {{{JWT}, jwks_url: 'https://k', jwks_file: j}}", "either jwks_url or jwks_file"),
         (f"jwt: {{{JWT}, jwks_url: 'http://keys.example/'}}", "doors.jwt.jwks_url"),
         (f"jwt: {{{JWT}, jwks_url: 'file:///etc/passwd'}}", "doors.jwt.jwks_url"),
+        (f"jwt: {{{JWT}, jwks_url: 'https://me:hunter2@keys.example/'}}", "no password into it"),
         (f"jwt: {{{JWT}, jwks_url: 'http://localhost.evil.example/'}}", "doors.jwt.jwks_url"),
         (f"jwt: {{{JWT}, jwks_url: 'http://localhost:80@evil.example/'}}", "doors.jwt.jwks_url"),
         (f"jwt: {{{JWT}, jwks_file: j, algorithms: []}}", "doors.jwt.algorithms"),
@@ -52,6 +53,7 @@ def test_what_would_open_them_by_mistake_is_refused(doors_of, text, told):
     with pytest.raises(ConfigError) as caught:
         doors_of(text)
     assert told in str(caught.value)
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

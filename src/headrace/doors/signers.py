@@ -1,0 +1,147 @@
+"""The public keys by which tokens of an issuer are checked, read where it publishes them.
+
+An issuer that does not answer for a while must not lock everybody out: its last keys stay for a
+day. Only one thread asks it at a time, and not more often than every half minute, so that tokens
+with made-up key ids are no way to hammer it.
+
+Anybody can make tokens that nobody knows, as many as a door has threads, and all credentials need
+these. So who comes while somebody asks is told by the keys that are there. Where there are none, a
+few wait for the answer, and others are told to come again. All of an answer, however it comes, has
+some seconds, in a thread of its own, which is left behind when they are over. What an issuer
+publishes can be anything; only keys that can be read are believed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import jwt
+import structlog
+
+from headrace.doors.problems import Problem
+from headrace.process.daemon_threads import DaemonThreads
+
+log = structlog.get_logger(__name__)
+
+#: age from which the issuer's keys are asked for again
+_FRESH_S: Final = 300.0
+#: age from which they are asked for if a token names one that is not among them
+_SETTLED_S: Final = 30.0
+_USABLE_S: Final = 24 * 3600.0
+#: for all of an answer
+_ANSWER_WAIT_S: Final = 5.0
+_MOST_BYTES: Final = 2**20
+#: half of the threads that a door has for credentials of all kinds
+_MOST_WAITING: Final = 20
+#: answers that may still be on their way when another is asked for
+_MOST_THREADS: Final = 8
+
+
+class Signers:
+    """The public keys of an issuer, as it published them last. Safe in several threads."""
+
+    def __init__(self, source: str | Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take an address or a file; ``clock`` gives seconds that never go back."""
+        self._source = source
+        self._clock = clock
+        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._read_at_s = self._asked_at_s = float("-inf")
+        self._asking = threading.Lock()
+        self._waiting = threading.BoundedSemaphore(_MOST_WAITING)
+        self._threads = DaemonThreads(_MOST_THREADS, "issuer-keys")
+
+    def find(self, key_id: str | None) -> jwt.PyJWK | None:
+        """The key of this id; of no id if the issuer has a single one.
+
+        Raises:
+            Problem: 503, no keys are known, and the issuer does not answer or is being asked.
+        """
+        now_s = self._clock()
+        lacks = key_id not in self._keys and now_s - self._read_at_s >= _SETTLED_S
+        is_asked = True
+        if lacks or now_s - self._read_at_s >= _FRESH_S:
+            is_asked = self._ask(now_s)
+        if now_s - self._read_at_s > _USABLE_S:
+            raise Problem(
+                503,
+                "unavailable",
+                "the keys of the token's issuer cannot be read at the moment",
+                headers={"Retry-After": str(int(_SETTLED_S)) if is_asked else "1"},
+            )
+        return self._keys.get(key_id)
+
+    def _ask(self, now_s: float) -> bool:
+        """Read the keys, if they may be asked for; whether nobody else is about it."""
+        if not self._has_turn():
+            return False
+        try:
+            if now_s - self._asked_at_s < _SETTLED_S:
+                return True
+            self._asked_at_s = now_s
+            found = [key for key in self._read().keys if key.public_key_use in (None, "sig")]
+            keys: dict[str | None, jwt.PyJWK] = {key.key_id: key for key in found}
+            if len(found) == 1:
+                keys[None] = found[0]
+            self._keys, self._read_at_s = keys, now_s
+        except Exception as exc:  # whatever is published there, or answers in its place
+            why = str(exc) or type(exc).__name__
+            log.warning("the keys of the issuer of tokens cannot be read", error=why)
+        finally:
+            self._asking.release()
+        return True
+
+    def _has_turn(self) -> bool:
+        if self._asking.acquire(blocking=False):
+            return True
+        if self._keys or not self._waiting.acquire(blocking=False):
+            return False
+        try:
+            return self._asking.acquire(timeout=_ANSWER_WAIT_S)
+        finally:
+            self._waiting.release()
+
+    def _read(self) -> jwt.PyJWKSet:
+        if isinstance(self._source, Path):
+            published = json.loads(self._source.read_text(encoding="utf-8"))
+        else:
+            published = json.loads(self._fetched(self._source))
+        if not isinstance(published, dict):
+            raise jwt.PyJWKSetError(f"{self._source} holds no JSON object")
+        return jwt.PyJWKSet.from_dict(published)
+
+    def _fetched(self, url: str) -> bytes:
+        until_s = time.monotonic() + _ANSWER_WAIT_S
+        answer = self._threads.submit(_answer, url, until_s)
+        try:
+            return answer.result(_ANSWER_WAIT_S)
+        except TimeoutError as exc:
+            answer.cancel()
+            raise TimeoutError(f"{url} does not answer within {_ANSWER_WAIT_S:g} s") from exc
+
+
+def _answer(url: str, until_s: float) -> bytes:
+    try:
+        return _whole(url, until_s)
+    except urllib.error.HTTPError as error:
+        error.close()  # it is the answer, too
+        raise
+
+
+def _whole(url: str, until_s: float) -> bytes:
+    read = bytearray()
+    # Settings let https in, and http of this machine, and no other scheme.
+    with urllib.request.urlopen(url, timeout=_ANSWER_WAIT_S) as response:  # noqa: S310
+        while piece := response.read1(65536):
+            read += piece
+            if len(read) > _MOST_BYTES:
+                raise ValueError(f"{url} answers with more than {_MOST_BYTES} bytes")
+            if time.monotonic() > until_s:
+                raise TimeoutError(f"{url} answers too slowly")
+    return bytes(read)

@@ -1,0 +1,81 @@
+"""Keys of an issuer that are read over the network: how long they are waited for, and by whom."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from dripping import dripping
+from headrace.doors import signers
+from headrace.doors.problems import Problem
+from headrace.doors.signers import Signers
+
+WAIT_S = 2.0
+KEY = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+PUBLISHED = json.dumps({"keys": [{**KEY, "kid": "k1"}]}).encode()
+HEAD = b"HTTP/1.1 200 OK\r\n"
+FITS = HEAD + b"Content-Length: %d\r\n\r\n" % len(PUBLISHED) + PUBLISHED
+
+
+@pytest.fixture(autouse=True)
+def _shorter(monkeypatch):
+    monkeypatch.setattr(signers, "_ANSWER_WAIT_S", WAIT_S)
+
+
+def status_of(found, key_id="k1"):
+    with pytest.raises(Problem) as caught:
+        found.find(key_id)
+    return caught.value.status_code, caught.value.headers["Retry-After"]
+
+
+def test_keys_are_read_at_an_address():
+    with dripping(b"", answers=[FITS]) as port:
+        found = Signers(f"http://127.0.0.1:{port}/keys")
+        assert found.find("k1")
+        assert found.find("k2") is None
+
+
+@pytest.mark.parametrize(
+    "drips",
+    [HEAD + b"X: " + b"a" * 9000, HEAD + b"Content-Length: 9000\r\n\r\n" + b" " * 9000],
+    ids=["header", "body"],
+)
+def test_an_answer_that_comes_byte_by_byte_is_none_and_only_a_few_wait_for_it(drips):
+    with dripping(drips) as port:
+        found = Signers(f"http://127.0.0.1:{port}/keys")
+        began_s, told = time.monotonic(), []
+        strangers = [
+            threading.Thread(target=lambda: told.append(status_of(found, "made-up")), daemon=True)
+            for _ in range(60)
+        ]
+        for stranger in strangers:
+            stranger.start()
+        for stranger in strangers:
+            stranger.join(60)
+        assert len(told) == 60
+        assert told[:39] == [(503, "1")] * 39, "more than a few do not wait"
+        assert time.monotonic() - began_s < 10 * WAIT_S
+        assert status_of(found) == (503, "30"), "it is not asked each time"
+
+
+def test_an_issuer_that_drips_is_asked_again_and_the_key_it_took_back_goes():
+    now_s = [1000.0]
+    with dripping(b" " * 9000, answers=[FITS]) as port:
+        found = Signers(f"http://127.0.0.1:{port}/keys", lambda: now_s[0])
+        assert found.find("k1")
+    with dripping(HEAD + b"X: " + b"a" * 9000) as port:
+        found._source = f"http://127.0.0.1:{port}/keys"
+        now_s[0] += 300
+        assert found.find("k1"), "the last keys stay"
+        with dripping(b"", answers=[FITS.replace(b"k1", b"k2")]) as other:
+            found._source = f"http://127.0.0.1:{other}/keys"
+            now_s[0] += 30
+            assert found.find("k1") is None
+            assert found.find("k2")
+
+
+def test_an_answer_without_end_is_none(monkeypatch):
+    monkeypatch.setattr(signers, "_MOST_BYTES", len(PUBLISHED) - 1)
+    with dripping(b"", answers=[FITS]) as port:
+        assert status_of(Signers(f"http://127.0.0.1:{port}/keys")) == (503, "30")
