@@ -54,10 +54,11 @@ def translated(error: BaseException, where: str) -> HeadraceError:
     lib = library()
     if isinstance(error, lib.exceptions.ConnectionTimeout):
         return SinkUnavailable(f"{where}: no answer in time; it may be written or not")
-    if not isinstance(getattr(error, "status_code", None), int):
+    status = getattr(error, "status_code", None)
+    if not isinstance(error, lib.TransportError) or not isinstance(status, int):
         return SinkUnavailable(f"{where}: not now: {_short(words_of(error))}")
     info = error.info if isinstance(error.info, Mapping) else {}
-    told = judged(error.status_code, info.get("error"), where)
+    told = judged(status, info.get("error"), where)
     # No record is to blame for a request that is refused as a whole.
     return TargetMissing(str(told)) if isinstance(told, SinkRefused) else told or odd(where)
 
