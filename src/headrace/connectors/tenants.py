@@ -104,7 +104,7 @@ class TenantsWriter(Generic[_Writer]):
         try:
             told = self._opened(tenant, until_s).write(effects)
         except Exception as error:  # what one's server can make a library raise is nobody else's
-            told = [failed(of_no_record(error, f"tenant {tenant}"))] * len(effects)
+            return [failed(of_no_record(error, f"tenant {tenant}"))] * len(effects)
         if any(one.error and one.error.code == TargetMissing.__name__ for one in told):
             # When a person resumes its lanes, it is looked at again, or made.
             self.forget(tenant)

@@ -65,6 +65,8 @@ def translated(error: BaseException, where: str) -> HeadraceError:
 
 def is_silence(error: BaseException | None) -> bool:
     """Whether the client raised it because nobody answered; an odd answer is one."""
+    if isinstance(error, HeadraceError):
+        return True
     if not isinstance(error, library().exceptions.ConnectionError):
         return False
     # That is what came back, and is no text.
