@@ -215,7 +215,8 @@ def split(  # noqa: PLR0913 - all that can be said of it is said in one place
 
     Args:
         topic: the shared topic, as a use case has it.
-        to: the topic of a tenant, with ``{tenant}``. What is parked of it is in ``<to>.parked``.
+        to: the topic of a tenant, with ``{tenant}``. What is parked of it is in
+            ``<to>.<name>.parked``, so several may have one ``to``.
         tenant: what says whose a record is: ``ByKey()``, ``ByHeader(name)``, ``ByField(pointer)``.
         operator: whose topic it is, where ``topic`` has ``{tenant}``: no other tenant's is divided.
         unknown: what becomes of a record of nobody who is a tenant: ``refuse`` stops its lane,
@@ -236,7 +237,8 @@ def split(  # noqa: PLR0913 - all that can be said of it is said in one place
         )
     if isinstance(unknown, str) and unknown not in ("refuse", "dead-letter"):
         raise ConfigError(f"unknown {unknown!r} is none of refuse, dead-letter, Topic(name)")
-    aside = f"{to}.parked"
+    # Of another splitter's topic its second use case would bring all once more.
+    aside = f"{to}.{name}.parked"
     takes = unknown.name if isinstance(unknown, Topic) else ""
     shape = TopicShape(partitions, replication, retention)
     sink = TenantTopics(to, aside, f"{name}-parked", takes, shape)

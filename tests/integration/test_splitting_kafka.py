@@ -61,7 +61,7 @@ class Service:
             self.topics.config, {f"{name}.visits": 2 for name in names}, topic_config=config
         )
 
-    def send(self, rounds, size=10, names=None):
+    def send(self, rounds, size=10, names=None, topic=None):
         """Some records of each tenant under three keys, interleaved over all partitions."""
         for _ in range(rounds):
             for name in names or self.names:
@@ -70,7 +70,7 @@ class Service:
                 value = b"%d " % number + os.urandom(size)
                 self.sent[name].append((key, value, BEGAN_MS + number))
                 self.producer.produce(
-                    f"{self.shared}.all",
+                    topic or f"{self.shared}.all",
                     value,
                     key,
                     timestamp=BEGAN_MS + number,
@@ -215,6 +215,28 @@ def test_topics_that_may_not_be_written_to_hold_up_nobody_else(guarded, tmp_path
         app.turns_until(lambda name=name: app.is_done(name, "split-parked"))
     app.close()
     service.judge()
+
+
+def test_two_shared_topics_for_the_same_customers_bring_each_record_once(service):
+    acme, *others = service.names
+    service.make(*others)
+    shared = {f"split-{place}": f"{place}-{service.mark}" for place in ("eu", "us")}
+    create_topics(service.topics.config, dict.fromkeys(shared.values(), PARTITIONS))
+    pairs = [
+        pair(service.mark, name=name, topic=topic, operator=None) for name, topic in shared.items()
+    ]
+    for topic in shared.values():
+        service.send(30, topic=topic)
+    app = App(service.servers, service.url, [made for two in pairs for made in two])
+    app.turns_until(lambda: all(app.is_done("everyone", name) for name in shared))
+    service.make(acme)
+    for name in shared:
+        app.store.registry.set_stream_state(StreamId(f"{name}-parked", acme), State.ACTIVE)
+    app.turns_until(lambda: all(app.is_done(acme, f"{name}-parked") for name in shared))
+    app.close()
+    for name in service.names:
+        found = [message.value() for message in service.found(f"{name}.visits")]
+        assert sorted(found) == sorted(value for _, value, _ in service.sent[name]), name
 
 
 def test_killed_in_the_middle_of_a_slice_no_record_is_seen_twice(service, tmp_path):

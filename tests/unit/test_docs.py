@@ -556,7 +556,7 @@ def test_the_guides_shared_topic_is_divided(monkeypatch):
     exec(guides("import ByHeader, Topic, split"), names)
     by_tenant, parked = names["by_tenant"], names["parked"]
     assert (by_tenant.name, parked.name) == ("split", "split-parked")
-    assert parked.topic == "{tenant}.visits.parked"
+    assert parked.topic == "{tenant}.visits.split.parked"
     headers = [[{"key": "customer", "value": b"acme"}], None]
     sent = records([b"v", b"w"])
     sent = sent.set_column(6, sent.schema.field(6), pa.array(headers, sent.schema.field(6).type))

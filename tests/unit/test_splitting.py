@@ -142,7 +142,7 @@ def test_no_customer_writes_to_others_by_a_topic_of_that_name():
         ({"to": "{tenant}.all"}, "would be a tenant's"),
         ({"unknown": Topic("shared.all")}, "into itself"),
         ({"unknown": Topic("acme.visits")}, "would be a tenant's"),
-        ({"unknown": Topic("acme.visits.parked")}, "would be a tenant's"),
+        ({"unknown": Topic("acme.visits.split.parked")}, "would be a tenant's"),
         ({"unknown": Topic("{tenant}.x")}, "has no braces"),
         ({"unknown": "drop"}, "none of refuse"),
         ({"retention": "7 days"}, "retention"),
@@ -163,6 +163,21 @@ def test_what_was_parked_passes_on_as_it_is():
     records = _records((b"k", b"v", [("headrace.split.place", b"7")]))
     found = _pair(ByKey()).parked(records, SliceContext("split-parked", "acme", ()))
     assert found.equals(records.select(["key", "value", "headers", "timestamp"]))
+
+
+def test_two_splits_with_one_topic_of_a_tenant_bring_only_what_they_parked_themselves():
+    topics = {}
+    for name in ("split-eu", "split-us"):
+        made = _pair(ByKey(), name=name)
+        topics[name] = made.parked.topic
+        assert (made.by_tenant.sink.parked, made.by_tenant.sink.topic) == (
+            made.parked.topic,
+            "{tenant}.visits",
+        )
+    assert topics == {
+        "split-eu": "{tenant}.visits.split-eu.parked",
+        "split-us": "{tenant}.visits.split-us.parked",
+    }
 
 
 def test_both_use_cases_do_it_exactly_once_and_in_order_of_lanes():

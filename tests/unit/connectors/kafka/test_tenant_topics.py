@@ -32,7 +32,7 @@ from headrace.ports import Connections, Effect, Site
 
 TENANTS = ["acme", "bolt", "corp"]
 SOURCE, PARTITIONS = "shared.all", 2
-SINK = TenantTopics("{tenant}.visits", "{tenant}.visits.parked", "split-parked", "strangers")
+SINK = TenantTopics("{tenant}.visits", "{tenant}.visits.split.parked", "split-parked", "strangers")
 
 
 class Killed(BaseException):
@@ -211,7 +211,7 @@ class Service:
 
     def bring(self, tenant, partition, dies=None):
         """Bring what is parked of a tenant in a partition."""
-        topic = f"{tenant}.visits.parked"
+        topic = f"{tenant}.visits.split.parked"
         lane = LaneId("split-parked", tenant, named(topic, partition))
         log = self.kafka.logs[topic, partition]
         start = self.positions.at[lane]
@@ -425,7 +425,7 @@ def test_a_topic_of_parked_records_that_a_broker_does_not_tell_of_yet_is_waited_
     service.send(0, "acme", b"x")
     service.split(0)
     assert not service.kafka.committed("acme.visits")
-    assert service.kafka.committed("acme.visits.parked")
+    assert service.kafka.committed("acme.visits.split.parked")
 
 
 def test_where_nothing_can_be_parked_the_lane_waits_and_says_why(service):
