@@ -979,6 +979,26 @@ def test_odds_that_were_given_are_part_of_the_command_and_of_what_was_counted(tm
     assert results["counts"]["seeds passed"] == 3
 
 
+def test_the_command_says_how_much_happens_and_on_which_store():
+    hides = read_odds("hides=1")
+    ends = [
+        (RunOptions(), ""),
+        (RunOptions(actions=7), " --actions 7"),
+        (RunOptions(sqlite=True, actions=7), " --actions 7 --store sqlite"),
+        (RunOptions(sqlite=True, odds=hides), " --odds hides=1 --store sqlite"),
+    ]
+    for asked, told in ends:
+        command = f"python -m headrace.testing.simulation --seed 5{told} --trace"
+        assert asked.one(5).command == command
+
+
+def test_what_a_log_lists_anew_after_the_end_is_waited_for():
+    # With fewer rounds a lane that came back to the list was still to be looked at.
+    odds = "divided=1,by_place=0,splits=0.4,drops=0.3,lists_late=0.8,log_partial=0.05,expires=0.5"
+    given = read_odds(f"{odds},other_terms=1,lost_after=0.1")
+    assert not simulate(8100222, actions=200, odds=given).wrong
+
+
 def test_the_command_says_how_many_use_cases_have_buckets(monkeypatch):
     made = []
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from headrace.testing.simulation.many import RunOptions, outcomes
 from headrace.testing.simulation.odds import odds_text, read_odds
-from headrace.testing.simulation.run import ACTIONS, Outcome
+from headrace.testing.simulation.run import ACTIONS, MEMORY, SQLITE, Outcome
 
 #: seeds between two lines of progress
 _EVERY = 500
@@ -30,7 +30,7 @@ _SHOWN = 10
 def main(words: list[str] | None = None) -> int:
     """Return 0 if nothing was wrong, else 1."""
     given = _parser().parse_args(words)
-    asked = RunOptions(given.store == "sqlite", given.actions, given.odds)
+    asked = RunOptions(given.store == SQLITE, given.actions, given.odds)
     if given.seed is None:
         seeds = range(given.first, given.first + given.seeds)
         told, failed = _many(seeds, given.jobs, asked)
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seed", type=int, help="run this one only")
     parser.add_argument("--trace", action="store_true", help="tell everything that happens")
-    parser.add_argument("--store", choices=["memory", "sqlite"], default="memory")
+    parser.add_argument("--store", choices=[MEMORY, SQLITE], default=MEMORY)
     parser.add_argument("--results", type=Path, help="a file for what was counted, as JSON")
     parser.add_argument("--add", action="store_true", help="to what that file has")
     parser.add_argument(

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from headrace.testing.simulation.run import ACTIONS, Outcome, on_sqlite, silent, simulate
+from headrace.testing.simulation.run import (
+    ACTIONS,
+    SQLITE,
+    Outcome,
+    on_sqlite,
+    silent,
+    simulate,
+)
 
 _CHUNK = 16
 #: a folder in memory, where there is one
@@ -33,7 +40,7 @@ class RunOptions:
             if not self.sqlite:
                 return play()
             with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-                return play(on_sqlite(Path(folder)))
+                return replace(play(on_sqlite(Path(folder))), store=SQLITE)
 
 
 def outcomes(seeds: range, jobs: int, asked: RunOptions) -> Iterator[Outcome]:

@@ -34,6 +34,7 @@ from headrace.testing.simulation.sinks import COLUMNS, MemoryTable
 from headrace.testing.simulation.world import World
 
 ACTIONS = 150
+MEMORY, SQLITE = "memory", "sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,17 @@ class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
     #: how often some faults came, whatever else was drawn
     odds: Mapping[str, float] = field(default_factory=dict)
+    #: how much happened before the faults stopped
+    actions: int = ACTIONS
+    #: on which store, as the command has it
+    store: str = MEMORY
 
     @property
     def command(self) -> str:
         """Replays this run."""
         given = f" --odds {odds_text(self.odds)}" if self.odds else ""
+        given += f" --actions {self.actions}" if self.actions != ACTIONS else ""
+        given += f" --store {self.store}" if self.store != MEMORY else ""
         return f"python -m headrace.testing.simulation --seed {self.seed}{given} --trace"
 
     def __str__(self) -> str:
@@ -125,7 +132,7 @@ def simulate(
     world.counts["waves read again"] = world.cluster.read_again
     world.counts["waves read otherwise"] = world.cluster.read_otherwise
     world.counts["seeds failed" if wrong else "seeds passed"] = 1
-    return Outcome(seed, tuple(wrong), world.counts, given)
+    return Outcome(seed, tuple(wrong), world.counts, given, actions)
 
 
 @contextmanager

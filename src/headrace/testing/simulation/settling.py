@@ -105,10 +105,12 @@ def _rest(world: World, decided: frozenset[StreamId]) -> list[str]:
     """Go on until everything rests but streams that lost records, if nobody decided about them."""
     rests = 0
     for number in range(_most_rounds(world)):
-        _round(world, 2.0 if number < _MOST_ROUNDS // 5 else 10.0, decided)
+        round_s = 2.0 if number < _MOST_ROUNDS // 5 else 10.0
+        _round(world, round_s, decided)
         rests = rests + 1 if _at_rest(world) else 0
         changed_s = max(world.topics.changed_s + LOOKED_S, world.moved_late_s + 2 * LOOK_S)
-        unseen_s = changed_s - world.clock.monotonic_s()
+        # The rounds of a rest come behind the last look, which may find something to do.
+        unseen_s = changed_s + _RESTS * round_s - world.clock.monotonic_s()
         if rests == _RESTS and unseen_s > 0:
             world.clock.move(unseen_s)
             rests = 0
