@@ -121,7 +121,11 @@ class ProcessSettings:
 
     def values(self) -> dict[str, Any]:
         """What was set, by what sets it."""
-        own = {"os.chdir": self.folder, "os.umask": self.mode, "sys.path": self.path}
+        own: dict[str, Any] = {
+            "os.chdir": self.folder,
+            "os.umask": self.mode,
+            "sys.path": self.path,
+        }
         own |= {
             "decimal.DefaultContext": _told(self.decimals),
             "signal.setitimer": self.timer.runs,
