@@ -5,8 +5,10 @@ those that work are done, and the culprit is known, so one tenant cannot stop th
 wave is divided by the driver for that: what is written under another name than the wave's has to
 stand in the store before, or a kill leaves both (``cycle/unfinished.py``).
 
-Reading errors are settled before, slice by slice. That a frame was read again and is another by
-then (``reading_again.py``) is nobody's failure: the wave is lost as a whole, as with an executor.
+Reading errors are settled before, slice by slice; of a recorded slice that was not read to its end
+nothing is given, as a replay may read another part of it. That a frame was read again and is
+another by then (``reading_again.py``) is nobody's failure: the wave is lost as a whole, as with an
+executor.
 
 What a frame is, and where it is kept meanwhile, is not known here: ``frames.py`` has Spark's, and a
 test its own.
@@ -30,7 +32,7 @@ from headrace.ports import Positions, Schemas, SliceReader
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.decoding import decoded, shown, shown_schema, writers
 from headrace.spark.event_samples import sample_s
-from headrace.spark.portions import Portion, by_slice, cut_to
+from headrace.spark.portions import Portion, by_slice, cut_to, whole_or_nothing
 from headrace.spark.reading_again import read_otherwise
 from headrace.spark.row_places import passed, without_places
 from headrace.spark.slice_errors import error_of, undecoded_error
@@ -61,13 +63,14 @@ def read(
 ) -> Iterator[tuple[pa.Table, Receipt]]:
     """The records of each slice as a handler is given them, and how far they could be read.
 
-    A record that does not decode is where its slice stops. Without ``use_case`` records are given
-    as they came, and nothing but their timestamps tells when they happened.
+    A record that does not decode is where its slice stops; a recorded slice counts then as not read
+    at all. Without ``use_case`` records are given as they came, and nothing but their timestamps
+    tells when they happened.
     """
     event_time = None if use_case is None else use_case.event_time
     began = time.monotonic()
     for whole in by_slice(reader.read(slices, batch_records)):
-        portion, given = _decodable(use_case, whole, schemas)
+        portion, given = _usable_part(use_case, whole, schemas)
         yield (
             given,
             Receipt(
@@ -91,6 +94,17 @@ def _writers(use_case: UseCase | None, portion: Portion) -> tuple[WrittenBy, ...
         return ()
     found = most_written(writers(use_case, portion.records))
     return tuple(map(WrittenBy, found.keys(), found.values()))
+
+
+def _usable_part(
+    use_case: UseCase | None, whole: Portion, schemas: Schemas
+) -> tuple[Portion, pa.Table]:
+    """What of a portion a handler may be given: of a recorded slice all or nothing."""
+    portion, given = _decodable(use_case, whole, schemas)
+    if use_case is None or not use_case.intends or portion.error is None:
+        return portion, given
+    (nothing,) = whole_or_nothing([portion])
+    return nothing, given.slice(0, 0)
 
 
 def _decodable(
