@@ -94,7 +94,7 @@ class TenantsSinkSlow(SinkUnavailable):
 
 
 class RunsApart(Temporary):
-    """A recorded wave of frames whose handler raised: each of its tenants is to run by itself."""
+    """The handler of a recorded wave of frames raised: this tenant is to run under an own id."""
 
 
 class FolderNotShared(Temporary):

@@ -30,19 +30,12 @@ def parts_of(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
     return made
 
 
-def by_tenant(wave: Wave, *, keeps_id: bool) -> list[Wave]:
-    """A wave of frames as one for each tenant, whose name says which: it names what is written.
-
-    With ``keeps_id`` the first goes on under the name of the wave: its call replaces what an
-    earlier attempt may have written for all of them.
-    """
+def by_tenant(wave: Wave) -> list[Wave]:
+    """A wave of frames as one for each tenant, whose name says which: it names what is written."""
     streams, planned = sorted({piece.lane.stream for piece in wave.slices}), planned_id(wave.id)
-    names = {stream: f"{planned}.{stream.tenant}" for stream in streams}
-    if keeps_id:
-        names[streams[0]] = wave.id
     return [
-        replace(wave, id=name, bins=tuple(_bins_of(wave, {stream})))
-        for stream, name in names.items()
+        replace(wave, id=f"{planned}.{stream.tenant}", bins=tuple(_bins_of(wave, {stream})))
+        for stream in streams
     ]
 
 

@@ -35,11 +35,11 @@ def unfinished(result: WaveResult, board: Board, *, tried: bool) -> list[Wave]:
     """
     again = _slices(result, board)
     left = result.wave.only(again.__contains__)
-    if result.wave.writes_by_id and _wrote_nothing(result, tried=tried):
+    if result.wave.writes_by_id and _keeps_id(result, tried=tried):
         # Only under this id is met what an earlier attempt may have written under it.
         return [left]
     if any(map(_runs_apart, result.receipts)):
-        return by_tenant(left, keeps_id=tried)
+        return by_tenant(left)
     troubled = {
         receipt.slice.lane.stream for receipt in result.receipts if receipt.error is not None
     }
@@ -93,14 +93,15 @@ def _slices(result: WaveResult, board: Board) -> set[Slice]:
     return {piece for piece in again if piece.lane.stream not in ended}
 
 
-def _wrote_nothing(result: WaveResult, *, tried: bool) -> bool:
-    """Whether a handler that writes under the id of its wave was not called, or raised.
+def _keeps_id(result: WaveResult, *, tried: bool) -> bool:
+    """Whether what is left of a wave that is written under its id still has to run under that.
 
-    What raises has not written. If it did so in the first attempt, nothing is there.
+    It replaces what an earlier attempt may have left, until somebody came through and has it. What
+    raises has not written: if it did so in the first attempt, nothing is there.
     """
-    if all(map(_unread, result.receipts)):
-        return True
-    return tried and any(map(_passed_up, result.receipts))
+    if any(receipt.reached > receipt.slice.from_offset for receipt in result.receipts):
+        return False
+    return tried or all(map(_unread, result.receipts))
 
 
 def _doubted(receipt: Receipt, board: Board) -> bool:
@@ -132,16 +133,8 @@ def _unread(receipt: Receipt) -> bool:
     return error is not None and error.code in NOT_READ and _nothing_done(receipt)
 
 
-def _passed_up(receipt: Receipt) -> bool:
-    """Whether the slice was read, and its handler met trouble that passes."""
-    error = receipt.error
-    if error is None or not error.temporary or error.code in {*NOT_READ, RunsApart.__name__}:
-        return False
-    return _nothing_done(receipt)
-
-
 def _runs_apart(receipt: Receipt) -> bool:
-    """Whether a handler of frames raised for several tenants, of whom nobody knows which it was."""
+    """Whether a handler of frames raised for several tenants, and another one has the wave's id."""
     return receipt.error is not None and receipt.error.code == RunsApart.__name__
 
 

@@ -1,9 +1,10 @@
 """The rules of a wave of form ``wave``: what was read, who is claimed, what a failed call means.
 
 Such a wave succeeds or fails as one. When it fails, the handler is run again for each stream alone:
-those that work are done, and the culprit is known, so one tenant cannot stop the others. A recorded
-wave is divided by the driver for that: what is written under another name than the wave's has to
-stand in the store before, or a kill leaves both (``cycle/unfinished.py``).
+those that work are done, and the culprit is known, so one tenant cannot stop the others. Of a
+recorded wave only one can be done so, under the wave's own id. What is written under another name
+has to stand in the store before, or a kill leaves both; so the driver divides the rest
+(``cycle/unfinished.py``).
 
 Reading errors are settled before, slice by slice; of a recorded slice that was not read to its end
 nothing is given, as a replay may read another part of it. That a frame was read again and is
@@ -151,27 +152,39 @@ class FrameCalls:
         streams = sorted({receipt.slice.lane.stream for receipt in usable})
         if error.temporary or self.use_case.claims or len(streams) == 1:
             return [_failed(receipt, error) if _usable(receipt) else receipt for receipt in claimed]
-        if self.use_case.intends:
-            apart = error_of(RunsApart(f"its tenants run one by one: {error.message}"))
-            return [_failed(receipt, apart) if _usable(receipt) else receipt for receipt in claimed]
-        culprits = {
-            stream: failure
-            for stream in streams
-            if (failure := self._alone(wave, frame, claimed, stream))
-        }
+        failures = self._one_by_one(wave, frame, claimed, streams)
         return [
-            _failed(receipt, culprits[receipt.slice.lane.stream])
-            if _usable(receipt) and receipt.slice.lane.stream in culprits
+            _failed(receipt, failures[receipt.slice.lane.stream])
+            if _usable(receipt) and receipt.slice.lane.stream in failures
             else receipt
             for receipt in claimed
         ]
+
+    def _one_by_one(
+        self, wave: Wave, frame: Frame, receipts: Sequence[Receipt], streams: Sequence[StreamId]
+    ) -> dict[StreamId, SliceError]:
+        """What streams met that did not come through alone.
+
+        The id of a recorded wave is for the first that comes through: its call replaces all that an
+        earlier attempt may have left there. No other may write under it then, so the streams behind
+        have to be written down under other names first.
+        """
+        failures: dict[StreamId, SliceError] = {}
+        for number, stream in enumerate(streams, 1):
+            failure = self._alone(wave, frame, receipts, stream)
+            if failure is not None:
+                failures[stream] = failure
+            elif self.use_case.intends:
+                apart = error_of(RunsApart(f"{stream.tenant} has the id of its wave"))
+                return failures | dict.fromkeys(streams[number:], apart)
+        return failures
 
     def _alone(
         self, wave: Wave, frame: Frame, receipts: Sequence[Receipt], stream: StreamId
     ) -> SliceError | None:
         mine = [receipt.slice for receipt in receipts if receipt.slice.lane.stream == stream]
-        part = replace(only(wave, mine), id=f"{wave.id}.{stream.tenant}")
-        return self._call(frame.of(stream.tenant), part)
+        name = wave.id if self.use_case.intends else f"{wave.id}.{stream.tenant}"
+        return self._call(frame.of(stream.tenant), replace(only(wave, mine), id=name))
 
     def _claim(self, receipts: Sequence[Receipt]) -> list[Receipt]:
         """For at-most-once the positions move before the handler runs.

@@ -7,7 +7,9 @@ from headrace.cycle.recorded import LOST_OFTEN
 from headrace.errors import BrokerUnavailable, SinkUnavailable
 from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
-from headrace.model.streams import State
+from headrace.model.streams import State, StreamId
+from headrace.operating import quarantine
+from headrace.operating.seeking import seek
 from headrace.ports import SliceBatch, WaveResult
 from headrace.spark.slice_errors import error_of
 from headrace.spark.task import opened
@@ -68,8 +70,11 @@ def prepared(world, monkeypatch):
     found = {}
 
     world.down, world.down_for, world.refused, world.bad = [], None, None, None
+    world.alone = False
 
     def report(frame, wave):
+        if world.alone and len({piece.lane.tenant for piece in wave.slices}) > 1:
+            raise ValueError("in company")
         if world.down or world.down_for in [piece.lane.tenant for piece in wave.slices]:
             raise SinkUnavailable(f"down {world.down and world.down.pop()}")
         if world.refused in [piece.lane.tenant for piece in wave.slices]:
@@ -220,14 +225,57 @@ def test_a_call_that_hangs_behind_its_write_leaves_nobodys_records_twice(
     assert all_of(written) == [(tenant, offset) for tenant in "ab" for offset in range(5, 10)]
 
 
-def test_a_handler_that_raises_after_a_kill_leaves_nobodys_records_twice(world, written):
-    """Each tenant runs by itself, and one of them replaces what stands under the whole's id."""
-    world.refused = "b"
+@pytest.mark.parametrize(("refused", "other"), ["ab", "ba"])
+def test_a_handler_that_raises_after_a_kill_leaves_nobodys_records_twice(
+    world, written, refused, other
+):
+    """Each tenant runs by itself, and the first to come through replaces what the whole left."""
+    world.refused = refused
     world.start()
-    world.turns(5, 1.0)
+    world.turns(60, 2.0)
+    assert all_of(written) == [row for row in EACH_ONCE if row[0] == other]
     world.refused = None
+    for failure in world.store.failures.every(only_open=True):
+        quarantine.retry(world.store.failures, failure)
     world.turns(60, 1.0)
     assert all_of(written) == EACH_ONCE
+    assert world.store.progress.pending_intents() == []
+
+
+@pytest.mark.parametrize("then", ["sought", "killed"])
+def test_a_tenant_that_never_comes_through_after_a_kill_leaves_nobodys_records_twice(
+    world, written, then
+):
+    """It is down; its neighbour comes through first and has the id of the whole by then."""
+    world.alone, world.down_for = True, "a"
+    world.start()
+    world.turns(12, 2.0)
+    assert all_of(written) == [row for row in EACH_ONCE if row[0] == "b"]
+    assert [{piece.lane.tenant for piece in wave.slices} for wave in pending(world)] == [{"a"}]
+    if then == "sought":
+        seek(world.store, world.log, StreamId("keep", "a"), "5")
+    world.alone, world.down_for = False, None
+    if then == "killed":
+        world.start()
+    world.turns(30, 2.0)
+    kept = EACH_ONCE if then == "killed" else [row for row in EACH_ONCE if row[0] == "b"]
+    assert all_of(written) == kept
+    assert pending(world) == []
+
+
+def test_a_tenant_that_is_not_read_while_another_raises_is_there_once(world, written):
+    """Nobody came through, so the id stays with whoever is left."""
+    world.log.set_leader("a.visits", 0, False)
+    world.refused = "b"
+    world.start()
+    world.turns(10, 2.0)
+    world.log.set_leader("a.visits", 0, True)
+    world.turns(40, 2.0)
+    assert all_of(written) == [row for row in EACH_ONCE if row[0] == "a"]
+
+
+def pending(world):
+    return world.store.progress.pending_intents()
 
 
 def hanging(monkeypatch, code, hangs, *, behind_write=False):
