@@ -664,9 +664,46 @@ def test_a_recorded_slice_that_was_given_up_and_runs_is_found(monkeypatch, plant
     assert first_wrong(seeds=300, how="was given up", known=75)
 
 
+def only_frames(monkeypatch, **odds):
+    """Recorded waves of DataFrames alone, of some tenants at once."""
+    before = world.World.__post_init__
+
+    def crowded(self):
+        before(self)
+        while self.counts["tenants"] < 4:
+            self.add_tenant()
+
+    only(monkeypatch, **odds)
+    monkeypatch.setattr(world.World, "__post_init__", crowded)
+    monkeypatch.setattr(world, "GUARANTEES", ["exactly-once, by intent"] * 2)
+    monkeypatch.setattr(deployed, "_WAVES", 1.0)
+    monkeypatch.setattr(play, "_WEIGHTS", list({**play._CHOICES, send: 20.0}.values()))
+
+
+@pytest.mark.parametrize(
+    ("planted", "known"), [("a part is given", 10), ("names of their own", 12)]
+)
+def test_a_wave_of_frames_that_is_not_replaced_by_what_comes_after_it_is_found(
+    monkeypatch, planted, known
+):
+    """Nobody heard of it, it was not read to its end, and then its handler raised."""
+    alone = frame_calls.FrameCalls._alone
+
+    def renamed(self, wave, frame, receipts, stream):
+        return alone(self, replace(wave, id=f"{wave.id}.{stream.tenant}"), frame, receipts, stream)
+
+    only_frames(monkeypatch, reads_end=0.3, lost_after=0.4, raises=0.05)
+    assert not first_wrong(seeds=0, known=known)
+    if planted == "a part is given":
+        monkeypatch.setattr(frame_calls, "_usable_part", frame_calls._decodable)
+    else:
+        monkeypatch.setattr(frame_calls.FrameCalls, "_alone", renamed)
+    assert first_wrong(how="under the ids of two waves", known=known)
+
+
 def test_a_wave_of_frames_that_is_divided_beside_what_it_wrote_is_found(monkeypatch):
     """Its first attempt wrote and was not heard of, and the worker of the next one died."""
-    lost, before = RecordedWaves.lost, world.World.__post_init__
+    lost = RecordedWaves.lost
 
     def divides(self, wave, error):
         streams = {piece.lane.stream for piece in wave.slices}
@@ -674,16 +711,7 @@ def test_a_wave_of_frames_that_is_divided_beside_what_it_wrote_is_found(monkeypa
             return LostWave(self._divide(wave, quarantine.divided(streams, wave.id)), times=0)
         return lost(self, wave, error)
 
-    def crowded(self):
-        before(self)
-        while self.counts["tenants"] < 4:
-            self.add_tenant()
-
-    only(monkeypatch, lost_before=0.4, lost_after=0.4)
-    monkeypatch.setattr(world.World, "__post_init__", crowded)
-    monkeypatch.setattr(world, "GUARANTEES", ["exactly-once, by intent"] * 2)
-    monkeypatch.setattr(deployed, "_WAVES", 1.0)
-    monkeypatch.setattr(play, "_WEIGHTS", list({**play._CHOICES, send: 20.0}.values()))
+    only_frames(monkeypatch, lost_before=0.4, lost_after=0.4)
     monkeypatch.setattr(Cluster, "_why_lost", lambda self: WorkerKilled)
     assert not first_wrong(seeds=12)
     monkeypatch.setattr(RecordedWaves, "lost", divides)
