@@ -137,7 +137,8 @@ def test_in_a_store_each_row_is_there_once_whatever_is_killed_away_or_refusing(
     judge(rig, f"killed in writes to a Delta table of an object store, {away}", table)
 
 
-@pytest.mark.parametrize("home", ["store", pytest.param("disk", marks=pytest.mark.matrix)])
+@pytest.mark.matrix
+@pytest.mark.parametrize("home", ["store", "disk"])
 def test_a_task_that_commits_after_its_successor_leaves_nothing(home, request, kafka, tmp_path):
     settings, more, table = {}, KEPT, tmp_path / "service" / "files" / "kept"
     if home == "store":
