@@ -32,7 +32,7 @@ from headrace.model.lane_names import in_order, said
 from headrace.model.lineage import closed
 from headrace.model.places import UNKNOWN, text_of
 from headrace.model.statistics import LagIs, LaneFigures
-from headrace.model.streams import State, Stream, StreamId
+from headrace.model.streams import State, Stream, StreamId, lineage_of, places_of
 from headrace.operating.again import consequences
 from headrace.operating.quarantine import generation_of, live_stream
 from headrace.operating.schemas_seen import known_versions, named_after, schemas_seen
@@ -236,8 +236,8 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
     still = desk.store.failures.every(wanted, only_open=True, with_records=False)
     stopped = {failure.slice.lane.name: failure.id for failure in still}
     positions = desk.store.progress.load_positions([wanted])
-    at = {position.lane.name: position.next_offset for position in positions}
-    waits = closed({one.lane.name: one.parents for one in positions if one.parents}, at)
+    at = places_of(positions)
+    waits = closed(lineage_of(positions), at)
     lanes = [
         {
             "lane": name,

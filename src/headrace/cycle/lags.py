@@ -16,6 +16,7 @@ from headrace.cycle.bucket_log import BucketLog
 from headrace.cycle.whole_positions import odd, placeless
 from headrace.errors import ConfigError, LeaderUnknown, Temporary, UnknownName
 from headrace.model.buckets import (
+    bucket_of,
     by_whole_lane,
     follows_others,
     of_parts,
@@ -28,7 +29,7 @@ from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.lineage import Lineage, Parent, closed, ends_in
 from headrace.model.places import OPEN, UNKNOWN, Place, Places, read_place
 from headrace.model.second_division import divided_twice
-from headrace.model.streams import Position, State, Stream, StreamId
+from headrace.model.streams import Position, State, Stream, StreamId, lineage_of
 from headrace.ports import Log, Registry, Store, TopicInfo
 
 #: offsets by lane
@@ -244,13 +245,13 @@ def stream_log(
     if found is None:
         raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
     # The topic first: of one that is made again meanwhile the id is not that of the offsets.
-    lineage = {one.lane.name: one.parents for one in positions if one.parents}
+    lineage = lineage_of(positions)
     lanes = [one.lane.name for one in positions]
     gone = {*replaced(lineage), *divided_twice(lanes, lineage)}
     info = log.topics([found.topic]).get(found.topic)
     ends = {known.use_case: known.until for known in registry.deployments()}
     until = ends.get(stream.use_case)
-    if info is not None and any("#" in name for name in (*lanes, *(until or ()))):
+    if info is not None and any(map(bucket_of, (*lanes, *(until or ())))):
         lanes += placeless(positions, info, until)  # to be sent to one
     info = _divided(info, lanes, gone)
     asked, log = info.lanes if info else (), BucketLog(log)

@@ -35,7 +35,9 @@ from headrace.model.streams import (
     State,
     Stream,
     StreamId,
+    lineage_of,
     original,
+    places_of,
 )
 from headrace.ports import Log, Registry, Store
 
@@ -104,7 +106,7 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
             "such a lane cannot be read once more, seek the stream instead"
         )
     starts = seek_target(log, of, first)
-    here = {position.lane.name: position.next_offset for position in positions}
+    here = places_of(positions)
     check_listed(of, positions)
     if of.topic is not None:
         check_complete(of.stream, of.topic, positions)
@@ -117,7 +119,7 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     lanes = {name: bounds for name, bounds in found.items() if bounds[0] < bounds[1]}
     if not lanes:
         raise ConfigError(f"stream {stream} has read nothing between these places")
-    followed = {one.lane.name: one.parents for one in positions if one.parents}
+    followed = lineage_of(positions)
     parents = bounded(followed, {name: end for name, (_, end) in lanes.items()})
     spans = {name: log.places.between(end, start) or 0 for name, (start, end) in lanes.items()}
     return RerunRange(stream, lanes, spans, of.stream.topic_id, parents)

@@ -17,7 +17,7 @@ from headrace.model.buckets import by_whole_lane, unreplaced
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Lineage, ends_in
 from headrace.model.places import Place
-from headrace.model.streams import Position, Stream, StreamId
+from headrace.model.streams import Position, Stream, StreamId, lineage_of, places_of
 from headrace.ports import TopicInfo
 
 
@@ -50,7 +50,7 @@ def placeless(
     positions: Collection[Position], topic: TopicInfo, until: Collection[str] | None
 ) -> list[str]:
     """Buckets that have no place, and can be sent to one alone; arguments as for `odd`."""
-    lineage = {one.lane.name: one.parents for one in positions if one.parents}
+    lineage = lineage_of(positions)
     names, followed = {one.lane.name for one in positions}, ends_in(lineage)
     lacking = missing.missing_buckets(names, lineage, by_whole_lane(topic.lanes), until)
     return [name for name in lacking if name not in followed]
@@ -62,8 +62,8 @@ def check_complete(stream: Stream, topic: TopicInfo, positions: Collection[Posit
     Raises:
         ConfigError: some of its buckets have no place; says what to do.
     """
-    lineage = {one.lane.name: one.parents for one in positions if one.parents}
-    places = {one.lane.name: one.next_offset for one in positions}
+    lineage = lineage_of(positions)
+    places = places_of(positions)
     for reason in odd(stream, topic, places, lineage):
         raise ConfigError(reason)
 
@@ -74,8 +74,8 @@ def check_divided(stream: StreamId, positions: Collection[Position]) -> None:
     Raises:
         ConfigError: one is; says what to do.
     """
-    lineage = {one.lane.name: one.parents for one in positions if one.parents}
-    places = {one.lane.name: one.next_offset for one in positions}
+    lineage = lineage_of(positions)
+    places = places_of(positions)
     if reason := second.told(stream, second.divided_twice(places, lineage), places):
         raise ConfigError(reason)
     ends = unreplaced(lineage, places)

@@ -9,12 +9,12 @@ names, as Kafka has them; what they are is in `places.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from headrace.model.lineage import Parent
+from headrace.model.lineage import Lineage, Parent
 from headrace.model.places import OPEN, Place
 
 #: it becomes part of topics' names, of URLs and of folders; no dot, or the topic of one could be
@@ -178,6 +178,16 @@ class Position:
     depth: int = 0
     #: as many records as were passed since then, or more, where its log has no number for each
     ordinal: int = 0
+
+
+def places_of(positions: Iterable[Position]) -> dict[str, Place]:
+    """Where the lanes of one stream are."""
+    return {one.lane.name: one.next_offset for one in positions}
+
+
+def lineage_of(positions: Iterable[Position]) -> Lineage:
+    """What lanes of one stream follow; those that follow none are left out."""
+    return {one.lane.name: one.parents for one in positions if one.parents}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,14 @@ from headrace.model.lineage import Lineage, Parent, begun, ends_in, followers, w
 from headrace.model.places import Place
 from headrace.model.records import Deployment
 from headrace.model.starting import SinceTime, read_starting
-from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
+from headrace.model.streams import (
+    RERUN_MARK,
+    State,
+    Stream,
+    StreamId,
+    lineage_of,
+    places_of,
+)
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.policies.starting import Edges, first_places, unnamed
 from headrace.ports import Log, Progress, Store, TopicInfo
@@ -142,8 +149,8 @@ def planned(
     offsets = seek_target(log, of, to) if isinstance(to, str) else seek_offsets(of, to)
     if not offsets or of.topic is None:
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
-    lanes = {position.lane.name: position.next_offset for position in positions}
-    followed = {one.lane.name: one.parents for one in positions if one.parents}
+    lanes = places_of(positions)
+    followed = lineage_of(positions)
     _check_not_rerun(of.stream, of.topic)
     _check_not_left(of.stream, of.topic)
     if of.stream.topic_id != of.topic.topic_id:
@@ -225,7 +232,7 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
         if stream.id not in streams or stream.state is not State.REMOVED:
             continue
         positions = store.progress.load_positions([stream.id])
-        lanes = {one.lane.name: one.next_offset for one in positions}
+        lanes = places_of(positions)
         of = stream_log(store.registry, log, stream.id, positions)
         check_listed(of, positions)
         if of.topic is not None and lanes:
