@@ -84,6 +84,17 @@ def transfers(table, context):
     made = places(table, context).select(["tenant", "topic", "part", "record"])
     return pa.table({{"value": [" ".join(map(str, row.values())) for row in made.to_pylist()]}})
 """
+#: workers ask Linux to end them with their daemon (`own_process.py`); this takes it back, so that a
+#: task outlives what started it, as it may on other systems or beyond a network that is cut
+OUTLIVES = """
+import ctypes
+
+write_line = write_down
+
+def write_down(call, what, context):
+    ctypes.CDLL(None).prctl(1, 0)
+    write_line(call, what, context)
+"""
 NAMES = ("transacts", "intends", "repeats", "claims", "transfers")
 #: of them those whose effects are in tables
 TABLES = ("transacts", "repeats", "claims")

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from driver_process import gone, until
 from matrix import ROW, SEEDS, note
-from rig import NAMES, Rig
+from rig import NAMES, OUTLIVES, Rig
 
 from blind_worker import blind_worker
 from headrace.embedded import EmbeddedSparkCluster
@@ -93,7 +93,8 @@ def of_its_executor(worker):
 
 @pytest.fixture
 def cluster(request, kafka, database, tmp_path):
-    made = Cluster(tmp_path, kafka, database, getattr(request, "param", ""))
+    use_case = getattr(request, "param", "")
+    made = Cluster(tmp_path, kafka, database, use_case, more=OUTLIVES if use_case else "")
     yield made
     made.spark.stop()
 

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from driver_process import gone, until
 from matrix import FULL, SEEDS, SERVICE
-from rig import NAMES, Rig
+from rig import NAMES, OUTLIVES, Rig
 
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.addresses import free_ports
@@ -17,8 +17,9 @@ pytestmark = SERVICE
 
 
 @pytest.fixture
-def rig(kafka, tmp_path):
-    return Rig(tmp_path / "service", kafka.bootstrap_servers, settings={"driver": {"lease": "3s"}})
+def rig(request, kafka, tmp_path):
+    settings, more = {"driver": {"lease": "3s"}}, getattr(request, "param", "")
+    return Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=more)
 
 
 def holders(rig):
@@ -76,6 +77,7 @@ def test_a_driver_asleep_in_a_slice_for_longer_than_its_lease_wakes_up_harmless(
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rig", [pytest.param(OUTLIVES, id="alone")], indirect=True)
 def test_a_task_that_outlives_its_driver_wakes_up_harmless(rig, name):
     with rig.sending(), rig.start(f"mid-slice@{name}:3", "--name", "a") as first:
         # SIGSTOP would not do: the kernel hangs up on stopped processes that nobody looks after.

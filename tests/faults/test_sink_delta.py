@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 from driver_process import gone, until
 from matrix import FULL, SERVICE, note
-from rig import NAMES, Rig
+from rig import NAMES, OUTLIVES, Rig
 
 import s3_server
 from headrace.testing.ledger import Found, Place
@@ -137,14 +137,14 @@ def test_in_a_store_each_row_is_there_once_whatever_is_killed_away_or_refusing(
     judge(rig, f"killed in writes to a Delta table of an object store, {away}", table)
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("home", ["store", "disk"])
+@pytest.mark.parametrize("home", ["store", pytest.param("disk", marks=pytest.mark.matrix)])
 def test_a_task_that_commits_after_its_successor_leaves_nothing(home, request, kafka, tmp_path):
     settings, more, table = {}, KEPT, tmp_path / "service" / "files" / "kept"
     if home == "store":
         settings, table = lake(request.getfixturevalue("store"))
         more = IN_STORE
     settings |= {"driver": {"lease": "3s"}}
+    more += OUTLIVES
     rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=more)
     with rig.sending(PER_S), rig.start("mid-write@keeps:3", "--name", "a") as first:
         worker = first.until_stopped(180.0)
