@@ -6,6 +6,7 @@ import time
 
 import jwt
 import pytest
+import trustme
 from cryptography.hazmat.primitives.asymmetric import ec
 from structlog.testing import capture_logs
 
@@ -14,6 +15,7 @@ from headrace.doors.serving import Listening, serving
 from headrace.doors.signers import Signers
 from headrace.doors.tokens import TokenRules, Tokens
 from headrace.model.credentials import Caller, Role
+from own_tls import tls_files
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 JWK = {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(KEY.public_key())), "kid": "k1"}
@@ -53,6 +55,15 @@ def test_the_issuer_is_asked_once_for_many_tokens(issuer):
     for at in range(50):
         assert tokens.caller(token(f"made-up-{at}")) is None
     assert issuer.asked == 1
+
+
+def test_an_issuer_is_asked_over_tls(tmp_path, monkeypatch):
+    authority, trusted = trustme.CA(), tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(trusted)
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    tls = tls_files(authority, tmp_path, "127.0.0.1")
+    with serving(Issuer(), Listening("127.0.0.1", 0, tls)) as url:
+        assert Signers(url).find("k1")
 
 
 def test_many_that_come_at_once_at_the_start_all_wait_for_the_one_that_asks(issuer):

@@ -17,6 +17,12 @@ PUBLISHED = json.dumps({"keys": [{**KEY, "kid": "k1"}]}).encode()
 HEAD = b"HTTP/1.1 200 OK\r\n"
 FITS = HEAD + b"Content-Length: %d\r\n\r\n" % len(PUBLISHED) + PUBLISHED
 
+drips_somewhere = pytest.mark.parametrize(
+    "drips",
+    [HEAD + b"X: " + b"a" * 9000, HEAD + b"Content-Length: 9000\r\n\r\n" + b" " * 9000],
+    ids=["header", "body"],
+)
+
 
 @pytest.fixture(autouse=True)
 def _shorter(monkeypatch):
@@ -36,11 +42,7 @@ def test_keys_are_read_at_an_address():
         assert found.find("k2") is None
 
 
-@pytest.mark.parametrize(
-    "drips",
-    [HEAD + b"X: " + b"a" * 9000, HEAD + b"Content-Length: 9000\r\n\r\n" + b" " * 9000],
-    ids=["header", "body"],
-)
+@drips_somewhere
 def test_an_answer_that_comes_byte_by_byte_is_none_and_only_a_few_wait_for_it(drips):
     with dripping(drips) as port:
         found = Signers(f"http://127.0.0.1:{port}/keys")
@@ -57,6 +59,14 @@ def test_an_answer_that_comes_byte_by_byte_is_none_and_only_a_few_wait_for_it(dr
         assert told[:39] == [(503, "1")] * 39, "more than a few do not wait"
         assert time.monotonic() - began_s < 10 * WAIT_S
         assert status_of(found) == (503, "30"), "it is not asked each time"
+
+
+@drips_somewhere
+def test_an_issuer_that_drips_keeps_no_thread_when_its_time_is_over(drips):
+    with dripping(drips) as port:
+        found = Signers(f"http://127.0.0.1:{port}/keys")
+        assert status_of(found) == (503, "30")
+        assert found._threads.close(WAIT_S), "the thread reads on"
 
 
 def test_an_issuer_that_drips_is_asked_again_and_the_key_it_took_back_goes():
