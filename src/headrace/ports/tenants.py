@@ -15,7 +15,8 @@ class Tenants(Protocol):
     def there(self, names: Collection[str]) -> frozenset[str]:
         """Those of these names that are tenants, active or suspended.
 
-        One that was added before the call is known. One that was removed may be for some seconds.
+        One that was added before the call is known, or is within a second if its name was asked
+        for before it was added. One that was removed may be known for some seconds.
 
         Raises:
             StoreUnavailable: nobody can say now.
