@@ -5,11 +5,13 @@ day. Only one thread asks it at a time, and not more often than every half minut
 with made-up key ids are no way to hammer it.
 
 Anybody can make tokens that nobody knows, as many as a door has threads, and all credentials need
-these. So who comes while somebody asks is told by the keys that are there. Where there are none, a
-few wait for the answer, and others are told to come again. All of an answer, however it comes, has
-some seconds, in a thread of its own: each wait of its connection has what is left of them, so that
-an issuer that drips keeps no thread. One that waits for a name server has no such end, and is left
-behind. What an issuer publishes can be anything; only keys that can be read are believed.
+these. So who comes while somebody asks is told by the keys that are there, and to come again if
+theirs is none of them. Where there are none at all, a few wait for the answer. All of an answer,
+however it comes, has some seconds, in a thread of its own: each wait of its connection has what is
+left of them, so that an issuer that drips keeps no thread. One that waits for a name server has no
+such end, and is left behind. What an issuer publishes can be anything; only keys that can be read
+are believed, and if it publishes none, none are. It may lead elsewhere, to an address as safe as
+its own.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from headrace.databases.deadline import Deadline
 from headrace.databases.sockets import SocketInTime
 from headrace.doors.problems import Problem
 from headrace.process.daemon_threads import DaemonThreads
+from headrace.settings.doors import is_safe
 
 log = structlog.get_logger(__name__)
 
@@ -64,21 +67,27 @@ class Signers:
         """The key of this id; of no id if the issuer has a single one.
 
         Raises:
-            Problem: 503, no keys are known, and the issuer does not answer or is being asked.
+            Problem: 503, this one is not known, and the issuer does not answer or is being asked.
         """
         now_s = self._clock()
         lacks = key_id not in self._keys and now_s - self._read_at_s >= _SETTLED_S
         is_asked = True
         if lacks or now_s - self._read_at_s >= _FRESH_S:
             is_asked = self._ask(now_s)
-        if now_s - self._read_at_s > _USABLE_S:
+        found = self._keys.get(key_id) if now_s - self._read_at_s <= _USABLE_S else None
+        if found is None and not (is_asked and self._has_answered):
             raise Problem(
                 503,
                 "unavailable",
                 "the keys of the token's issuer cannot be read at the moment",
                 headers={"Retry-After": str(int(_SETTLED_S)) if is_asked else "1"},
             )
-        return self._keys.get(key_id)
+        return found
+
+    @property
+    def _has_answered(self) -> bool:
+        """Whether the issuer did when it was asked last."""
+        return self._read_at_s >= self._asked_at_s
 
     def _ask(self, now_s: float) -> bool:
         """Read the keys, if they may be asked for; whether nobody else is about it."""
@@ -88,11 +97,13 @@ class Signers:
             if now_s - self._asked_at_s < _SETTLED_S:
                 return True
             self._asked_at_s = now_s
-            found = [key for key in self._read().keys if key.public_key_use in (None, "sig")]
+            found = [key for key in self._read() if key.public_key_use in (None, "sig")]
             keys: dict[str | None, jwt.PyJWK] = {key.key_id: key for key in found}
             if len(found) == 1:
                 keys[None] = found[0]
             self._keys, self._read_at_s = keys, now_s
+            if not keys:
+                log.warning("the issuer of tokens publishes no key that can be read: no token is")
         except Exception as exc:  # whatever is published there, or answers in its place
             why = str(exc) or type(exc).__name__
             log.warning("the keys of the issuer of tokens cannot be read", error=why)
@@ -110,14 +121,15 @@ class Signers:
         finally:
             self._waiting.release()
 
-    def _read(self) -> jwt.PyJWKSet:
+    def _read(self) -> list[jwt.PyJWK]:
         if isinstance(self._source, Path):
             published = json.loads(self._source.read_text(encoding="utf-8"))
         else:
             published = json.loads(self._fetched(self._source))
-        if not isinstance(published, dict):
-            raise jwt.PyJWKSetError(f"{self._source} holds no JSON object")
-        return jwt.PyJWKSet.from_dict(published)
+        keys = published.get("keys") if isinstance(published, dict) else None
+        if not isinstance(keys, list):
+            raise jwt.PyJWKSetError(f"{self._source} holds no JSON object with a list 'keys'")
+        return [key for one in keys for key in _readable(one)]
 
     def _fetched(self, url: str) -> bytes:
         until_s = time.monotonic() + _ANSWER_WAIT_S
@@ -127,6 +139,14 @@ class Signers:
         except TimeoutError as exc:
             answer.cancel()
             raise TimeoutError(f"{url} does not answer within {_ANSWER_WAIT_S:g} s") from exc
+
+
+def _readable(published: Any) -> list[jwt.PyJWK]:
+    """The key, or none: of another kind, or no key at all."""
+    try:
+        return [jwt.PyJWK.from_dict(published)]
+    except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
+        return []
 
 
 def _answer(url: str, until_s: float) -> bytes:
@@ -139,8 +159,8 @@ def _answer(url: str, until_s: float) -> bytes:
 
 def _whole(url: str, until_s: float) -> bytes:
     read, deadline = bytearray(), Deadline()
-    opener = urllib.request.build_opener(_Plain(deadline), _Tls(deadline))
-    # Settings let https in, and http of this machine, and no other scheme.
+    opener = urllib.request.build_opener(_Plain(deadline), _Tls(deadline), _Redirects())
+    # Settings let no other scheme in than https, and http of this machine.
     with deadline.until(until_s), opener.open(url, timeout=_ANSWER_WAIT_S) as response:
         while piece := response.read1(65536):
             read += piece
@@ -166,6 +186,16 @@ class _Plain(_Opens, urllib.request.HTTPHandler):
 
 class _Tls(_Opens, urllib.request.HTTPSHandler):
     pass
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        if not is_safe(newurl):
+            fp.close()
+            raise ValueError(f"{req.full_url} leads to {newurl}, where anybody could answer")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _connecting(kind: Any, deadline: Deadline) -> Any:

@@ -110,9 +110,9 @@ class Tokens:
         """Who a token stands for; None if it is not to be believed.
 
         Raises:
-            Problem: 401, it was to be believed until it expired, or was signed for an earlier
-                tenant; 403, it is, but names no role, or no tenant that can have one; 503, the
-                issuer's keys are not known at the moment.
+            Problem: 401, it was to be believed until it expired, was signed for an earlier
+                tenant, or by a key that its issuer does not publish; 403, it is, but names no role,
+                or no tenant that can have one; 503, the issuer's keys are not known at the moment.
             StoreUnavailable: nobody can say whose the tenant's name is.
         """
         claims = self._claims(text)
@@ -151,7 +151,11 @@ class Tokens:
             if algorithm not in self._rules.algorithms:
                 return None
             signer = self._signers.find(header.get("kid"))
-            if signer is None or signer.public_key_use not in (None, "sig"):
+            if signer is None:
+                # No key, so nothing that could be guessed.
+                self._remembered.drop(token_name(text))
+                raise unauthorized("the token's issuer publishes no key of its id; get a new token")
+            if signer.public_key_use not in (None, "sig"):
                 return None
             claims: dict[str, Any] = jwt.decode(
                 text,

@@ -22,6 +22,12 @@ Algorithm = Literal[
 _HERE = (("http", "localhost"), ("http", "127.0.0.1"))
 
 
+def is_safe(url: str) -> bool:
+    """Whether nobody on the way can answer in place of who is asked there."""
+    to = urlsplit(url)
+    return to.scheme == "https" or (to.scheme, to.hostname) in _HERE
+
+
 class JwtSettings(BaseModel):
     """Whose tokens open the doors, and what in them says tenant and role."""
 
@@ -47,10 +53,11 @@ class JwtSettings(BaseModel):
     @field_validator("jwks_url")
     @classmethod
     def _is_safe(cls, value: str | None) -> str | None:
-        url = urlsplit(value or "https://none")
-        if url.scheme != "https" and (url.scheme, url.hostname) not in _HERE:
+        if value is None:
+            return None
+        if not is_safe(value):
             raise ValueError("write https://..., or http:// with localhost or 127.0.0.1")
-        if "@" in url.netloc:
+        if "@" in urlsplit(value).netloc:
             raise ValueError("write no user and no password into it: it stands in logs")
         return value
 

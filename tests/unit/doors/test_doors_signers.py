@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from structlog.testing import capture_logs
 
 from dripping import dripping
 from headrace.doors import signers
@@ -83,6 +84,39 @@ def test_an_issuer_that_drips_is_asked_again_and_the_key_it_took_back_goes():
             now_s[0] += 30
             assert found.find("k1") is None
             assert found.find("k2")
+
+
+def test_who_has_a_key_that_is_just_asked_for_is_told_to_come_again():
+    now_s = [1000.0]
+    with dripping(b"", answers=[FITS]) as port:
+        found = Signers(f"http://127.0.0.1:{port}/keys", lambda: now_s[0])
+        assert found.find("k1")
+    with dripping(HEAD + b"X: " + b"a" * 9000) as port:
+        found._source = f"http://127.0.0.1:{port}/keys"
+        now_s[0] += 30
+        first = threading.Thread(target=status_of, args=(found, "k2"))
+        first.start()
+        while not found._asking.locked():
+            time.sleep(0.01)
+        assert status_of(found, "k2") == (503, "1")
+        assert found.find("k1")
+        first.join()
+
+
+@pytest.mark.parametrize("to", ["http://127.0.0.2:1/keys", "ftp://127.0.0.1/keys", "file:///keys"])
+def test_an_address_that_leads_to_where_anybody_could_answer_is_not_followed(to):
+    moved = b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: %s\r\n\r\n" % to.encode()
+    with dripping(b"", answers=[moved]) as port, capture_logs() as logs:
+        assert status_of(Signers(f"http://127.0.0.1:{port}/keys")) == (503, "30")
+    assert "leads to" in logs[0]["error"] or "not allowed" in logs[0]["error"], logs
+
+
+def test_an_address_may_lead_to_another_that_is_as_safe():
+    with dripping(b"", answers=[FITS]) as port:
+        to = b"http://127.0.0.1:%d/keys" % port
+        moved = b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: %s\r\n\r\n" % to
+        with dripping(b"", answers=[moved]) as first:
+            assert Signers(f"http://127.0.0.1:{first}/keys").find("k1")
 
 
 def test_an_answer_without_end_is_none(monkeypatch):
