@@ -87,13 +87,14 @@ class Attempt:
     """One go at a deployment, in a thread of its own."""
 
     deployment: Deployment
+    #: how the process was; before another, if that hangs: what it sets meanwhile is not to stay
+    before: BeforeLoad | None = None
     step: Literal["import", "pack", "prepare"] = "import"
     #: what was imported
     use_case: UseCase | None = None
     made: ReadyVersion | None = None
     error: HeadraceError | None = None
     over: threading.Event = field(default_factory=threading.Event)
-    _before: BeforeLoad | None = None
 
     def begin(self, parts: DriverParts, connections: Connections, load: Load) -> None:
         """Start the thread; ``over`` is set when it ends, however it does."""
@@ -122,7 +123,8 @@ class Attempt:
             self.over.set()
 
     def _apart(self, call: Callable[[], _T]) -> _T:
-        self._before = before_load()
+        if self.before is None:
+            self.before = before_load()
         try:
             found = call()
         finally:
@@ -136,7 +138,7 @@ class Attempt:
 
     def put_back(self) -> list[str]:
         """What was set for all of the process by this is as it was; or what is not."""
-        return [] if self._before is None else self._before.put_back()
+        return [] if self.before is None else self.before.put_back()
 
     def would_hang(self, deployment: Deployment) -> bool:
         """Whether this one, which hangs, shows that another would."""

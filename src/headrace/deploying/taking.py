@@ -130,6 +130,8 @@ class Taking:
         while True:
             wanted = self._wanted(only)
             self._welcome_late(wanted)
+            for hanging in self._hanging:
+                hanging.put_back()
             due = [
                 deployment
                 for deployment in wanted.values()
@@ -221,7 +223,8 @@ class Taking:
             if hanging.would_hang(deployment):
                 self._refuse(deployment, hanging)
                 return
-        attempt = Attempt(deployment)
+        before = self._hanging[0].before if self._hanging else None
+        attempt = Attempt(deployment, before)
         attempt.begin(self.driver.parts, self.connections, self.load)
         if not self._is_over(attempt):
             self._hanging.append(attempt)

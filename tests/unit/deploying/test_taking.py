@@ -295,6 +295,38 @@ def test_what_was_set_by_an_import_that_hangs_is_put_back_when_it_is_too_late(
         kept.put_back()
 
 
+@pytest.mark.parametrize("when", ["poll", "attempt"])
+def test_what_an_import_that_hangs_sets_later_is_put_back_as_well(
+    tmp_path, store, assembly, foreign, when
+):
+    """The next version took it for how the process is, and left it there for good."""
+    before, kept, imported = socket.getdefaulttimeout(), before_load(), foreign.load
+    set_late, ended = threading.Event(), threading.Event()
+
+    def slow(_deployment):
+        foreign.gone_on.wait()
+        socket.setdefaulttimeout(0.5)
+        set_late.set()
+        ended.wait()
+
+    foreign.load, assembly.taking.limit_s = slow, 0.01
+    try:
+        new_version(tmp_path, store)
+        assembly.taking.poll()
+        foreign.load, assembly.taking.limit_s = imported, MOST_S
+        wanted = new_version(tmp_path, store, 2)["one"]
+        foreign.gone_on.set()
+        assert set_late.wait(MOST_S)
+        if when == "poll":
+            assembly.taking.poll({"nobody"})
+        else:
+            assembly.taking._try(wanted)
+        assert socket.getdefaulttimeout() == before
+    finally:
+        ended.set()
+        kept.put_back()
+
+
 def test_no_turn_asks_a_sink_for_anything_once_its_version_was_taken(
     tmp_path, store, assembly, foreign
 ):
