@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -112,11 +113,12 @@ class ByField:
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose fields have names of their own: of two that have one, readers take either."""
+    """An object; nothing stands under a name that is there twice, as readers take either one."""
     found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a field is there more than once")
-    return found
+    if len(found) == len(pairs):
+        return found
+    times = Counter(name for name, _ in pairs)
+    return {name: value for name, value in pairs if times[name] == 1}
 
 
 @dataclass(frozen=True, slots=True)

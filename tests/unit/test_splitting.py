@@ -66,7 +66,7 @@ def test_a_key_a_header_or_a_field_says_whose_a_record_is():
         "bolt",
         "acme",
     ]
-    values = [b'{"to": {"who": "acme"}}', b'{"to": {"who": "bolt"}}']
+    values = [b'{"to": {"who": "acme"}, "n": 1, "n": 2}', b'{"to": {"who": "bolt"}}']
     assert _by(ByField("/to/who"), *((None, value, []) for value in values)) == ["acme", "bolt"]
 
 
