@@ -16,6 +16,7 @@ from planted import ENOUGH, first_wrong
 
 from headrace.board import Board, HeldStream, Lane, streams
 from headrace.cycle import accounts, apply, commit, driver, first_places, losses, replay, topics
+from headrace.cycle import recorded as recorded_waves
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetters
 from headrace.cycle.late_claims import LateClaims
 from headrace.cycle.losses import Losses
@@ -681,21 +682,27 @@ def only_frames(monkeypatch, **odds):
 
 
 @pytest.mark.parametrize(
-    ("planted", "known"), [("a part is given", 10), ("names of their own", 12)]
+    ("planted", "known"),
+    [("a part is given", 10), ("names of their own", 12), ("a tenant is given in part", 32)],
 )
 def test_a_wave_of_frames_that_is_not_replaced_by_what_comes_after_it_is_found(
     monkeypatch, planted, known
 ):
     """Nobody heard of it, it was not read to its end, and then its handler raised."""
-    alone = frame_calls.FrameCalls._alone
+    alone, by_stream = frame_calls.FrameCalls._alone, frame_calls._whole_streams
 
     def renamed(self, wave, frame, receipts, stream):
         return alone(self, replace(wave, id=f"{wave.id}.{stream.tenant}"), frame, receipts, stream)
 
+    def whole_slices(receipts):
+        return [whole for receipt in receipts for whole in by_stream([receipt])]
+
     only_frames(monkeypatch, reads_end=0.3, lost_after=0.4, raises=0.05)
     assert not first_wrong(seeds=0, known=known)
     if planted == "a part is given":
-        monkeypatch.setattr(frame_calls, "_usable_part", frame_calls._decodable)
+        monkeypatch.setattr(frame_calls, "_whole_streams", list)
+    elif planted == "a tenant is given in part":
+        monkeypatch.setattr(frame_calls, "_whole_streams", whole_slices)
     else:
         monkeypatch.setattr(frame_calls.FrameCalls, "_alone", renamed)
     assert first_wrong(how="under the ids of two waves", known=known)
@@ -716,6 +723,32 @@ def test_a_wave_of_frames_that_is_divided_beside_what_it_wrote_is_found(monkeypa
     assert not first_wrong(seeds=12)
     monkeypatch.setattr(RecordedWaves, "lost", divides)
     assert first_wrong(how="under the ids of two waves")
+
+
+def test_a_tenant_that_runs_under_an_id_that_is_anothers_is_found_by_what_is_gone(monkeypatch):
+    """It waited while the other ran, and then takes all away that this one has there."""
+
+    def finished(self, wave, moves, over, nothing, rest):
+        how = {"over": over, "nothing": nothing}
+        parts = [part for part in rest if part.id != wave.id]
+        return self.progress.finish_intent(wave.id, moves, self.driver, **how, parts=parts)
+
+    only_frames(monkeypatch, lost_after=0.4, kills=0.03)
+    assert not first_wrong(seeds=12)
+    monkeypatch.setattr(RecordedWaves, "finish", finished)
+    assert first_wrong(how="lost: ")
+
+
+def test_a_tenant_that_waits_and_has_an_id_of_its_own_before_anothers_call_is_found(monkeypatch):
+    def decided(wave, *of):
+        made = replay.decide(wave, *of)
+        divides = made.step is replay.ReplayStep.RUN and made.waiting
+        return replace(made, step=replay.ReplayStep.DIVIDE) if divides else made
+
+    only_frames(monkeypatch, lost_after=0.4, kills=0.02, bad=0.03, log_stale=0.5)
+    assert not first_wrong(seeds=0, known=17)
+    monkeypatch.setattr(recorded_waves, "decide", decided)
+    assert first_wrong(how="under the ids of two waves", known=17)
 
 
 def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):

@@ -33,6 +33,8 @@ class Board:
     owing: frozenset[StreamId] = frozenset()
     #: what at-most-once may yet have claimed
     doubts: ClaimsInDoubt = field(default_factory=ClaimsInDoubt)
+    #: what recorded waves hold that are to run again or do so, by id; some of one may run alone
+    claims: dict[str, Wave] = field(default_factory=dict)
 
     def runnable(self, now_s: float) -> list[HeldStream]:
         """The streams the planner should see."""
@@ -114,15 +116,23 @@ class Board:
     def claimed(self, recorded: Wave, due: Wave) -> None:
         """A recorded wave is to run again: the lanes of what is due are its own as if it ran."""
         self._free(recorded)
+        self.claims[recorded.id] = due
         for piece in due.slices:
             lane = self.lane(piece.lane)
             if lane is not None and lane.wave is None:
                 lane.wave = recorded.id
 
     def ended(self, wave: Wave) -> None:
-        """A wave came back, whatever became of it; its lanes are free."""
+        """A wave came back, whatever became of it; its lanes are free, with those that waited."""
         self.flights.pop(wave.id, None)
         self._free(wave)
+        if (claimed := self.claims.pop(wave.id, None)) is not None:
+            self._free(claimed)
+
+    def beside(self, wave: Wave) -> Wave:
+        """What of a recorded wave waits while some of it runs."""
+        runs = {piece.begin for piece in wave.slices}
+        return self.claims.get(wave.id, wave).only(lambda piece: piece.begin not in runs)
 
     def owe(self, reasons: Mapping[StreamId, str]) -> None:
         """These streams, and no others, wait because of what was recorded of them."""

@@ -214,12 +214,10 @@ class Failing:
         if again is not None and not again:
             return  # it is over: no part of it runs
         log.warning(
-            "one stream hurts its neighbours; its wave runs whole once more"
-            if again is not None and [part.id for part in again] == [wave.id]
-            else "one stream hurts its neighbours; they run in parts until it is found",
+            "one stream hurts its neighbours; they run in parts until it is found",
             **of_wave(wave),
             streams=len(streams),
-            parts=len(set(labels.values()) if again is None else again),
+            parts=len(set(labels.values())),
         )
 
     def lost(self, slices: Collection[Slice], error: SliceError) -> None:

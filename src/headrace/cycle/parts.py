@@ -26,16 +26,17 @@ def parts_of(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
         bins = tuple(_bins_of(wave, streams))
         slices = sorted((*piece.lane, piece.from_offset) for bin_ in bins for piece in bin_.slices)
         name = f"{zlib.crc32(repr(slices).encode()):08x}"
-        made.append(replace(wave, id=f"{planned_id(wave.id)}.{name}", bins=bins))
+        made.append(replace(wave, id=f"{planned_id(wave.id)}.{name}", bins=bins, turn=()))
     return made
 
 
 def by_tenant(wave: Wave) -> list[Wave]:
     """A wave of frames as one for each tenant, whose name says which: it names what is written."""
     streams, planned = sorted({piece.lane.stream for piece in wave.slices}), planned_id(wave.id)
+    alone = {stream: tuple(_bins_of(wave, {stream})) for stream in streams}
     return [
-        replace(wave, id=f"{planned}.{stream.tenant}", bins=tuple(_bins_of(wave, {stream})))
-        for stream in streams
+        replace(wave, id=f"{planned}.{stream.tenant}", bins=bins, turn=())
+        for stream, bins in alone.items()
     ]
 
 

@@ -15,7 +15,7 @@ what is left of one that came back in `unfinished.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import structlog
@@ -70,6 +70,10 @@ class RecordedWaves:
     _times_lost: dict[str, int] = field(default_factory=dict)
     #: those that were tried before, of which nobody knows what that left
     _tried: set[str] = field(default_factory=set)
+    #: streams that run one group after the other under the id of their wave, in that order
+    _groups: dict[str, list[set[StreamId]]] = field(default_factory=dict)
+    #: those whose id somebody has, though more is written down under it
+    _taken: set[str] = field(default_factory=set)
     #: one whose recording was not answered
     _unsure: Wave | None = None
     _fences: Fences = field(init=False)
@@ -121,6 +125,10 @@ class RecordedWaves:
             self.waiting.append(WaitingReplay(due_s.get(wave.id, now_s), wave))
             if wave.id not in due_s:
                 self._tried.add(wave.id)
+                if wave.turn:
+                    # Its last call may be asleep, and replace what others wrote under the id.
+                    turn = {StreamId(wave.use_case, tenant) for tenant in wave.turn}
+                    self._groups[wave.id] = [turn]
                 log.info("recorded wave found; it runs again unchanged", **of_wave(wave))
 
     def was_tried(self, wave: Wave) -> bool:
@@ -139,19 +147,43 @@ class RecordedWaves:
     ) -> Finished:
         """Move positions; the ``rest`` stays written down, in parts where it has other names.
 
+        Whoever came through under the id of a wave has it from now on, so those who waited beside
+        get names of their own with it.
+
         Raises:
             StoreUnavailable: call again with the same.
         """
         parts = [part for part in rest if part.id != wave.id]
-        return self.progress.finish_intent(
+        is_taken = bool(moves) and wave.writes_by_id
+        if is_taken:
+            parts += self._beside(wave)
+        done = self.progress.finish_intent(
             wave.id, moves, self.driver, over=over, nothing=nothing, parts=parts
         )
+        if is_taken and wave.id in [part.id for part in done.left]:
+            self._taken.add(wave.id)
+        return done
+
+    def _beside(self, wave: Wave) -> list[Wave]:
+        """Parts for what waited while some of its wave ran, as it was to run."""
+        left = self.board.beside(wave)
+        labels = {piece.lane.stream: "" for piece in left.slices}
+        for number, group in enumerate(self._groups.get(wave.id, ())):
+            labels |= dict.fromkeys(labels.keys() & group, str(number))
+        return parts_of(left, labels)
 
     def came_back(self, wave: Wave, left: Collection[Wave]) -> None:
         """A wave's job came back; nothing is remembered of it but what is left."""
         self._times_lost.pop(wave.id, None)
+        self._forget_unless(left, wave)
+
+    def _forget_unless(self, left: Collection[Wave], wave: Wave) -> None:
+        """Remember nothing of a wave, unless it is among what is left."""
         if wave.id not in [part.id for part in left]:
+            self._times_lost.pop(wave.id, None)
             self._tried.discard(wave.id)
+            self._taken.discard(wave.id)
+            self._groups.pop(wave.id, None)
 
     def lost(self, wave: Wave, error: SliceError) -> LostWave:
         """A wave whose job was lost runs again as it was; in parts, if one of its streams kills it.
@@ -159,36 +191,37 @@ class RecordedWaves:
         An executor that dies blames nobody, though a stream may be what it dies of. So a wave that
         is lost again and again is divided as well, slowly, as most often it is the cluster.
 
-        What an attempt may have written under the id of its wave, only that id replaces. So where
-        nobody knows what one left, it runs whole that often too, and a part always keeps the id.
+        What an attempt may have written under the id of its wave, only that id replaces. So streams
+        of such a wave run one group after the other under it, until one comes through.
 
         What is left of it is the store's to say: a tenant may have been added again meanwhile.
         """
         streams = {piece.lane.stream for piece in wave.slices}
         times = self._times_lost.get(wave.id, 0) + 1
         hurts = error.code in HURTS_NEIGHBOURS and len(streams) > 1
-        unknown = wave.writes_by_id and self.was_tried(wave)
-        if hurts and not (unknown and times % LOST_OFTEN):
-            return LostWave(self._in_parts(wave, streams), times=0)
-        # A handler of frames writes under the name of the wave, which parts do not have.
-        apart = not wave.writes_by_id and len(streams) > 1
-        if apart and times % LOST_OFTEN == 0:
+        apart = hurts or (times % LOST_OFTEN == 0 and len(streams) > 1)
+        if apart and not wave.writes_by_id:
             left = self._divide(wave, divided(streams, wave.id))
         else:
+            if apart or wave.id in self._groups:
+                self._to_the_end(wave, streams)
             left = self._forget(wave)
+        times = 0 if hurts else times
         self._times_lost |= {part.id: times for part in left}
         self._tried |= {part.id for part in left}
         return LostWave(left, times)
 
-    def _in_parts(self, wave: Wave, streams: Collection[StreamId]) -> list[Wave]:
-        """Divide a wave whose streams hurt each other; one part replaces what it may have left."""
+    def _to_the_end(self, wave: Wave, streams: Collection[StreamId]) -> None:
+        """Who ran and was lost is divided, and runs again when the others of its wave did."""
+        known = self._groups.get(wave.id, [])
+        others = {piece.lane.stream for piece in self.board.beside(wave).slices}
+        groups = [group.difference(streams) for group in (*known, others.difference(*known))]
         labels = divided(streams, wave.id)
-        if wave.writes_by_id:
-            kept = min(labels.values())
-            labels = {stream: label for stream, label in labels.items() if label != kept}
-        left = self._divide(wave, labels)
-        self._tried |= {part.id for part in left if part.id == wave.id}
-        return left
+        groups += [
+            {stream for stream in streams if labels[stream] == label}
+            for label in sorted(set(labels.values()))
+        ]
+        self._groups[wave.id] = list(filter(None, groups))
 
     # running again
 
@@ -222,14 +255,18 @@ class RecordedWaves:
         at = 0
         while at < len(self.waiting):
             due_s, wave = self.waiting[at]
-            replay = decide(wave, due_s <= now_s, self.board)
+            replay = decide(wave, due_s <= now_s, self.board, self._groups.get(wave.id, ()))
+            if replay.step is ReplayStep.RUN and wave.id in self._taken:
+                replay = replace(replay, step=ReplayStep.DIVIDE)
             # Nothing else of its lanes may be planned before it; their neighbours go on.
             self.board.claimed(wave, replay.due)
-            if replay.step is ReplayStep.RUN and not may_run(replay.due):
+            if replay.step is ReplayStep.RUN and not may_run(replay.going):
                 at += 1
                 continue
+            if replay.step is ReplayStep.RUN and not self._takes_turn(wave, replay.going):
+                replay = replace(replay, step=ReplayStep.FORGET)
             if replay.step is ReplayStep.RUN:
-                again = versions.again(replay.due)
+                again = versions.again(replay.going)
                 assert again is not None, "it is held back"
                 yield again
             left = self._left(wave, replay)
@@ -237,6 +274,15 @@ class RecordedWaves:
             # What did not get less is not looked at again before the next turn.
             if any(len(list(part.slices)) >= len(list(wave.slices)) for part in left):
                 at += len(left)
+
+    def _takes_turn(self, wave: Wave, going: Wave) -> bool:
+        """Write down who runs under the id of a wave; False if that is somebody else's by now."""
+        all_begins, begins = ({piece.begin for piece in of.slices} for of in (wave, going))
+        tenants = {piece.lane.tenant for piece in going.slices}
+        turn = () if begins == all_begins else tuple(sorted(tenants))
+        if not wave.writes_by_id or turn == wave.turn:
+            return True
+        return self.progress.take_turn(wave.id, turn, self.driver)
 
     def _left(self, wave: Wave, replay: Replay) -> list[Wave]:
         """Do what was decided about a recorded wave; what is left to run of it."""
@@ -259,11 +305,14 @@ class RecordedWaves:
         """Write a wave down in parts, a part for each label; what is left to run of it."""
         parts = parts_of(wave, labels)
         self._times_lost.pop(wave.id, None)
-        return self.progress.finish_intent(wave.id, [], self.driver, parts=parts).left
+        left = self.progress.finish_intent(wave.id, [], self.driver, parts=parts).left
+        self._forget_unless(left, wave)
+        return left
 
     def _give_up(self, wave: Wave, slices: Collection[Slice]) -> list[Wave]:
         """Forget slices of a wave that can never run again; what is left to run of it."""
         left = self.progress.finish_intent(wave.id, [], self.driver, over=slices).left
+        self._forget_unless(left, wave)
         self.board.ended(wave)
         log.warning("recorded slices given up: nobody can read them any more", **of_wave(wave))
         return left
@@ -271,7 +320,5 @@ class RecordedWaves:
     def _forget(self, wave: Wave) -> list[Wave]:
         """A wave of which nothing is due here is over, but for what is left to run."""
         left = self.progress.finish_intent(wave.id, [], self.driver).left
-        if not left:
-            self._times_lost.pop(wave.id, None)
-            self._tried.discard(wave.id)
+        self._forget_unless(left, wave)
         return left

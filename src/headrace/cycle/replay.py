@@ -15,15 +15,17 @@ lane would wait for records that nobody has to send. That a log is too short is 
 answer for longer than a broker's session says so (decision 0020): a leader that is cut off tells
 too low an end, and new slices would leave effects beside those of the old one.
 
-A handler of DataFrames writes under the id of its wave. What goes on of such a wave keeps that id,
-so that it replaces all that a lost attempt left there, that of whoever waits included.
+A handler of DataFrames writes under the id of its wave. What goes on of such a wave runs under that
+id, so that it replaces all that a lost attempt left there, that of whoever waits included. Who
+waits stays in the record, and has a name of its own when somebody came through, and not before, as
+nobody ever may. Where calls hang, their tenants run so in groups, one after the other.
 
 This only decides, and keeps on a lane what was told of its log; `recorded.py` does it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -42,7 +44,7 @@ class ReplayStep(Enum):
 
     RUN = auto()  #: what is due of it runs
     WAIT = auto()  #: it is not time, or all of its streams wait
-    DIVIDE = auto()  #: some of its streams wait, and the others go on without them
+    DIVIDE = auto()  #: some of its streams wait, and the others go on in a part without them
     GIVE_UP = auto()  #: some of its slices can never run again
     FORGET = auto()  #: nothing of it is due here
 
@@ -54,21 +56,30 @@ class Replay:
     step: ReplayStep
     #: what is due of it, under this driver's epochs
     due: Wave
+    #: what of that runs now, if any does
+    going: Wave
     #: streams of it that wait
     waiting: set[StreamId]
     #: slices of it that can never run again
     gone: list[Slice]
 
     def labels(self) -> dict[StreamId, str]:
-        """A name for each part it is divided into; streams without one stay in the wave itself."""
+        """A name for each part it is divided into."""
         streams = {piece.lane.stream for piece in self.due.slices}
-        if self.due.writes_by_id:
-            streams &= self.waiting
         return {stream: "stopped" if stream in self.waiting else "" for stream in streams}
 
 
-def decide(recorded: Wave, is_time: bool, board: Board) -> Replay:
-    """Decide about a recorded wave; ``is_time`` says that the wait after a failure is over."""
+def decide(
+    recorded: Wave, is_time: bool, board: Board, groups: Sequence[Collection[StreamId]] = ()
+) -> Replay:
+    """Decide about a recorded wave.
+
+    Args:
+        recorded: as it is written down.
+        is_time: the wait after a failure is over.
+        board: what is known of its lanes.
+        groups: streams of it that run one group after the other under its id.
+    """
     due = renewed(recorded, board)
     streams, waiting = {piece.lane.stream for piece in due.slices}, stopped(due, board)
     short = [piece for piece in due.slices if _is_short(piece, board)]
@@ -89,8 +100,18 @@ def decide(recorded: Wave, is_time: bool, board: Board) -> Replay:
     elif not is_time or waiting == streams:
         step = ReplayStep.WAIT
     else:
-        step = ReplayStep.DIVIDE if waiting else ReplayStep.RUN
-    return Replay(step, due, waiting, gone)
+        divides = waiting and not due.writes_by_id
+        step = ReplayStep.DIVIDE if divides else ReplayStep.RUN
+    now = _whose_turn(streams - waiting, groups)
+    return Replay(step, due, due.only(lambda piece: piece.lane.stream in now), waiting, gone)
+
+
+def _whose_turn(
+    streams: set[StreamId], groups: Sequence[Collection[StreamId]]
+) -> Collection[StreamId]:
+    """The first group of which somebody can go; those of no group are the last one."""
+    in_none = streams.difference(*groups)
+    return next(filter(None, (streams.intersection(group) for group in (*groups, in_none))), ())
 
 
 def renewed(wave: Wave, board: Board) -> Wave:

@@ -74,6 +74,8 @@ class Wave:
     budget_s: float
     #: what it began under; None before it begins, and where an earlier version wrote it down
     terms: Terms | None = None
+    #: of a recorded wave: tenants that its last call was for, if it was not for all of them
+    turn: tuple[str, ...] = ()
 
     @property
     def intended(self) -> bool:

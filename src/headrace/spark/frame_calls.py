@@ -6,10 +6,10 @@ recorded wave only one can be done so, under the wave's own id. What is written 
 has to stand in the store before, or a kill leaves both; so the driver divides the rest
 (``cycle/unfinished.py``).
 
-Reading errors are settled before, slice by slice; of a recorded slice that was not read to its end
-nothing is given, as a replay may read another part of it. That a frame was read again and is
-another by then (``reading_again.py``) is nobody's failure: the wave is lost as a whole, as with an
-executor.
+Reading errors are settled before, slice by slice; of a recorded wave nothing is given of a stream
+of which a slice was not read to its end, as a replay may read another part of it. That a frame was
+read again and is another by then (``reading_again.py``) is nobody's failure: the wave is lost as a
+whole, as with an executor.
 
 What a frame is, and where it is kept meanwhile, is not known here: ``frames.py`` has Spark's, and a
 test its own.
@@ -33,7 +33,7 @@ from headrace.ports import Positions, Schemas, SliceReader
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.decoding import decoded, shown, shown_schema, writers
 from headrace.spark.event_samples import sample_s
-from headrace.spark.portions import Portion, by_slice, cut_to, whole_or_nothing
+from headrace.spark.portions import Portion, by_slice, cut_to
 from headrace.spark.reading_again import read_otherwise
 from headrace.spark.row_places import passed, without_places
 from headrace.spark.slice_errors import error_of, undecoded_error
@@ -64,14 +64,13 @@ def read(
 ) -> Iterator[tuple[pa.Table, Receipt]]:
     """The records of each slice as a handler is given them, and how far they could be read.
 
-    A record that does not decode is where its slice stops; a recorded slice counts then as not read
-    at all. Without ``use_case`` records are given as they came, and nothing but their timestamps
-    tells when they happened.
+    A record that does not decode is where its slice stops. Without ``use_case`` records are given
+    as they came, and nothing but their timestamps tells when they happened.
     """
     event_time = None if use_case is None else use_case.event_time
     began = time.monotonic()
     for whole in by_slice(reader.read(slices, batch_records)):
-        portion, given = _usable_part(use_case, whole, schemas)
+        portion, given = _decodable(use_case, whole, schemas)
         yield (
             given,
             Receipt(
@@ -95,17 +94,6 @@ def _writers(use_case: UseCase | None, portion: Portion) -> tuple[WrittenBy, ...
         return ()
     found = most_written(writers(use_case, portion.records))
     return tuple(map(WrittenBy, found.keys(), found.values()))
-
-
-def _usable_part(
-    use_case: UseCase | None, whole: Portion, schemas: Schemas
-) -> tuple[Portion, pa.Table]:
-    """What of a portion a handler may be given: of a recorded slice all or nothing."""
-    portion, given = _decodable(use_case, whole, schemas)
-    if use_case is None or not use_case.intends or portion.error is None:
-        return portion, given
-    (nothing,) = whole_or_nothing([portion])
-    return nothing, given.slice(0, 0)
 
 
 def _decodable(
@@ -144,8 +132,11 @@ class FrameCalls:
             ReadOtherwise: the handler met other records than were counted.
         """
         claimed = self._claim(receipts)
+        if self.use_case.intends:
+            claimed = _whole_streams(claimed)
         usable = [receipt for receipt in claimed if _usable(receipt)]
-        frame = frame.without([receipt.slice for receipt in claimed if receipt.superseded])
+        given = {receipt.slice for receipt in usable}
+        frame = frame.without([piece for piece in wave.slices if piece not in given])
         error = self._call(frame, only(wave, [receipt.slice for receipt in usable]))
         if error is None:
             return claimed
@@ -230,6 +221,21 @@ def with_share(
 def only(wave: Wave, slices: Sequence[Slice]) -> Wave:
     """The wave with some of its slices alone."""
     return wave.only(set(slices).__contains__)
+
+
+def _whole_streams(receipts: Sequence[Receipt]) -> list[Receipt]:
+    """What was read, but for streams that were not read to the end of all their slices.
+
+    Should the handler raise in a replay that reads the rest, other slices of the stream follow, and
+    what this attempt wrote of it would stand beside theirs.
+    """
+    parted = {receipt.slice.lane.stream for receipt in receipts if receipt.error is not None}
+    return [
+        _undone(receipt, reached=receipt.slice.from_offset, passed=0)
+        if receipt.slice.lane.stream in parted and not receipt.superseded
+        else receipt
+        for receipt in receipts
+    ]
 
 
 def _usable(receipt: Receipt) -> bool:

@@ -8,10 +8,9 @@ would be read from Kafka again for every action. What was kept and lost is read 
 and is refused if it comes to anything else than the receipts (`reading_again.py`). Reading errors
 are settled first, slice by slice, so that a lane that cannot be read is not the handler's problem.
 A handler can be run twice for the same records. When a recorded wave is replayed ``wave.id`` is the
-same, so writes keyed by it replace each other, and it stays the same if a replay raises something
-temporary. After any other call that raised or was ended it is not, but for the first stream of a
-recorded wave that comes through alone: others are ``<wave.id>.<tenant>``, and what is tried later
-is a wave of another id.
+same, so writes keyed by it replace each other, and it stays the same for whoever of it runs until
+one of its streams came through. Else each stream alone is ``<wave.id>.<tenant>`` after a call that
+raised, and what is tried later is a wave of another id.
 Nothing here undoes what such a call wrote, nor refuses the write of a driver that slept in it. So a
 handler raises before it writes, or keys its rows by tenant, partition and offset, which never
 change.

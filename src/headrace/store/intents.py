@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, update
@@ -51,6 +51,18 @@ def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
         )
         return True
     assert from_json(known) == wave, f"wave {wave.id} is written down with other slices"
+    return True
+
+
+def take_turn(connection: Connection, wave_id: str, tenants: Sequence[str], driver: str) -> bool:
+    """Write down who of a wave runs next; see ``Progress.take_turn``."""
+    named = intents.c.wave_id == wave_id
+    asked = select(intents.c.wave).where(named, _of(driver)).with_for_update()
+    known = connection.scalar(asked)
+    if known is None:
+        return False
+    wave = replace(from_json(known), turn=tuple(tenants))
+    connection.execute(update(intents).where(named).values(wave=to_json(wave)))
     return True
 
 
@@ -232,11 +244,12 @@ def _pending(connection: Connection, *wanted: ColumnElement[bool]) -> list[Wave]
 def to_json(wave: Wave) -> str:
     """The wave as one JSON object with the names of its fields.
 
-    Its terms stand in its bins, and what came later beside them: there a driver of an earlier
-    version, which may inherit the wave while drivers are rolled, passes over what it does not know.
+    Its terms and its turn stand in its bins, and what came later beside them: there a driver of an
+    earlier version, which may inherit the wave while drivers are rolled, passes over what it does
+    not know.
     """
     kept = asdict(wave)
-    terms = kept.pop("terms") or {}
+    terms, turn = kept.pop("terms") or {}, kept.pop("turn")
     later = {name: terms.pop(name) for name in ("place", "bad_record") if name in terms}
     for bin_ in kept["bins"]:
         del bin_["hurried"]  # nothing that is written down is
@@ -244,6 +257,8 @@ def to_json(wave: Wave) -> str:
             piece |= {name: text_of(piece[name]) for name in _PLACES}
         if terms:
             bin_ |= {"terms": terms, **later}
+        if turn:
+            bin_["turn"] = turn
         for name, kept_as in _LATER:
             values = [piece.pop(name) for piece in bin_["slices"]]
             if any(values):
@@ -252,12 +267,13 @@ def to_json(wave: Wave) -> str:
 
 
 def from_json(text: str) -> Wave:
-    """The wave that ``to_json`` wrote, equal to it; only of one without bins no terms are kept."""
+    """The wave that ``to_json`` wrote, equal to it; of one without bins only those are not kept."""
     kept = json.loads(text)
     # What an earlier version wrote down has no terms.
     terms = next((_terms(bin_) for bin_ in kept["bins"] if "terms" in bin_), None)
+    turn = next((tuple(bin_["turn"]) for bin_ in kept["bins"] if "turn" in bin_), ())
     kept["bins"] = tuple(_bin(bin_) for bin_ in kept["bins"])
-    return Wave(**kept, terms=terms)
+    return Wave(**kept, terms=terms, turn=turn)
 
 
 def _terms(of_bin: dict[str, Any]) -> Terms:

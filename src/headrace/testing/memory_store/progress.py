@@ -143,6 +143,15 @@ class MemoryProgress:
         return True
 
     @alone
+    def take_turn(self, wave_id: str, tenants: Sequence[str], driver: str) -> bool:
+        """Write down for which tenants of a recorded wave its next call is."""
+        known, of = self.data.intents.get(wave_id, (None, None))
+        if known is None or of != driver:
+            return False
+        self.data.intents[wave_id] = (replace(known, turn=tuple(tenants)), of)
+        return True
+
+    @alone
     def finish_intent(
         self,
         wave_id: str,

@@ -155,6 +155,7 @@ class FrameHandler:
 
     def __call__(self, frame: FakeFrame, wave: Wave) -> None:
         """One call."""
+        call = self.book.begins(wave.id)
         done: list[tuple[str, list[Done]]] = []
         for piece, table in frame.parts:
             offsets = cast("list[int]", table["offset"].to_pylist())
@@ -171,5 +172,6 @@ class FrameHandler:
             frame.door.step("before frame.write")
             self.book.happened += of_slice
             self.book.wrote(tenant, of_slice)
-        self.book.by_wave[wave.id] = [effect for _, of_slice in done for effect in of_slice]
+        written = [effect for _, of_slice in done for effect in of_slice]
+        self.book.replace(wave.id, call, written)
         frame.door.step("after frame.write")

@@ -313,11 +313,15 @@ class _Books:
                 yield places[0]
 
     def _under_two_ids(self) -> Iterator[Place]:
-        """By intent, a handler that writes under the id of its wave has each record there once."""
+        """By intent, a handler that writes under the id of its wave has each record there once.
+
+        But for what a driver wrote that had slept in the call: nobody refuses it.
+        """
         book = self.world.deployed.books.get(original(self.use_case.name))
         if book is None or not self.use_case.intends:
             return
-        effects = chain.from_iterable(map(set, book.by_wave.values()))
+        timely = (there for name, there in book.by_wave.items() if name not in book.overtaken)
+        effects = chain.from_iterable(map(set, timely))
         counts = Counter(effect for effect in effects if effect.reader == self.use_case.name)
         for effect, count in counts.items():
             if count > 1 and not self.world.topics.was_cut(bare(effect.found.place).topic):

@@ -13,8 +13,10 @@ failed says nothing of what is there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -99,6 +101,11 @@ class Notebook:
     kept: dict[Identity, list[Found]] = field(default_factory=dict)
     #: what stands under the id of each wave of a handler that writes by it
     by_wave: dict[str, list[Done]] = field(default_factory=dict)
+    #: calls that began under each id, and the one that wrote last
+    _begun: Counter[str] = field(default_factory=Counter)
+    _wrote: Counter[str] = field(default_factory=Counter)
+    #: ids under which a call wrote last that had slept while a later one wrote
+    overtaken: set[str] = field(default_factory=set)
     #: effects that were written again with another content: what stood there, and what does now
     changed: list[tuple[list[Found], list[Found]]] = field(default_factory=list)
 
@@ -111,10 +118,27 @@ class Notebook:
 
     @property
     def done(self) -> list[Done]:
-        """What a checker finds; the same effect written again in a generation is once there."""
+        """What a checker finds; the same effect written again in a generation is once there.
+
+        What was written under the id of a wave is there as long as nothing else is.
+        """
         if self.exactly_once is None:
             return self.happened
-        return list(dict.fromkeys(self.happened))
+        stands = set(chain.from_iterable(self.by_wave.values()))
+        happened = dict.fromkeys(self.happened)
+        return [effect for effect in happened if effect.identity or effect in stands]
+
+    def begins(self, wave_id: str) -> int:
+        """A call begins under the id of its wave; its number."""
+        self._begun[wave_id] += 1
+        return self._begun[wave_id]
+
+    def replace(self, wave_id: str, call: int, effects: Sequence[Done]) -> None:
+        """Put effects in the place of all that stands under an id."""
+        if call < self._wrote[wave_id]:
+            self.overtaken.add(wave_id)
+        self._wrote[wave_id] = call
+        self.by_wave[wave_id] = list(effects)
 
     def note(self, effect: Effect) -> None:
         """Write one effect down."""

@@ -88,6 +88,27 @@ class TestIntents:
         assert store.progress.record_intent(wave, "d1")
         assert store.progress.pending_intents("d1") == [wave]
 
+    def test_whose_turn_it_is_stays_written_down_with_what_is_left(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        wave = _wave("w1", acme, bolt)
+        store.progress.record_intent(wave, "d1")
+        assert store.progress.take_turn("w1", ["acme"], "d1")
+        assert store.progress.pending_intents("d1") == [replace(wave, turn=("acme",))]
+        left = [replace(_wave("w1", bolt), turn=("acme",))]
+        assert store.progress.finish_intent("w1", [_done(acme)], "d1").left == left
+        assert store.progress.take_turn("w1", [], "d1")
+        assert store.progress.pending_intents("d1") == [_wave("w1", bolt)]
+
+    def test_whose_turn_it_is_says_nobody_but_the_driver_in_whose_name_the_wave_is(
+        self, store: Store
+    ) -> None:
+        acme, bolt = _both(store, "d1")
+        wave = _wave("w1", acme, bolt)
+        store.progress.record_intent(wave, "d1")
+        assert not store.progress.take_turn("w1", ["acme"], "d2")
+        assert not store.progress.take_turn("w2", ["acme"], "d1")
+        assert store.progress.pending_intents("d1") == [wave]
+
     def test_finishing_moves_what_matches_and_forgets_the_intent(self, store: Store) -> None:
         epoch = started(store, 0, 0)
         slices = [_slice(lane(number), epoch) for number in (0, 1)]
