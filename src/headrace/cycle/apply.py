@@ -22,7 +22,7 @@ from headrace.cycle.failing import Failing, hurts
 from headrace.cycle.late_claims import LateClaims
 from headrace.cycle.observe import Observer
 from headrace.cycle.recorded import RecordedWaves, WaitingReplay
-from headrace.cycle.unfinished import runs_whole
+from headrace.cycle.unfinished import runs_whole, waits_for_neighbours
 from headrace.errors import CodeNotLoaded
 from headrace.model.places import Place
 from headrace.model.receipts import Receipt, SliceError
@@ -77,7 +77,7 @@ class Applier:
 
     def _came_back(self, done: Committed) -> None:
         result, now_s = done.result, self.clock.monotonic_s()
-        self._judge(result)
+        self._judge(done)
         self._learn_costs(result)
         self.board.ended(result.wave)
         self.recorded.came_back(result.wave, done.to_replay)
@@ -100,8 +100,9 @@ class Applier:
         lanes = (self.board.lane(piece.lane) for piece in wave.slices)
         return max((lane.not_before_s for lane in lanes if lane is not None), default=now_s)
 
-    def _judge(self, result: WaveResult) -> None:
+    def _judge(self, done: Committed) -> None:
         """Hand errors on, but not those of slices that a lane was sent away from meanwhile."""
+        result = done.result
         intended, whole_only = result.wave.intended, _all_or_nothing(result.wave)
         failed = [
             (receipt, receipt.error) for receipt in result.receipts if receipt.error is not None
@@ -120,6 +121,8 @@ class Applier:
             elif error.code in ABOUT_THE_LOG:
                 self.failing.lost([receipt.slice], error)
                 self.observer.doubt(held, lane, f"{error.message}; checking why")
+            elif waits_for_neighbours(receipt, done.to_replay, result.wave):
+                self.failing.lost([receipt.slice], error)
             elif whole_only and error.offset is not None and error.offset > here.reached:
                 self.failing.approach(here, error, held, lane)
             else:

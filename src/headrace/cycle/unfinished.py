@@ -34,10 +34,13 @@ def unfinished(result: WaveResult, board: Board, *, tried: bool) -> list[Wave]:
         tried: whether an attempt was made before, of which nobody knows what it left.
     """
     again = _slices(result, board)
-    left = result.wave.only(again.__contains__)
     if result.wave.writes_by_id and _keeps_id(result, tried=tried):
-        # Only under this id is met what an earlier attempt may have written under it.
-        return [left]
+        # Only under this id is met what an earlier attempt may have written under it. Where all
+        # have raised nothing is to be waited for, and each goes on by itself.
+        raised = {receipt.slice for receipt in result.receipts if _has_raised(receipt)}
+        kept = again | raised if again and tried else again
+        return [result.wave.only(kept.__contains__)]
+    left = result.wave.only(again.__contains__)
     if any(map(_runs_apart, result.receipts)):
         return by_tenant(left)
     troubled = {
@@ -99,7 +102,8 @@ def _keeps_id(result: WaveResult, *, tried: bool) -> bool:
     It replaces what an earlier attempt may have left, until somebody came through and has it. What
     raises has not written: if it did so in the first attempt, nothing is there.
     """
-    if any(receipt.reached > receipt.slice.from_offset for receipt in result.receipts):
+    mine = (receipt for receipt in result.receipts if not receipt.superseded)
+    if any(receipt.reached > receipt.slice.from_offset for receipt in mine):
         return False
     return tried or all(map(_unread, result.receipts))
 
@@ -125,6 +129,22 @@ def _untouched(receipt: Receipt) -> bool:
     error = receipt.error
     passes = error is None or error.temporary or error.code not in ABOUT_RECORDS | ABOUT_THE_LOG
     return passes and _nothing_done(receipt)
+
+
+def _has_raised(receipt: Receipt) -> bool:
+    """Whether a slice's records are to blame that nothing was done of it."""
+    error = receipt.error
+    mine = error is not None and not error.temporary and error.code in ABOUT_RECORDS
+    return mine and _nothing_done(receipt) and not tells_no_end(receipt)
+
+
+def waits_for_neighbours(receipt: Receipt, rest: Collection[Wave], wave: Wave) -> bool:
+    """Whether a slice that raised stays in its wave, until somebody has come through under its id.
+
+    Nothing is held against its records as long as that is so.
+    """
+    kept = {piece.begin for part in rest if part.id == wave.id for piece in part.slices}
+    return wave.writes_by_id and receipt.slice.begin in kept and _has_raised(receipt)
 
 
 def _unread(receipt: Receipt) -> bool:

@@ -73,7 +73,7 @@ def prepared(world, monkeypatch, partitions=1):
     found = {}
 
     world.down, world.down_for, world.refused, world.bad = [], None, None, None
-    world.alone, world.hangs = False, set()
+    world.alone, world.hangs, world.refused_times = False, set(), 0
 
     def report(frame, wave):
         if world.alone and len({piece.lane.tenant for piece in wave.slices}) > 1:
@@ -81,6 +81,7 @@ def prepared(world, monkeypatch, partitions=1):
         if world.down or world.down_for in [piece.lane.tenant for piece in wave.slices]:
             raise SinkUnavailable(f"down {world.down and world.down.pop()}")
         if world.refused in [piece.lane.tenant for piece in wave.slices]:
+            world.refused_times += 1
             raise ValueError(world.refused)
         rows = [
             (piece.lane.tenant, offset)
@@ -437,6 +438,63 @@ def test_a_tenant_that_is_not_read_while_another_raises_is_there_once(world, wri
     world.log.set_leader("a.visits", 0, True)
     world.turns(40, 2.0)
     assert all_of(written) == [row for row in EACH_ONCE if row[0] == "a"]
+
+
+def test_a_tenant_that_is_sought_while_a_replay_reads_does_not_take_the_id_along(
+    world, written, monkeypatch
+):
+    """It did not come through, far as it was read; its neighbour is down just then."""
+    world.start()
+
+    class Seeking(Door):
+        def __init__(self, positions):
+            def advance(moves):
+                seek(world.store, world.log, StreamId("keep", "a"), "5")
+                monkeypatch.setitem(globals(), "Door", Door)
+                return positions.advance(moves)
+
+            self.advance = advance
+
+    monkeypatch.setitem(globals(), "Door", Seeking)
+    world.down = ["b"]
+    world.turns(40, 1.0)
+    assert world.down == []
+    assert all_of(written) == [row for row in EACH_ONCE if row[0] == "b"]
+    assert pending(world) == []
+
+
+@pytest.mark.parametrize("then", ["up", "sought"])
+def test_a_tenant_that_raises_once_while_its_neighbour_is_down_leaves_nothing_twice(
+    world, written, then
+):
+    """Nobody has come through, so what raised has no other id either."""
+    world.alone, world.down_for, world.refused = True, "b", "a"
+    world.start()
+    while world.refused_times == 0:
+        world.turns(1, 1.0)
+    world.refused = None
+    world.turns(60, 2.0)
+    assert [row for row in all_of(written) if row[0] == "a"] == EACH_ONCE[:5]
+    if then == "sought":
+        seek(world.store, world.log, StreamId("keep", "b"), "5")
+    world.down_for = None
+    world.turns(60, 2.0)
+    assert all_of(written) == (EACH_ONCE if then == "up" else EACH_ONCE[:5])
+    assert pending(world) == []
+
+
+def test_what_raises_while_its_neighbour_is_down_is_judged_when_that_came_through(world, written):
+    world.alone, world.down_for, world.bad = True, "b", ("a", 3)
+    world.start()
+    world.turns(60, 2.0)
+    assert world.store.failures.every(only_open=True) == [], "nothing is held against it yet"
+    world.down_for = None
+    world.turns(60, 2.0)
+    (failure,) = world.store.failures.every(only_open=True)
+    assert failure.slice.lane.tenant == "a"
+    rows = all_of(written)
+    assert [row for row in rows if row[0] == "b"] == EACH_ONCE[5:]
+    assert Counter(rows).most_common(1)[0][1] == 1
 
 
 def pending(world):
