@@ -11,14 +11,17 @@ those that were slow. What one took is told as its own, and an error after so lo
 neighbours, upon which its stream runs in bins of its own until it comes through. One that fails at
 once stays where it is: a server of all tenants that is down would have as many bins otherwise.
 
-At-most-once has one chance, so there each has that moment, and all are written.
+At-most-once has one chance, so there some are written to at a time, each has that whole moment, and
+all of them together have one time. What is not begun by then is lost, and says so: that takes more
+than a score of them that hang.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -27,11 +30,15 @@ from headrace.connectors.own_servers import ALL_S, LONG_S
 from headrace.errors import SinkUnavailable, TargetMissing, TenantsSinkSlow
 from headrace.model.receipts import SliceError
 from headrace.ports import Effect, Written
+from headrace.process.daemon_threads import DaemonThreads
 
 #: how long others wait for one tenant's own database; what takes longer has all the time, alone
 MOMENT_S: Final = 2.0
 #: and what is left of that after others were slow; the last one has its moment beyond ``ALL_S``
 LEAST_S: Final = 0.25
+#: where there is one chance: tenants that are written to at a time, and what all of a call have
+AT_A_TIME: Final = 8
+ONCE_S: Final = 6.0
 _UNTRIED: Final = Written(untried=True)
 
 
@@ -70,30 +77,53 @@ class TenantsWriter(Generic[_Writer]):
         places: dict[str, list[int]] = {}
         for place, effect in enumerate(effects):
             places.setdefault(_tenant(effect), []).append(place)
+        given = {tenant: [effects[place] for place in mine] for tenant, mine in places.items()}
+        may_repeat = all(effect.may_repeat for effect in effects)
+        if self.in_company and not may_repeat:
+            told = self._once(given)
+        else:
+            told = {tenant: self._tried(tenant, mine) for tenant, mine in given.items()}
         outcomes: dict[int, Written] = {}
         for tenant, mine in places.items():
-            told = self._tried(tenant, [effects[place] for place in mine])
-            outcomes.update(zip(mine, told, strict=True))
+            outcomes.update(zip(mine, told[tenant], strict=True))
         return [outcomes[place] for place in range(len(effects))]
 
     def _tried(self, tenant: str, effects: Sequence[Effect]) -> Sequence[Written]:
-        may_repeat = all(effect.may_repeat for effect in effects)
-        if self.in_company and may_repeat and self._spent_s > ALL_S:
+        if self.in_company and self._spent_s > ALL_S:
             return [_UNTRIED] * len(effects)
-        moment_s = self._moment_s(may_repeat=may_repeat)
         began_s = time.monotonic()
-        told = self._write_of(tenant, effects, began_s + moment_s)
-        took_s = time.monotonic() - began_s
-        self._spent_s += took_s
-        long_s = min(LONG_S, moment_s / 2)
-        told = [_charged(one, took_s / len(told), is_long=took_s > long_s) for one in told]
+        told = self._in_a_moment(tenant, effects, self._moment_s())
+        self._spent_s += time.monotonic() - began_s
         self._slow += any(map(_is_slow, told))
         return told
 
-    def _moment_s(self, *, may_repeat: bool) -> float:
-        if not self.in_company:
-            return math.inf
-        return max(LEAST_S, MOMENT_S / 2**self._slow) if may_repeat else MOMENT_S
+    def _once(self, given: Mapping[str, Sequence[Effect]]) -> dict[str, Sequence[Written]]:
+        """Write what has one chance, the effects of some tenants at a time."""
+        until_s = time.monotonic() + ONCE_S
+        threads = DaemonThreads(AT_A_TIME, "tenants-own")
+
+        def tried(tenant: str, effects: Sequence[Effect]) -> Sequence[Written]:
+            left_s = until_s - time.monotonic()
+            if left_s < LEAST_S:
+                return _lost(tenant, effects, "was not tried: others of its bin took the time")
+            return self._in_a_moment(tenant, effects, min(MOMENT_S, left_s))
+
+        begun = {tenant: threads.submit(tried, tenant, mine) for tenant, mine in given.items()}
+        threads.shutdown(wait=False)
+        wait(begun.values(), ONCE_S)
+        return {tenant: _told(of, tenant, given[tenant]) for tenant, of in begun.items()}
+
+    def _in_a_moment(
+        self, tenant: str, effects: Sequence[Effect], moment_s: float
+    ) -> Sequence[Written]:
+        began_s = time.monotonic()
+        told = self._write_of(tenant, effects, began_s + moment_s)
+        took_s = time.monotonic() - began_s
+        long_s = min(LONG_S, moment_s / 2)
+        return [_charged(one, took_s / len(told), is_long=took_s > long_s) for one in told]
+
+    def _moment_s(self) -> float:
+        return max(LEAST_S, MOMENT_S / 2**self._slow) if self.in_company else math.inf
 
     def close(self) -> None:
         """Nothing to give up: connections are kept for the next bin."""
@@ -116,6 +146,21 @@ class TenantsWriter(Generic[_Writer]):
         except Exception as error:
             # No record is to blame, and no other tenant.
             raise of_no_record(error, f"tenant {tenant}") from error
+
+
+def _told(
+    of: Future[Sequence[Written]], tenant: str, effects: Sequence[Effect]
+) -> Sequence[Written]:
+    """What became of one's effects by now; of what is done later nobody hears."""
+    if of.cancel():
+        return _lost(tenant, effects, "was not tried: others of its bin took the time")
+    if of.done():
+        return of.result()
+    return _lost(tenant, effects, "has not answered in the time that all of its bin have")
+
+
+def _lost(tenant: str, effects: Sequence[Effect], why: str) -> Sequence[Written]:
+    return [failed(SinkUnavailable(f"tenant {tenant}: its server {why}"))] * len(effects)
 
 
 def _charged(written: Written, took_s: float, *, is_long: bool) -> Written:

@@ -20,5 +20,5 @@ class SqlTenantsWriter(TenantsWriter[SqlTableWriter]):
         Raises:
             HeadraceError: it does not, or cannot be asked now.
         """
-        until_s = time.monotonic() + self._moment_s(may_repeat=True)
+        until_s = time.monotonic() + self._moment_s()
         self._opened(effect.slices[0].lane.tenant, until_s).check_effect(effect)

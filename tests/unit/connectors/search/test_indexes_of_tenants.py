@@ -93,7 +93,7 @@ def cluster(monkeypatch):
         listening.shutdown()
 
 
-def written(cluster, *names):
+def written(cluster, *names, may_repeat=True):
     """What became of a row of each tenant, all of one bin."""
     sink = SearchIndex(
         "{tenant}-leads", {"id": "text", "size": "bigint"}, ("id",), newest_by="size", at="search"
@@ -105,6 +105,7 @@ def written(cluster, *names):
             (Slice(LaneId("keep", name, 0), "visits", 0, 9, epoch=1),),
             (9,),
             pa.table({"id": ["a"], "size": [1]}),
+            may_repeat=may_repeat,
         )
         for name in names
     ]
@@ -141,6 +142,16 @@ def test_an_index_whose_making_hangs_comes_behind_those_that_are_known_and_has_a
     assert cluster.asked.index(("PUT", "/newbie-leads.v1")) > cluster.asked.index(
         ("POST", "/_bulk"), 2
     )
+
+
+def test_indexes_that_are_made_and_hang_have_one_moment_where_there_is_one_chance(cluster):
+    assert written(cluster, "acme") == {"acme": "written"}
+    new = [f"newbie{number}" for number in range(6)]
+    cluster.new, cluster.hangs_s = dict.fromkeys(new, (200, {})), 10 * MOMENT_S
+    began_s = time.monotonic()
+    told = written(cluster, *new, "acme", "bolt", may_repeat=False)
+    assert time.monotonic() - began_s < 3 * MOMENT_S, "their moments add up"
+    assert told == dict.fromkeys(new, "TenantsSinkSlow") | {"acme": "written", "bolt": "written"}
 
 
 def test_indexes_that_are_known_share_a_request_and_are_looked_at_once(cluster):
