@@ -11,7 +11,7 @@ from plain_values import SCHEMA, DeltaLog, InStore
 
 from headrace.ports import Sink, Site
 from headrace.sinks import DeltaTable
-from headrace.testing.sink_contract import SinkContract
+from headrace.testing.sink_contract import InBuckets, SinkContract
 from s3_relay import LOST, said
 
 
@@ -40,6 +40,10 @@ class TestDeltaTableInStore(InStore, DeltaLog, SinkContract):
         self.relay.fate = fate
         yield
         del self.relay.fate
+
+
+class TestDeltaTableInStoreInBuckets(InBuckets, TestDeltaTableInStore):
+    """Marks that are of buckets."""
 
 
 class TestDeltaTableInStoreWithoutWaves(TestDeltaTableInStore):

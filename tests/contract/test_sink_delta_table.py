@@ -14,7 +14,7 @@ from plain_values import SCHEMA, DeltaLog, PlainValues
 
 from headrace.ports import Connections, Sink, Site
 from headrace.sinks import DeltaTable
-from headrace.testing.sink_contract import SinkContract
+from headrace.testing.sink_contract import InBuckets, SinkContract
 from still_there import StillThere
 
 
@@ -40,6 +40,10 @@ class TestDeltaTable(PlainValues, DeltaLog, SinkContract):
     @property
     def things(self):
         return self.warehouse / "things"
+
+
+class TestDeltaTableInBuckets(InBuckets, TestDeltaTable):
+    """Marks that are of buckets."""
 
 
 class TestDeltaTableByDay(TestDeltaTable):

@@ -13,7 +13,7 @@ from plain_values import SCHEMA, InStore
 
 from headrace.ports import Sink, Site
 from headrace.sinks import ParquetFiles
-from headrace.testing.sink_contract import Seen, SinkContract
+from headrace.testing.sink_contract import InBuckets, Seen, SinkContract
 from s3_relay import LOST
 
 #: where the server keeps what a client says of a file
@@ -52,6 +52,10 @@ class TestParquetFilesInStore(InStore, SinkContract):
             for path in sorted(self.folder.glob("lake/things/tenant=*/*.parquet"))
             for row, value in enumerate(pq.read_table(path, partitioning=None)["value"].to_pylist())
         ]
+
+
+class TestParquetFilesInStoreInBuckets(InBuckets, TestParquetFilesInStore):
+    """Objects that are named after buckets."""
 
 
 class TestParquetFilesInStoreWithoutWaves(TestParquetFilesInStore):

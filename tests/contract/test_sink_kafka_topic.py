@@ -22,7 +22,7 @@ from headrace.process.crash_points import PlayedKill
 from headrace.sinks import KafkaTopic
 from headrace.testing.odd_tables import no_text
 from headrace.testing.schemas_fake import MemorySchemas
-from headrace.testing.sink_contract import USE_CASE, Seen, SinkContract
+from headrace.testing.sink_contract import USE_CASE, InBuckets, Seen, SinkContract
 
 pytestmark = pytest.mark.kafka
 
@@ -112,6 +112,10 @@ class TestKafkaTopic(SinkContract):
         if error.code() != error._PARTITION_EOF:
             raise KafkaException(error)
         return seen
+
+
+class TestKafkaTopicInBuckets(InBuckets, TestKafkaTopic):
+    """Headers that name buckets; those of transactions cannot."""
 
 
 class Everywhere:

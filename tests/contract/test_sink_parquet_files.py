@@ -13,7 +13,7 @@ from plain_values import SCHEMA, PlainValues
 
 from headrace.ports import Connections, Sink, Site
 from headrace.sinks import ParquetFiles
-from headrace.testing.sink_contract import Seen, SinkContract
+from headrace.testing.sink_contract import InBuckets, Seen, SinkContract
 
 
 class TestParquetFiles(PlainValues, SinkContract):
@@ -42,3 +42,7 @@ class TestParquetFiles(PlainValues, SinkContract):
             for path in sorted(self.warehouse.glob("things/tenant=*/*.parquet"))
             for row, value in enumerate(pq.read_table(path, partitioning=None)["value"].to_pylist())
         ]
+
+
+class TestParquetFilesInBuckets(InBuckets, TestParquetFiles):
+    """Files that are named after buckets."""

@@ -17,7 +17,7 @@ from headrace.connectors.sql.servers import Target, target_of
 from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.ports import Connections, Server, Sink, Site
 from headrace.sinks import SqlTable
-from headrace.testing.sink_contract import Seen, SinkContract
+from headrace.testing.sink_contract import InBuckets, Seen, SinkContract
 
 #: in the order in which rows came
 PLACES = {"sqlite": "rowid", "postgresql": "ctid", "mysql": "came"}
@@ -128,6 +128,10 @@ class TestSqlTableElsewhere(SinkContract):
             rows = connection.execute(text(query)).all()
         engine.dispose()
         return [Seen(row.value, row.value) for row in rows]
+
+
+class TestSqlTableElsewhereInBuckets(InBuckets, TestSqlTableElsewhere):
+    """Notes that are of buckets."""
 
 
 class TestKeyedSqlTableElsewhere(TestSqlTableElsewhere):

@@ -17,7 +17,7 @@ from headrace.model.streams import Tenant
 from headrace.ports import Connections, Effect, Sink, Site
 from headrace.sinks import SqlTable
 from headrace.store import SqlStore, open_store
-from headrace.testing.sink_contract import USE_CASE, Seen, SinkContract
+from headrace.testing.sink_contract import USE_CASE, InBuckets, Seen, SinkContract
 
 
 class Unanswered:
@@ -108,6 +108,10 @@ class TestSqlTable(SinkContract):
             self.store.progress.start_lanes([LaneStart(lane.stream, "id", {lane.name: 0})])
         (held,) = {e.epoch for e in self.store.progress.load_positions() if e.lane == lane}
         assert held == effect.slices[0].epoch, "the suite takes the first epoch to be 1"
+
+
+class TestSqlTableInBuckets(InBuckets, TestSqlTable):
+    """Positions that are those of buckets."""
 
 
 class TestSqlTableWithoutKey(TestSqlTable):

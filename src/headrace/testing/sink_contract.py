@@ -15,7 +15,8 @@ whose name starts with ``Test``, say how to make the sink and how to read back, 
 Fixtures reach these methods through an ``autouse`` fixture that keeps them on ``self``. Where the
 target can take something and its answer be lost, say how in ``losing_an_answer``. The twelve cases
 of ``sink_cases.py`` are part of it; one that a sink cannot have is named in ``cannot_have``, with
-the reason. Crashes are played in this process; kills of real ones need more than a suite.
+the reason. Crashes are played in this process; kills of real ones need more than a suite. With
+``InBuckets`` before it a suite is of buckets, for sinks that keep or name something for each lane.
 """
 
 # A law's name is its documentation.
@@ -34,9 +35,9 @@ from headrace.model.places import number_at
 from headrace.ports import Effect, needs_shared_folder
 from headrace.testing.odd_tables import odd_tables
 from headrace.testing.sink_cases import SinkCases
-from headrace.testing.sink_suite import USE_CASE, Seen, State
+from headrace.testing.sink_suite import USE_CASE, InBuckets, Seen, State
 
-__all__ = ["USE_CASE", "Seen", "SinkContract", "State"]
+__all__ = ["USE_CASE", "InBuckets", "Seen", "SinkContract", "State"]
 
 
 class SinkContract(SinkCases):
@@ -55,6 +56,16 @@ class SinkContract(SinkCases):
             with self.writer() as writer:
                 writer.write([self.effect(self.table([value]), partition=number)])
         assert sorted(self._values()) == ["a", "b"]
+
+    def test_two_lanes_with_the_same_places_are_told_apart(self) -> None:
+        both = [self.effect(self.table([value]), partition=n) for n, value in enumerate("ab")]
+        sink = self.make_sink()
+        for _ in range(2 if self.writes_once else 1):
+            with self.writer(sink) as writer:
+                assert [told.error for told in writer.write(both)] == [None, None]
+        found = self.read_back()
+        assert sorted(seen.value for seen in found) == ["a", "b"]
+        assert len({seen.identity for seen in found}) == 2
 
     def test_rows_of_an_effect_keep_their_order(self) -> None:
         values = [f"row {number:03d}" for number in (5, 3, 9, 1, 7, 2, 8)]

@@ -15,6 +15,7 @@ from unittest import mock
 
 import pyarrow as pa
 
+from headrace.model.buckets import BUCKETS, Bucket
 from headrace.model.lane_names import named
 from headrace.model.places import place_at
 from headrace.model.record_versions import version_of
@@ -129,6 +130,10 @@ class SinkSuite(ABC):
         """Whether an effect that is written again is there once, on this site."""
         return self.make_sink().exactly_once is not None
 
+    def lane(self, topic: str, number: int) -> str:
+        """The name of a lane; of two numbers there are two."""
+        return named(topic, number)
+
     # helpers
 
     def effect(
@@ -142,7 +147,7 @@ class SinkSuite(ABC):
     ) -> Effect:
         """An effect of one slice that stands for as many records as it has rows, at least one."""
         reached = from_offset + max(table.num_rows, 1)
-        lane = LaneId(USE_CASE, tenant, named(f"{tenant}.visits", partition))
+        lane = LaneId(USE_CASE, tenant, self.lane(f"{tenant}.visits", partition))
         piece = Slice(
             lane, f"{tenant}.visits", place_at(from_offset), place_at(reached), 1, depth=depth
         )
@@ -170,6 +175,18 @@ class SinkSuite(ABC):
 
     def _values(self) -> list[str]:
         return [seen.value for seen in self.read_back()]
+
+
+class InBuckets:
+    """Before a suite: its lanes are buckets of one partition, as with order ``key``.
+
+    Their places are those of the partition, so a sink that keeps or names something for a lane has
+    to tell them apart by their whole names alone.
+    """
+
+    def lane(self, topic: str, number: int) -> str:
+        """The bucket of this number."""
+        return Bucket(named(topic, 0), number, BUCKETS).name
 
 
 @dataclass(frozen=True, slots=True)
