@@ -19,6 +19,20 @@ FULL = SEEDS > 1
 SERVICE = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
 #: of those that only ``make faults`` runs
 ROW = [*SERVICE, pytest.mark.matrix]
+#: of a use case whose target is killed or away: by lane, and with buckets of keys
+ORDERS = ["lane", pytest.param("key", marks=pytest.mark.matrix)]
+
+
+def in_order(code, order):
+    """A use case of exactly-once, in one of these orders."""
+    once = 'guarantee="exactly-once"'
+    assert once in code
+    return code if order == "lane" else code.replace(once, f'{once}, order="{order}", buckets=4')
+
+
+def row_of(row, order):
+    """The name of a row where the use case has an order."""
+    return row if order == "lane" else f"{row}; order {order}"
 
 
 def note(row, verdicts, *, faults, records):

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -100,6 +101,8 @@ NAMES = ("transacts", "intends", "repeats", "claims", "transfers")
 TABLES = ("transacts", "repeats", "claims")
 TENANTS = tuple(f"t{number}" for number in range(5))
 PARTITIONS = 2
+#: of each partition, and as many records without one
+KEYS = 13
 #: what tells the order of rows: in PostgreSQL each connection fills pages of its own, so not ctid
 WHEN_MADE = {
     "sqlite": "rowid",
@@ -130,6 +133,8 @@ class Rig:
     kills: int = 0
     #: every record has another number
     _numbers: Iterator[int] = field(default_factory=itertools.count)
+    #: which key a record has, by its place; 0: none
+    keys: dict[Place, int] = field(default_factory=dict)
     #: topic, partition and value of what Kafka has acknowledged without saying where it is
     _somewhere: list[tuple[str, int, bytes]] = field(default_factory=list)
 
@@ -195,8 +200,10 @@ class Rig:
         assert producer.flush(60) == 0
 
     def _send(self, producer, topic, partition):
-        value = f"{next(self._numbers)}".encode()
-        producer.produce(topic, value, partition=partition, on_delivery=self._delivered)
+        number = next(self._numbers)
+        key = b"k%d" % (number % KEYS) if number % KEYS else None
+        told = {"partition": partition, "on_delivery": self._delivered}
+        producer.produce(topic, f"{number}".encode(), key, **told)
         producer.poll(0)
 
     def _delivered(self, error, message):
@@ -206,14 +213,19 @@ class Rig:
         if message.offset() is None:  # its first acknowledgement was lost with the broker
             self._somewhere.append((*lane, message.value()))
         else:
-            self.ledger.acknowledged(Place(*lane, message.offset()))
+            self._acknowledged(Place(*lane, message.offset()), message.value())
+
+    def _acknowledged(self, place, value):
+        self.ledger.acknowledged(place)
+        self.keys[place] = int(value) % KEYS
 
     def _find_places(self):
         topics = KafkaTopics(self.bootstrap_servers)
         for topic in {topic for topic, *_ in self._somewhere}:
             for message in topics.messages(topic):
                 if (topic, message.partition(), message.value()) in self._somewhere:
-                    self.ledger.acknowledged(Place(topic, message.partition(), message.offset()))
+                    place = Place(topic, message.partition(), message.offset())
+                    self._acknowledged(place, message.value())
         self._somewhere.clear()
 
     def sending(self, per_s=100.0):
@@ -232,18 +244,14 @@ class Rig:
         return found
 
     def behind(self, names=NAMES):
-        """Lanes that are not at their ends."""
+        """Lanes that are not at their ends, or have buckets that are not."""
         with self.store() as store:
-            reached = {
-                (
-                    position.lane.use_case,
-                    self.topic(position.lane.tenant),
-                    number_of(position.lane.name),
-                ): (position.next_offset)
-                for position in store.progress.load_positions()
-            }
+            positions = store.progress.load_positions()
             pending = len(store.progress.pending_intents())
-        ends = self.ends
+        reached, ends = {}, self.ends
+        for one in positions:
+            lane = one.lane.use_case, self.topic(one.lane.tenant), number_of(one.lane.name)
+            reached[lane] = min(one.next_offset, reached.get(lane, one.next_offset))
         late = [
             (use_case, *lane)
             for use_case in names
@@ -298,6 +306,31 @@ class Rig:
         }
         found |= {"intends": self.files(), "transfers": self.messages()}
         return {name: self.ledger.judge(found[name]) for name in NAMES}
+
+    def parts(self, part_of):
+        """Each place as one of a part of its partition, by its number; ``part_of`` says which."""
+        found, counts = {}, Counter()
+        for place in sorted(self.ledger.sent):
+            lane = place.topic, place.partition * 100 + part_of(place)
+            found[place] = Place(*lane, counts[lane])
+            counts[lane] += 1
+        return found
+
+    def ledger_of(self, parts):
+        """What was sent, by these."""
+        ledger = Ledger()
+        for tenant in TENANTS:
+            ledger.topic(tenant, self.topic(tenant))
+        for place in parts.values():
+            ledger.acknowledged(place)
+        return ledger
+
+    def judged(self, found, order):
+        """What became of all that was sent, by lanes or by the keys of their records."""
+        if order == "lane":
+            return self.ledger.judge(found)
+        parts = self.parts(self.keys.__getitem__)
+        return self.ledger_of(parts).judge([one._replace(place=parts[one.place]) for one in found])
 
     def progressing(self, driver=None, by=100, deadline_s=90.0):
         """Wait until so many more effects are there."""

@@ -13,15 +13,14 @@ from matrix import FULL, ROW, note
 from rig import NAMES, Rig
 
 from headrace.model.buckets import whole_lane
-from headrace.model.lane_names import number_of
 from headrace.model.places import place_at
 from headrace.spark.place_hash import bucket_of_place
 from headrace.testing.in_flight import Made, slices_again, slices_never
-from headrace.testing.ledger import Found, Ledger, Place
+from headrace.testing.ledger import Found
 
 pytestmark = ROW
 PER_S = 50.0
-KEYS, FINEST = 13, 16
+FINEST = 16
 #: what each use case is called in the rig's own five
 GUARANTEES = {
     "divided_once": "transacts",
@@ -64,23 +63,11 @@ LIVES = {
 
 
 class DividedRig(Rig):
-    """A rig whose records have keys, and some none."""
+    """A rig with use cases whose partitions are divided."""
 
     def __init__(self, order, *args, **more):
-        self.order, self.keys = order, {}
+        self.order = order
         super().__init__(*args, more=DIVIDED, **more)
-
-    def _send(self, producer, topic, partition):
-        number = next(self._numbers)
-        key = b"k%d" % (number % KEYS) if number % KEYS else None
-        told = {"partition": partition, "on_delivery": self._delivered}
-        producer.produce(topic, f"{number}".encode(), key, **told)
-        producer.poll(0)
-
-    def _delivered(self, error, message):
-        super()._delivered(error, message)
-        place = Place(message.topic(), message.partition(), message.offset())
-        self.keys[place] = int(message.value()) % KEYS
 
     def deploy(self, buckets):
         order = 'order="lane"' if buckets == 1 else f'order="{self.order}", buckets={buckets}'
@@ -93,46 +80,18 @@ class DividedRig(Rig):
 
     def behind(self, names=NAMES):
         """The same, and what waits of partitions that are divided."""
-        return [*super().behind(names), *self._waiting()]
+        return super().behind((*names, *(name.replace("_", "-") for name in GUARANTEES)))
 
-    def _waiting(self):
-        """Partitions of which some bucket is not at the end."""
-        with self.store() as store:
-            positions = store.progress.load_positions()
-            pending = len(store.progress.pending_intents())
-        reached, ends = {}, self.ends
-        for one in positions:
-            lane = one.lane.use_case, self.topic(one.lane.tenant), number_of(one.lane.name)
-            reached[lane] = min(one.next_offset, reached.get(lane, one.next_offset))
-        late = [
-            (name, *lane)
-            for name in GUARANTEES
-            for lane, end in ends.items()
-            if reached.get((name.replace("_", "-"), *lane), 0) < end
-        ]
-        return late or ([f"{pending} recorded waves"] if pending else [])
-
-    def parts(self):
-        """Each place as one in what is in at most one slice: the records of a part, numbered.
-
-        That is a key of a partition, or what one bucket has of it, however it is divided.
-        """
-        found, counts = {}, Counter()
-        for place in sorted(self.ledger.sent):
-            finest = bucket_of_place(place_at(place.offset), FINEST)
-            part = self.keys[place] if self.order == "key" else finest
-            lane = place.topic, place.partition * 100 + part
-            found[place] = Place(*lane, counts[lane])
-            counts[lane] += 1
-        return found
+    def part_of(self, place):
+        """What is in at most one slice: a key of a partition, or what one bucket has of it."""
+        if self.order == "key":
+            return self.keys[place]
+        return bucket_of_place(place_at(place.offset), FINEST)
 
     def judge_parts(self, row):
         """Hold what was done by key, or by place, against what was sent."""
-        ledger, of_part = Ledger(), self.parts()
-        for tenant in {place.topic.partition(".")[0] for place in self.ledger.sent}:
-            ledger.topic(tenant, self.topic(tenant))
-        for place in self.ledger.sent:
-            ledger.acknowledged(of_part[place])
+        of_part = self.parts(self.part_of)
+        ledger = self.ledger_of(of_part)
         effects = {name: self.made(name) for name in GUARANTEES if name != "divided_files"}
         made = {
             name: [(who, Made(of_part[done.place], done.begin, done.end)) for who, _, done in of]

@@ -4,7 +4,7 @@ The others go on meanwhile; afterwards each record has its row there.
 """
 
 import pytest
-from matrix import FULL, SERVICE, note
+from matrix import FULL, ORDERS, SERVICE, in_order, note, row_of
 from rig import NAMES, Rig
 
 from headrace.connectors.cassandra.servers import cluster_of
@@ -54,16 +54,24 @@ def rows_in(node):
     return [Found(tenant, Place(*place)) for tenant, *place in rows]
 
 
-def test_in_cassandra_each_row_is_there_whatever_is_killed_or_away(kafka, node, tmp_path):
+@pytest.mark.parametrize("order", ORDERS)
+def test_in_cassandra_each_row_is_there_whatever_is_killed_or_away(kafka, node, tmp_path, order):
     settings = {"connections": {"history": {"url": node.url}}}
-    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=HISTORY)
+    rig = Rig(
+        tmp_path / "service",
+        kafka.bootstrap_servers,
+        settings=settings,
+        more=in_order(HISTORY, order),
+    )
     with rig.sending(PER_S):
         rig.killed_and_away("elsewhere", lambda: len(rows_in(node)), node.kill, node.start, DOWN_S)
     rig.kills += 4
     rig.caught_up((*NAMES, "elsewhere"))
-    row = f"killed in writes to Cassandra, which is then killed and down for {DOWN_S:.0f} s"
+    row = row_of(
+        f"killed in writes to Cassandra, which is then killed and down for {DOWN_S:.0f} s", order
+    )
     rig.judge(row)
     found = rows_in(node)
-    verdict = rig.ledger.judge(sorted(found, key=lambda one: one.place))
+    verdict = rig.judged(sorted(found, key=lambda one: one.place), order)
     note(f"{row}: its rows", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
     assert not any((verdict.lost, verdict.twice, verdict.foreign)), verdict

@@ -5,7 +5,7 @@ meanwhile; afterwards each record has its item there.
 """
 
 import pytest
-from matrix import FULL, SERVICE, note
+from matrix import FULL, SERVICE, in_order, note, row_of
 from rig import NAMES, Rig, until
 
 from dynamodb_server import SECRET, USER, DynamoDb
@@ -43,13 +43,19 @@ def service():
         yield made
 
 
+@pytest.mark.parametrize("order", ["lane", "key"])
 @pytest.mark.matrix
 def test_in_dynamodb_each_item_is_there_whatever_is_killed_away_or_too_much(
-    kafka, service, tmp_path
+    kafka, service, tmp_path, order
 ):
     there = {"url": service.server.url, "user": USER, "password": SECRET}
     settings = {"connections": {"there": there}}
-    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=TABLE)
+    rig = Rig(
+        tmp_path / "service",
+        kafka.bootstrap_servers,
+        settings=settings,
+        more=in_order(TABLE, order),
+    )
 
     def away():
         service.away = True
@@ -71,12 +77,14 @@ def test_in_dynamodb_each_item_is_there_whatever_is_killed_away_or_too_much(
             driver.drain()
     rig.kills += 4
     rig.caught_up((*NAMES, "elsewhere"))
-    row = f"killed in writes to DynamoDB, which is then away for {DOWN_S:.0f} s, and throttles"
+    row = row_of(
+        f"killed in writes to DynamoDB, which is then away for {DOWN_S:.0f} s, and throttles", order
+    )
     rig.judge(row)
     found = [
         Found(one["_tenant"], Place(one["topic"], int(one["part"]), int(one["record"])))
         for one in service.items("elsewhere")
     ]
-    verdict = rig.ledger.judge(sorted(found, key=lambda one: one.place))
+    verdict = rig.judged(sorted(found, key=lambda one: one.place), order)
     note(f"{row}: its items", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
     assert not any((verdict.lost, verdict.twice, verdict.foreign)), verdict

@@ -5,7 +5,7 @@ The others go on meanwhile; afterwards each record has its entry there.
 
 import pytest
 import redis
-from matrix import FULL, SERVICE, note
+from matrix import FULL, ORDERS, SERVICE, in_order, note, row_of
 from rig import NAMES, Rig
 
 from headrace.embedded import EmbeddedValkey
@@ -56,18 +56,26 @@ def entries_in(server):
     ]
 
 
-def test_in_valkey_each_entry_is_there_whatever_is_killed_or_away(kafka, server, tmp_path):
+@pytest.mark.parametrize("order", ORDERS)
+def test_in_valkey_each_entry_is_there_whatever_is_killed_or_away(kafka, server, tmp_path, order):
     settings = {"connections": {"cache": {"url": server.url}}}
-    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=CACHE)
+    rig = Rig(
+        tmp_path / "service",
+        kafka.bootstrap_servers,
+        settings=settings,
+        more=in_order(CACHE, order),
+    )
     with rig.sending(PER_S):
         rig.killed_and_away(
             "elsewhere", lambda: len(entries_in(server)), server.kill, server.start, DOWN_S
         )
     rig.kills += 4
     rig.caught_up((*NAMES, "elsewhere"))
-    row = f"killed in writes to Valkey, which is then killed and down for {DOWN_S:.0f} s"
+    row = row_of(
+        f"killed in writes to Valkey, which is then killed and down for {DOWN_S:.0f} s", order
+    )
     rig.judge(row)
     found = entries_in(server)
-    verdict = rig.ledger.judge(sorted(found, key=lambda one: one.place))
+    verdict = rig.judged(sorted(found, key=lambda one: one.place), order)
     note(f"{row}: its entries", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
     assert not any((verdict.lost, verdict.twice, verdict.foreign)), verdict

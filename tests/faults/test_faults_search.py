@@ -6,7 +6,7 @@ The others go on meanwhile; afterwards each record has its document there.
 import uuid
 
 import pytest
-from matrix import FULL, SERVICE, note
+from matrix import FULL, ORDERS, SERVICE, in_order, note, row_of
 from rig import NAMES, Rig
 
 from headrace.connectors.search.servers import Cluster, address_of
@@ -77,18 +77,28 @@ def documents_in(node):
     return [Found(one["tenant"], Place(one["topic"], one["part"], one["record"])) for one in found]
 
 
-def test_in_opensearch_each_document_is_there_whatever_is_killed_or_away(kafka, node, tmp_path):
+@pytest.mark.parametrize("order", ORDERS)
+def test_in_opensearch_each_document_is_there_whatever_is_killed_or_away(
+    kafka, node, tmp_path, order
+):
     settings = {"connections": {"search": {"url": node.url}}}
-    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=SEARCH)
+    rig = Rig(
+        tmp_path / "service",
+        kafka.bootstrap_servers,
+        settings=settings,
+        more=in_order(SEARCH, order),
+    )
     with rig.sending(PER_S):
         rig.killed_and_away(
             "elsewhere", lambda: len(documents_in(node)), node.kill, node.start, DOWN_S
         )
     rig.kills += 4
     rig.caught_up((*NAMES, "elsewhere"))
-    row = f"killed in writes to OpenSearch, which is then killed and down for {DOWN_S:.0f} s"
+    row = row_of(
+        f"killed in writes to OpenSearch, which is then killed and down for {DOWN_S:.0f} s", order
+    )
     rig.judge(row)
     found = documents_in(node)
-    verdict = rig.ledger.judge(sorted(found, key=lambda one: one.place))
+    verdict = rig.judged(sorted(found, key=lambda one: one.place), order)
     note(f"{row}: its documents", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
     assert not any((verdict.lost, verdict.twice, verdict.foreign)), verdict

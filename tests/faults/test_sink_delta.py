@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from driver_process import gone, until
-from matrix import FULL, SERVICE, note
+from matrix import FULL, ORDERS, SERVICE, in_order, note, row_of
 from rig import NAMES, OUTLIVES, Rig
 
 import s3_server
@@ -78,19 +78,22 @@ def no_commits(folder):
     return {path for path in folder.rglob("part-*.parquet") if path not in named}
 
 
-def judge(rig, row, table):
+def judge(rig, row, table, order="lane"):
     """All of the row's guarantees, and each record's row in the table."""
     rig.caught_up((*NAMES, "keeps"))
     rig.judge(row)
     written = rows_in(table)
-    verdict = rig.ledger.judge(written)
+    verdict = rig.judged(written, order)
     note(f"{row}: its rows", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
     assert not any((verdict.lost, verdict.twice, verdict.foreign, verdict.out_of_order)), verdict
     return written
 
 
-def test_in_a_delta_table_each_row_is_there_once_whatever_is_killed_or_merged(kafka, tmp_path):
-    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, more=KEPT)
+@pytest.mark.parametrize("order", ORDERS)
+def test_in_a_delta_table_each_row_is_there_once_whatever_is_killed_or_merged(
+    kafka, tmp_path, order
+):
+    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, more=in_order(KEPT, order))
     table = rig.folder / "files" / "kept"
     with rig.sending(PER_S):
         for step in STEPS * (3 if FULL else 1):
@@ -104,7 +107,8 @@ def test_in_a_delta_table_each_row_is_there_once_whatever_is_killed_or_merged(ka
                 until(lambda before=before: len(rows_in(table)) > before + 50, driver.tail)
                 rig.headrace("tables", "optimize", "kept")
             driver.drain()
-    written = judge(rig, "killed in writes to a Delta table, which is merged meanwhile", table)
+    row = row_of("killed in writes to a Delta table, which is merged meanwhile", order)
+    written = judge(rig, row, table, order)
     assert DeltaTable(str(table)).to_pyarrow_dataset().count_rows() == len(written)
 
 

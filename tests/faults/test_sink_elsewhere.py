@@ -4,7 +4,7 @@ The others go on meanwhile; afterwards each record has its row there, once.
 """
 
 import pytest
-from matrix import FULL, SERVICE, note
+from matrix import FULL, ORDERS, SERVICE, in_order, note, row_of
 from rig import NAMES, WHEN_MADE, Rig
 from sqlalchemy import NullPool, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
@@ -26,7 +26,7 @@ def elsewhere(table, context):
 
 
 #: the order in which rows came; a table of MariaDB without a key lies in it
-ORDERS = {"postgresql": WHEN_MADE["postgresql"], "mariadb": "NULL"}
+KINDS = {"postgresql": WHEN_MADE["postgresql"], "mariadb": "NULL"}
 
 
 @pytest.fixture(params=["postgres", "mariadb"])
@@ -47,17 +47,23 @@ def rows_in(server):
     engine = create_engine(parse_elsewhere(server.url, "the test").url, poolclass=NullPool)
     try:
         with engine.connect() as connection:
-            rows = connection.execute(text(f"{wanted} ORDER BY {ORDERS[kind]}")).all()
+            rows = connection.execute(text(f"{wanted} ORDER BY {KINDS[kind]}")).all()
     except (OperationalError, ProgrammingError):
         return []  # it is not there yet
     return [Found(tenant, Place(topic, part, at)) for tenant, topic, part, at in rows]
 
 
+@pytest.mark.parametrize("order", ORDERS)
 def test_in_another_database_each_row_is_there_once_whatever_is_killed_or_away(
-    kafka, elsewhere, tmp_path
+    kafka, elsewhere, tmp_path, order
 ):
     settings = {"connections": {"history": {"url": elsewhere.url}}}
-    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=HISTORY)
+    rig = Rig(
+        tmp_path / "service",
+        kafka.bootstrap_servers,
+        settings=settings,
+        more=in_order(HISTORY, order),
+    )
     with rig.sending(PER_S):
         rig.killed_and_away(
             "elsewhere", lambda: len(rows_in(elsewhere)), elsewhere.stop, elsewhere.start, DOWN_S
@@ -65,9 +71,12 @@ def test_in_another_database_each_row_is_there_once_whatever_is_killed_or_away(
     rig.kills += 1
     rig.caught_up((*NAMES, "elsewhere"))
     kind = make_url(elsewhere.url).drivername
-    row = f"killed in writes to another database ({kind}), which is then down for {DOWN_S:.0f} s"
+    row = row_of(
+        f"killed in writes to another database ({kind}), which is then down for {DOWN_S:.0f} s",
+        order,
+    )
     rig.judge(row)
-    verdict = rig.ledger.judge(rows_in(elsewhere))
+    verdict = rig.judged(rows_in(elsewhere), order)
     note(f"{row}: its rows", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
     found = (verdict.lost, verdict.twice, verdict.foreign, verdict.out_of_order)
     assert not any(found), str(verdict)

@@ -5,7 +5,7 @@ The others go on meanwhile; afterwards each record has its row there, once.
 
 import pyarrow.parquet as pq
 import pytest
-from matrix import FULL, SERVICE, note
+from matrix import FULL, ORDERS, SERVICE, in_order, note, row_of
 from rig import NAMES, Rig
 
 import s3_server
@@ -39,21 +39,26 @@ def rows_in(folder):
     return found
 
 
+@pytest.mark.parametrize("order", ORDERS)
 def test_in_an_object_store_each_row_is_there_once_whatever_is_killed_or_away(
-    kafka, store, tmp_path
+    kafka, store, tmp_path, order
 ):
     bucket = store.make_bucket()
     at, files = store.at(bucket), store.folder_of(bucket)
     lake = {"url": at.url, "user": at.user, "password": at.password}
     settings = {"connections": {"lake": lake}}
-    rig = Rig(tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=KEPT)
+    rig = Rig(
+        tmp_path / "service", kafka.bootstrap_servers, settings=settings, more=in_order(KEPT, order)
+    )
     with rig.sending(PER_S):
         rig.killed_and_away("stored", lambda: len(rows_in(files)), store.stop, store.start, DOWN_S)
     rig.kills += 4
     rig.caught_up((*NAMES, "stored"))
-    row = f"killed in writes to an object store, which is then away for {DOWN_S:.0f} s"
+    row = row_of(
+        f"killed in writes to an object store, which is then away for {DOWN_S:.0f} s", order
+    )
     rig.judge(row)
-    verdict = rig.ledger.judge(rows_in(files))
+    verdict = rig.judged(rows_in(files), order)
     note(f"{row}: its rows", {"intends": verdict}, faults=rig.kills, records=len(rig.ledger))
     found = (verdict.lost, verdict.twice, verdict.foreign, verdict.out_of_order)
     assert not any(found), str(verdict)
