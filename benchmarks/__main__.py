@@ -1,7 +1,8 @@
 """`python -m benchmarks [name ...] [--quick]`: run some of the benchmarks, or all that are quick.
 
 What begins with two dashes is handed to the benchmarks: `--quick` is a short run whose figures mean
-nothing, to see that it works.
+nothing, to see that it works; `noisy_neighbour --buckets` divides lanes by keys, and `order_key
+--executors` runs on executors of a cluster.
 """
 
 from __future__ import annotations

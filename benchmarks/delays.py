@@ -52,6 +52,10 @@ def rows_of(records: pa.Table, scores: Sequence[int]) -> pa.Table:
     )
 
 
+def no_key(_number: int) -> None:
+    """Of no record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Feed:
     """Some topics that get records at the same rate."""
@@ -64,6 +68,8 @@ class Feed:
     value: Callable[[str, int, float], bytes]
     #: (second, factor) in order, the first of second 0: from then on so many times the rate
     steps: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+    #: key of record ``number`` of a topic, a function of a module as well
+    key: Callable[[int], bytes | None] = no_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +253,7 @@ def backlog(
     topic: str,
     records: int,
     value: bytes,
-    key: Callable[[int], bytes | None] = lambda _: None,
+    key: Callable[[int], bytes | None] = no_key,
 ) -> None:
     """Put so many records of one value into a topic, and wait until all are acknowledged.
 
@@ -314,7 +320,8 @@ def _send(load: Load, shared: _Shared) -> None:
                 topic = feed.topics[number % len(feed.topics)]
                 value = feed.value(topic, sent[topic], at_s)
                 meant_ms = int((began + at_s) * 1000)
-                producer.produce(topic, value=value, partition=0, timestamp=meant_ms)
+                key = feed.key(sent[topic])
+                producer.produce(topic, value=value, key=key, partition=0, timestamp=meant_ms)
                 sent[topic] += 1
         producer.poll(0.002)
     assert producer.flush(30) == 0

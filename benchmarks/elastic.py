@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from benchmarks.charts import IMAGES, Panel, draw
 from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, rows_of, verify, watched
-from benchmarks.harness import RESULTS, Bench, broker, driver_of, topics, write
+from benchmarks.harness import RESULTS, Bench, await_executors, broker, driver_of, topics, write
 from benchmarks.samples import Sample, of_spark, sampled
 from benchmarks.seconds import counts, line, means, quantiles
 from headrace.embedded import EmbeddedSparkCluster
@@ -165,7 +165,7 @@ def _side(path: Path) -> None:
         "headrace benchmark", job["master"], {**_FLEET[side], **_MEMORY}, {"ask": 1}
     )
     try:
-        _await_executors(spark, 1 if side == "elastic" else EXECUTORS)
+        await_executors(spark, 1 if side == "elastic" else EXECUTORS)
         slots = _SLOTS[side]
         with driver_of(spark, job["config"], made(_asked), tenants, slots=slots) as bench:
             _await_warm(spark)
@@ -173,13 +173,6 @@ def _side(path: Path) -> None:
     finally:
         spark.stop()
     path.with_name("answer.json").write_text(json.dumps(answer))
-
-
-def _await_executors(spark: Any, wanted: int) -> None:
-    deadline_s = time.monotonic() + 120
-    while (found := of_spark(spark)["executors"]) < wanted:
-        assert time.monotonic() < deadline_s, f"{found} of {wanted} executors"
-        time.sleep(0.2)
 
 
 def _await_warm(spark: Any) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from benchmarks.samples import of_spark
 from headrace.connectors.kafka import (
     KafkaDeadLettersFactory,
     KafkaLog,
@@ -31,7 +32,7 @@ from headrace.connectors.kafka import (
 )
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
-from headrace.embedded import EmbeddedKafka
+from headrace.embedded import EmbeddedKafka, EmbeddedSparkCluster
 from headrace.embedded.jars import jars
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment, Move
@@ -80,6 +81,39 @@ def session(*more_jars: str, slots: int = 2) -> Iterator[SparkSession]:
         yield made
     finally:
         made.stop()
+
+
+@contextmanager
+def session_on_executors(executors: int) -> Iterator[SparkSession]:
+    """Spark on a standalone cluster of this machine: executors of one core each, all there.
+
+    Once in a process, and before any other session: what lets it join is in the environment.
+    """
+    options = {
+        "spark.executor.cores": "1",
+        "spark.cores.max": str(executors),
+        "spark.executor.memory": "512m",
+        "spark.driver.memory": "1g",
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder,
+        EmbeddedSparkCluster(folder, cores=executors, memory=f"{executors}g") as cluster,
+    ):
+        os.environ.update(cluster.environment)
+        made = build_session("headrace benchmark", cluster.master_url, options, {})
+        try:
+            await_executors(made, executors)
+            yield made
+        finally:
+            made.stop()
+
+
+def await_executors(spark: SparkSession, wanted: int) -> None:
+    """Wait until so many executors have joined."""
+    deadline_s = time.monotonic() + 120
+    while (found := of_spark(spark)["executors"]) < wanted:
+        assert time.monotonic() < deadline_s, f"{found} of {wanted} executors"
+        time.sleep(0.2)
 
 
 def topics(config: Mapping[str, str], names: Sequence[str]) -> None:

@@ -9,6 +9,9 @@ Structured Streaming runs the same function and writes the same rows through `fo
 query over all topics, with `kafka.fetch.max.wait.ms=5`: once as it is, and once with
 `maxOffsetsPerTrigger`, which is what its guide says against floods.
 
+With `--buckets` the same runs are of ours alone, with order by key and 16 buckets a lane: all that
+the whale has is of one hot key, so of one of its buckets, and quiet ones have a hundred keys each.
+
 A run with the whale counts only as long as it has a backlog. Repeats are counted, losses refused.
 """
 
@@ -44,6 +47,7 @@ from benchmarks.delays import (
 from benchmarks.harness import EndedWave, broker, driver_of, session, topics, write
 from benchmarks.streaming import Query, batch_of
 from benchmarks.waves import told
+from headrace.model.streams import Order
 from headrace.sinks import SqlTable
 from headrace.use_cases import use_case
 
@@ -51,6 +55,7 @@ QUIET = 99
 QUIET_RATE_PER_S = 10.0
 WHALE_RATE_PER_S = 1000.0
 LIMITED_OFFSETS = 20_000
+BUCKETS = 16
 RATIO_TARGET = 1.3
 JAIN_TARGET = 0.95
 WHALE_TARGET = 0.85
@@ -90,6 +95,8 @@ class Run:
     quiet: bool
     whale: bool
     scale: Scale
+    #: of each lane
+    buckets: int = 1
 
     @property
     def names(self) -> list[str]:
@@ -106,9 +113,9 @@ class Run:
         """What is sent while it runs."""
         feeds = []
         if self.quiet:
-            feeds.append(Feed(tuple(self.names[1:]), QUIET_RATE_PER_S, value))
+            feeds.append(Feed(tuple(self.names[1:]), QUIET_RATE_PER_S, value, key=spread))
         if self.whale:
-            feeds.append(Feed((self.names[0],), WHALE_RATE_PER_S, value))
+            feeds.append(Feed((self.names[0],), WHALE_RATE_PER_S, value, key=hot))
         return Load(self.config, tuple(feeds), self.scale.seconds, frozenset({self.names[0]}))
 
     def go_on(self, path: Path) -> Callable[[float], bool]:
@@ -133,6 +140,16 @@ def value(_topic: str, _number: int, _at_s: float) -> bytes:
     return _VALUE
 
 
+def spread(number: int) -> bytes:
+    """A hundred keys, in turn."""
+    return b"user-%d" % (number % 100)
+
+
+def hot(_number: int) -> bytes:
+    """The one key of the whale."""
+    return b"hot"
+
+
 def work(raw: bytes) -> int:
     """What is done with each record, by every contender."""
     visit = json.loads(raw)
@@ -143,17 +160,20 @@ def work(raw: bytes) -> int:
 
 
 def main(args: list[str]) -> None:
-    """Run and write `results/noisy_neighbour.json`."""
+    """Run and write `results/noisy_neighbour.json`, or `results/noisy_neighbour_buckets.json`."""
     scale = QUICK if "--quick" in args else FULL
+    buckets = BUCKETS if "--buckets" in args else 1
     contenders: dict[str, Contender] = {
         "ours": _ours,
         "structured_streaming": functools.partial(_theirs, most_offsets=None),
         "structured_streaming_limited": functools.partial(_theirs, most_offsets=LIMITED_OFFSETS),
     }
+    if buckets > 1:
+        contenders = {"ours": _ours}  # others have none
     runs: dict[str, dict[str, Any]] = {name: {} for name in contenders}
     with broker() as config, session() as spark:
-        for name in ("ours", "structured_streaming"):
-            run = Run(config, f"{name[0]}warm", quiet=True, whale=True, scale=_WARM_UP)
+        for name in contenders.keys() & {"ours", "structured_streaming"}:
+            run = Run(config, f"{name[0]}warm", True, True, _WARM_UP, buckets)
             _measured(spark, contenders[name], run)
         for kind, quiet, whale in (
             ("alone", True, False),
@@ -161,7 +181,7 @@ def main(args: list[str]) -> None:
             ("whale", False, True),
         ):
             for name, contender in contenders.items():
-                run = Run(config, f"{name[0]}{len(name)}{kind}", quiet, whale, scale)
+                run = Run(config, f"{name[0]}{len(name)}{kind}", quiet, whale, scale, buckets)
                 try:
                     runs[name][kind] = _measured(spark, contender, run)
                 except Unfinished as late:
@@ -174,8 +194,10 @@ def main(args: list[str]) -> None:
         for name, kinds in runs.items()
         if not any("unfinished" in run for run in kinds.values())
     }
-    result = {"quiet": QUIET, "backlog": scale.backlog, "runs": runs, "compared": compared}
-    write("noisy_neighbour.quick" if scale is QUICK else "noisy_neighbour", result)
+    result = {"quiet": QUIET, "backlog": scale.backlog, "buckets": buckets}
+    result |= {"runs": runs, "compared": compared}
+    written = "noisy_neighbour" if buckets == 1 else "noisy_neighbour_buckets"
+    write(f"{written}.quick" if scale is QUICK else written, result)
     for name, ratios in compared.items():
         print(
             f"{name}: quiet p99 {ratios['p99_ratio']} x (target {RATIO_TARGET}), "
@@ -190,7 +212,7 @@ def main(args: list[str]) -> None:
 def _measured(spark: Any, contender: Contender, run: Run) -> dict[str, Any]:
     topics(run.config, run.names)
     if run.whale:
-        backlog(run.config, run.names[0], run.scale.backlog, _VALUE)
+        backlog(run.config, run.names[0], run.scale.backlog, _VALUE, hot)
     seen, waves = contender(spark, run)
     figures: dict[str, Any] = {"repeats": verify(seen, run.load.unwatched)}
     until_s = run.scale.seconds
@@ -238,8 +260,14 @@ def _scored(records: pa.Table, _context: Any) -> pa.Table:
 
 def _ours(spark: Any, run: Run) -> tuple[Seen, list[EndedWave]]:
     rows = SqlTable(TABLE, columns=COLUMNS)
-    made = use_case(topic="{tenant}.visits", sink=rows, guarantee="at-least-once", name="score")
-    with driver_of(spark, run.config, made(_scored), run.tenants) as bench:
+    more: dict[str, Any] = {}
+    if run.buckets > 1:
+        more = {"order": "key", "buckets": run.buckets}
+    made = use_case(
+        topic="{tenant}.visits", sink=rows, guarantee="at-least-once", name="score", **more
+    )(_scored)
+    chosen = {"order": Order(made.order), "buckets": made.divides_by}
+    with driver_of(spark, run.config, made, run.tenants, **chosen) as bench:
         seen = watched(bench.path, run.load, lambda: bench.driver.turn, run.go_on(bench.path))
         return seen, bench.counter.ended
 

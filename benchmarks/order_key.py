@@ -6,6 +6,9 @@ without an order, of places. All drivers have four slots and start knowing nothi
 counts from the second half on. Every record up to where its bucket is must be there once, and those
 of a key in their order, where one is promised.
 
+With `--executors` the slots are executors of a standalone cluster, each a JVM with a worker of its
+own, instead of threads of one JVM; results are apart.
+
 And what the possibility costs those who divide nothing is held against the code from before
 (`plain_lane.py`).
 """
@@ -27,6 +30,7 @@ from benchmarks.harness import (
     driver_of,
     rate_of_the_second_half,
     session,
+    session_on_executors,
     topics,
     write,
 )
@@ -45,17 +49,19 @@ TARGET = 0.8 * SLOTS
 
 
 def main(args: list[str]) -> None:
-    """Run and write `results/order_key.json`."""
-    quick = "--quick" in args
+    """Run and write `results/order_key.json`, or `results/order_key_executors.json`."""
+    quick, apart = "--quick" in args, "--executors" in args
     seconds = 16.0 if quick else 40.0
     with broker() as config:
-        with session(slots=SLOTS) as spark:
+        with session_on_executors(SLOTS) if apart else session(slots=SLOTS) as spark:
             rates = {order: _rate(spark, config, order, seconds) for order in ORDERS}
-        plain = against_before(config, quick)
+        # It has no slots to speak of, and is measured once.
+        plain = None if apart else against_before(config, quick)
     ratio, of_none = (round(rates[order] / rates["lane"], 2) for order in ("key", "none"))
-    result = {"wait_s": WAIT_S, "slots": SLOTS, "rate_per_s": rates, "ratio": ratio}
-    result |= {"ratio_none": of_none, "plain_lane": plain}
-    write("order_key.quick" if quick else "order_key", result)
+    result = {"wait_s": WAIT_S, "slots": SLOTS, "executors": SLOTS if apart else 0}
+    result |= {"rate_per_s": rates, "ratio": ratio, "ratio_none": of_none, "plain_lane": plain}
+    name = "order_key_executors" if apart else "order_key"
+    write(f"{name}.quick" if quick else name, result)
     print(f"{rates}: {ratio} and {of_none} times the rate (target {TARGET:g})")
     if plain is not None:
         print(f"order lane, dividing nothing: {plain['speed_over_before']} x the speed from before")
