@@ -15,6 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 _BYTES = 8
+#: of keys that are hashed in one go, as Python's bytes
+_TAKEN_OUT_BYTES = 4 * 1024 * 1024
+#: of a key that is known when it comes again
+_REMEMBERED_BYTES = 4096
 
 
 def bucket_of_key(key: bytes | None, buckets: int) -> int:
@@ -28,12 +32,17 @@ def bucket_of_key(key: bytes | None, buckets: int) -> int:
 
 
 def buckets_of(keys: pa.ChunkedArray[pa.BinaryScalar], buckets: int) -> npt.NDArray[np.int64]:
-    """The bucket of each key; one that comes again is not hashed again."""
+    """The bucket of each key; one that comes again is not hashed again, unless it is large."""
     found: dict[bytes | None, int] = {}
     numbers = np.empty(len(keys), np.int64)
-    for row, key in enumerate(keys.to_pylist()):
-        number = found.get(key)
-        if number is None:
-            number = found[key] = bucket_of_key(key, buckets)
-        numbers[row] = number
+    # Of large keys few are taken out of the table at once: they may be most of what a worker holds.
+    at_once = max(1, len(keys) * _TAKEN_OUT_BYTES // max(1, keys.nbytes))
+    for first in range(0, len(keys), at_once):
+        for row, key in enumerate(keys.slice(first, at_once).to_pylist(), first):
+            number = found.get(key)
+            if number is None:
+                number = bucket_of_key(key, buckets)
+                if key is None or len(key) <= _REMEMBERED_BYTES:
+                    found[key] = number
+            numbers[row] = number
     return numbers

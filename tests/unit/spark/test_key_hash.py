@@ -1,5 +1,6 @@
 """Which bucket a key is in: for ever the same, and nothing to do with partitions."""
 
+import tracemalloc
 from collections import Counter
 from zlib import crc32
 
@@ -24,3 +25,16 @@ def test_keys_of_one_partition_are_spread_over_all_buckets():
     counts = Counter(bucket_of_key(key, 16) for key in partition)
     assert len(counts) == 16
     assert max(counts.values()) < 1.3 * len(partition) / 16
+
+
+def test_large_keys_are_hashed_without_a_copy_of_all():
+    large = [b"%d" % number * 4_000_000 for number in range(1, 7)]
+    keys = pa.chunked_array([pa.array([*large[:3], None]), pa.array([b"a", *large[3:], b"a"])])
+    due = [bucket_of_key(key, 16) for key in keys.to_pylist()]
+    tracemalloc.start()
+    try:
+        assert buckets_of(keys, 16).tolist() == due
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most_bytes < 10_000_000, "all are held as Python's bytes"
