@@ -27,13 +27,12 @@ SLICE_RECORDS = 50
 
 def pair(mark, **more):
     """The two use cases of a test, with topics of its own."""
-    given = {"topic": "{tenant}.all", "operator": f"shared-{mark}"} | more
-    return split(
-        to="{tenant}.visits",
-        tenant=ByHeader("customer"),
-        unknown=Topic(f"strangers-{mark}"),
-        **given,
-    )
+    given = {
+        "topic": "{tenant}.all",
+        "operator": f"shared-{mark}",
+        "unknown": Topic(f"strangers-{mark}"),
+    }
+    return split(to="{tenant}.visits", tenant=ByHeader("customer"), **given | more)
 
 
 class App:

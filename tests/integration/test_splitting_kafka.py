@@ -31,6 +31,7 @@ from headrace.embedded import EmbeddedKafka
 from headrace.model.streams import State, StreamId, Tenant
 from headrace.process.crash_points import VARIABLE
 from headrace.store import open_store
+from headrace.store.known_tenants import KEPT_S
 from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = pytest.mark.kafka
@@ -237,6 +238,32 @@ def test_two_shared_topics_for_the_same_customers_bring_each_record_once(service
     for name in service.names:
         found = [message.value() for message in service.found(f"{name}.visits")]
         assert sorted(found) == sorted(value for _, value, _ in service.sent[name]), name
+
+
+@pytest.mark.parametrize("unknown", ["refuse", "dead-letter"])
+def test_a_customer_who_is_removed_after_a_lost_attempt_costs_nobody_a_record_twice(
+    service, unknown
+):
+    """Its records stand there; divided again they would be a stranger's, and stop the others'."""
+    service.make(*service.names)
+    service.send(10)
+    app = service.app(unknown=unknown)
+    app.turns_until(lambda: app.driver.board.flights)
+    app.engine.finished(0)
+    service.judge()
+    app.close()
+    store = open_store(service.url)
+    store.registry.set_tenant_state(service.names[0], State.REMOVED)
+    store.close()
+    time.sleep(KEPT_S + 1)
+    again = service.app(unknown=unknown)
+    again.turns_until(lambda: again.is_done(service.shared, "split"))
+    assert again.store.failures.every(only_open=True) == []
+    assert again.store.progress.pending_intents() == []
+    again.close()
+    service.judge()
+    there = AdminClient(service.topics.config).list_topics(timeout=10).topics
+    assert f"{service.shared}.all.dlq" not in there
 
 
 def test_killed_in_the_middle_of_a_slice_no_record_is_seen_twice(service, tmp_path):

@@ -70,6 +70,7 @@ from headrace.ports.schemas import (
     WrittenSchema,
 )
 from headrace.ports.sink import (
+    AskedFirst,
     Effect,
     RefusedRow,
     Sink,
@@ -77,6 +78,7 @@ from headrace.ports.sink import (
     SinkWriter,
     Site,
     Written,
+    asks_first,
     compares_lanes,
     facts_of,
     marks_partitions,
@@ -89,6 +91,7 @@ from headrace.ports.tenants import NoTenants, Tenants, TenantsFactory
 __all__ = [
     "RECORD_SCHEMA",
     "REDRIVE_HEADERS",
+    "AskedFirst",
     "Audit",
     "Clock",
     "Connections",
@@ -158,6 +161,7 @@ __all__ = [
     "Written",
     "WrittenSchema",
     "advance_groups",
+    "asks_first",
     "compares_lanes",
     "facts_of",
     "marks_partitions",

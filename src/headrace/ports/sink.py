@@ -139,13 +139,28 @@ class SinkWriter(Protocol):
         """
 
 
+class AskedFirst(Protocol):
+    """A writer that is asked what is there of recorded slices before their handler is called."""
+
+    def already(self, effects: Sequence[Effect]) -> Sequence[tuple[Place, ...] | None]:
+        """How far earlier attempts at the same wave came; None where they wrote nothing.
+
+        The effects are without rows, in the order of the slices that are about to be handled.
+
+        Raises:
+            HeadraceError: nobody knows; none of the slices is handled.
+        """
+
+
 class Sink(Protocol):
     """Where a use case's results go. A small picklable value, given to ``@use_case``.
 
     One that writes files below the warehouse says ``needs_shared_folder = True`` as well, and one
     that writes to a server of ``Connections.servers`` has its name in ``at`` (see ``server_of``).
-    ``keeps_newest`` says whether a row that comes late leaves a newer one of its key as it is, and
-    ``compares_lanes`` whether it tells that by versions of records (see ``compares_lanes``).
+    ``asks_first`` says whether its writer is ``AskedFirst``, as its handler may say something else
+    of the same records tomorrow. ``keeps_newest`` says whether a row that comes late leaves a newer
+    one of its key as it is, and ``compares_lanes`` whether it tells that by versions of records (see
+    ``compares_lanes``).
     """
 
     @property
@@ -171,6 +186,14 @@ def needs_shared_folder(sink: object) -> bool:
     the driver's own warehouse is given nothing of its use case to do.
     """
     return bool(getattr(sink, "needs_shared_folder", False))
+
+
+def asks_first(sink: object) -> bool:
+    """Whether its writer is asked what is there of recorded slices before these are handled.
+
+    It says so by an attribute of this name, and its writers are ``AskedFirst``.
+    """
+    return bool(getattr(sink, "asks_first", False))
 
 
 def compares_lanes(sink: object) -> bool:

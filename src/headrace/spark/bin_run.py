@@ -36,6 +36,7 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import ReadRange
 from headrace.model.streams import LaneId, Slice, original
 from headrace.ports import (
+    AskedFirst,
     DeadLetter,
     DeadLetters,
     Effect,
@@ -70,6 +71,7 @@ from headrace.spark.same_reads import ranges_of, read_otherwise
 from headrace.spark.sink_answers import answers_of
 from headrace.spark.slice_errors import error_of, killed, name_record
 from headrace.spark.tally import Tally
+from headrace.spark.there_already import not_yet_there
 from headrace.use_cases import SliceContext, UseCase
 
 _T = TypeVar("_T")
@@ -96,6 +98,8 @@ class BinRun:
     markers: Markers | None = None
     schemas: Schemas = field(default_factory=NoRegistry)
     tenants: Tenants = field(default_factory=NoTenants)
+    #: the writer, if it is to be asked before recorded slices are handled
+    asked_first: AskedFirst | None = None
     #: seconds of decoding together that came to nothing, which are not of the budget: else whoever
     #: it failed at uses up one after the other, and is never found
     lost_s: float = 0.0
@@ -124,7 +128,7 @@ class BinRun:
             portions = self._claim(self._without_waiting(portions))
             reached("claimed", self.use_case.name)
         else:
-            portions = self._written_down(portions) if self.use_case.intends else portions
+            portions = self._still_to_do(portions) if self.use_case.intends else portions
             self._note(portions)
         handled: list[Portion] = []
         effects: list[Effect] = []
@@ -237,6 +241,10 @@ class BinRun:
         for portion, mine in zip(portions, ours, strict=True):
             self.tally.claimed(portion, mine)
         return empty + [portion for portion, mine in zip(portions, ours, strict=True) if mine]
+
+    def _still_to_do(self, portions: list[Portion]) -> list[Portion]:
+        """Those of recorded slices that no earlier attempt has done, each read as in that."""
+        return not_yet_there(self.asked_first, self._written_down(portions), self.tally)
 
     def _written_down(self, portions: list[Portion]) -> list[Portion]:
         """Those of which every attempt reads the same from now on."""

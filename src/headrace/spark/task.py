@@ -28,7 +28,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from headrace.errors import (
     BrokerUnavailable,
@@ -41,6 +41,7 @@ from headrace.model.streams import Slice
 from headrace.model.waves import Bin
 from headrace.policies.watchdog import patience_s
 from headrace.ports import (
+    AskedFirst,
     Connections,
     DeadLetters,
     DeadLettersFactory,
@@ -57,6 +58,7 @@ from headrace.ports import (
     SliceReader,
     Tenants,
     TenantsFactory,
+    asks_first,
 )
 from headrace.spark.bin_run import BinRun
 from headrace.spark.bucket_reading import BucketReader
@@ -242,6 +244,7 @@ def run_bin(
         markers=markers,
         schemas=clients.schemas,
         tenants=clients.tenants,
+        asked_first=cast("AskedFirst", writer) if asks_first(sink) else None,
     )
     reading = _Timed(_portions(use_case, clients, planned.slices))
     try:

@@ -124,6 +124,20 @@ class KafkaTransactionWriter:
         outcomes = _failed({**divided, **errors}) | self._all(asked)
         return [outcomes.get(index, Written()) for index in every]
 
+    def already(self, effects: Sequence[Effect]) -> Sequence[tuple[Place, ...] | None]:
+        """How far the same wave came before; see ``AskedFirst.already``."""
+        asked = {index: effect for index, effect in enumerate(effects) if not _is_divided(effect)}
+        for _ in range(_TRIES if asked else 0):
+            try:
+                done = self._done(line_for(self._settings(asked)), asked)
+            except OutcomeLost:
+                give_up(self._settings(asked))
+            else:
+                return [done.get(index) for index in range(len(effects))]
+        if not asked:
+            return [None] * len(effects)
+        raise SinkUnavailable(f"topic {self._topic}: it does not say what stands there already")
+
     def check_effect(self, effect: Effect) -> None:
         """See that an effect can be sent, by the rules and the limit of ``write``.
 
@@ -180,19 +194,25 @@ class KafkaTransactionWriter:
 
     def _standing(self, line: TransactionLine, effects: Effects) -> Outcomes:
         """What is decided before anything is sent: done by an earlier attempt, or not ours."""
-        lanes = {partition_of(piece) for effect in effects.values() for piece in effect.slices}
-        marks = self._marks(line, effects, lanes)
-        outcomes: Outcomes = {}
-        for index, effect in effects.items():
-            found = [marks.get(partition_of(piece)) for piece in effect.slices]
-            done = done_before(found, effect, self._wave_id)
-            if done is not None:
-                outcomes[index] = Written(reached=done)
+        done = self._done(line, effects)
+        outcomes = {index: Written(reached=reached) for index, reached in done.items()}
         left = {index: effects[index] for index in effects if index not in outcomes}
         try:
             return outcomes | gone(self._positions, left)
         except HeadraceError as error:
             return outcomes | dict.fromkeys(left, failed(error))
+
+    def _done(self, line: TransactionLine, effects: Effects) -> dict[int, tuple[Place, ...]]:
+        """How far earlier attempts came with those effects of which they wrote anything."""
+        lanes = {partition_of(piece) for effect in effects.values() for piece in effect.slices}
+        marks = self._marks(line, effects, lanes)
+        found = {
+            index: done_before(
+                [marks.get(partition_of(piece)) for piece in effect.slices], effect, self._wave_id
+            )
+            for index, effect in effects.items()
+        }
+        return {index: reached for index, reached in found.items() if reached is not None}
 
     def _marks(
         self, line: TransactionLine, effects: Effects, lanes: set[TopicPartition]

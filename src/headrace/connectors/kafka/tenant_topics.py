@@ -52,6 +52,8 @@ class TenantTopics:
     keeps_newest: ClassVar[bool] = False
     exactly_once: ClassVar[Literal["intent"]] = "intent"
     marks_partitions: ClassVar[bool] = True
+    #: who is a tenant may be otherwise by the time that a slice runs again
+    asks_first: ClassVar[bool] = True
 
     topic: str
     parked: str

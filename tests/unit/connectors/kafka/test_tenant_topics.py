@@ -22,10 +22,10 @@ from headrace.connectors.kafka import (
 )
 from headrace.connectors.kafka.parked_topics import ParkedTopics
 from headrace.connectors.kafka.sink_line import TopicProducer
-from headrace.connectors.kafka.sink_transaction_line import MORE, Mark
+from headrace.connectors.kafka.sink_transaction_line import MORE, Mark, OutcomeLost
 from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
 from headrace.connectors.kafka.tenant_topics import TenantTopics
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.lane_names import named
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
@@ -453,3 +453,37 @@ def test_a_topic_of_strangers_that_refuses_parks_nobody(service):
 def test_without_a_wave_that_was_written_down_nothing_is_divided():
     with pytest.raises(ConfigError, match="exactly once, or not"):
         SINK.open(Site(Connections({}, ""), Positions()))
+
+
+def test_it_says_what_stands_there_of_a_wave_before_anything_is_divided_again(service):
+    """Its worker died behind the commit; whoever is a tenant today, nothing is sent again."""
+    service.send(0, "acme", b"k")
+    service.send(1, "bolt", b"k")
+    assert service.split(0, most=1) == [None]
+    lanes = [LaneId("split", "shared", named(SOURCE, partition)) for partition in (0, 1)]
+    effects = [Effect((Slice(lane, SOURCE, 0, 1, epoch=1),), (1,), pa.table({})) for lane in lanes]
+
+    def already(wave):
+        return SINK.open(Site(Connections({}, ""), service.positions, wave, "a-0")).already(effects)
+
+    assert already(f"run-{service.waves}") == [(1,), None]
+    assert already(f"run-{service.waves}.part") == [(1,), None]
+    assert already("run-9") == [None, None]
+
+
+def test_it_asks_anew_where_its_producer_was_shut_out(service, monkeypatch):
+    lane = LaneId("split", "shared", named(SOURCE, 0))
+    effect = Effect((Slice(lane, SOURCE, 0, 1, epoch=1),), (1,), pa.table({}))
+    writer = SINK.open(Site(Connections({}, ""), service.positions, "run-1", "a-0"))
+    lost, marks = [OutcomeLost("shut out")], Line.marks
+
+    def once_lost(line, group, lanes):
+        if lost:
+            raise lost.pop()
+        return marks(line, group, lanes)
+
+    monkeypatch.setattr(Line, "marks", once_lost)
+    assert writer.already([effect]) == [None]
+    lost += [OutcomeLost("again")] * 3
+    with pytest.raises(SinkUnavailable, match="what stands there"):
+        writer.already([effect])
