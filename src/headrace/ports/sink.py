@@ -159,8 +159,8 @@ class Sink(Protocol):
     that writes to a server of ``Connections.servers`` has its name in ``at`` (see ``server_of``).
     ``asks_first`` says whether its writer is ``AskedFirst``, as its handler may say something else
     of the same records tomorrow. ``keeps_newest`` says whether a row that comes late leaves a newer
-    one of its key as it is, and ``compares_lanes`` whether it tells that by versions of records (see
-    ``compares_lanes``).
+    one of its key as it is, and ``compares_lanes`` whether it tells that by versions of records
+    (see ``compares_lanes``).
     """
 
     @property
