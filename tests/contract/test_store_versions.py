@@ -17,6 +17,7 @@ from headrace.errors import ConfigError
 from headrace.model.credentials import Key, Role
 from headrace.model.places import OPEN, text_of
 from headrace.model.records import Deployment
+from headrace.model.restarts import Restart
 from headrace.model.streams import LaneId
 from headrace.ports import SchemaReference
 from headrace.store import open_store
@@ -74,6 +75,10 @@ MEANINGFUL = {
     "headrace_keys.tenant": (None, "name-2"),
     # A key that has some is dropped on the way back.
     "headrace_keys.subjects": (None, None),
+    # Nor is a store taken back in which a use case has one.
+    "restart_after_s": (None, None),
+    "passed_from": (None, "1"),
+    "passed_until": (None, "2"),
     "headrace_keys.prefix": ("prefix-1", "prefix-2"),
     "role": ("viewer", "sender"),
     "stopped_by": (None, "failure,tenant"),
@@ -595,3 +600,15 @@ def test_nobody_goes_back_while_a_use_case_begins_at_a_time(database, store_url)
         assert content(database) == before
         store.registry.deploy(deployment)
     downgrade(database, "0020")
+
+
+def test_nobody_goes_back_while_a_use_case_passes_over_what_is_too_old(database, store_url):
+    with closing(open_store(store_url)) as store:
+        deployment = Deployment("score", "m.py", "00", "{tenant}.visits")
+        store.registry.deploy(replace(deployment, restart=Restart(60.0)))
+        before = content(database)
+        with pytest.raises(ConfigError, match=r"score has restart latest.*nothing was changed"):
+            downgrade(database, "0021")
+        assert content(database) == before
+        store.registry.deploy(deployment)
+    downgrade(database, "0021")

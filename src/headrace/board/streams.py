@@ -18,7 +18,7 @@ from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
 from headrace.model.second_division import divided_twice, told
 from headrace.model.statistics import LagIs, worst_known
-from headrace.model.streams import Position, State, Stream, Tenant
+from headrace.model.streams import Gap, Position, Slice, State, Stream, Tenant
 from headrace.policies.data_loss import Short
 from headrace.policies.density import SPREAD
 from headrace.policies.express import SlotRoom
@@ -93,6 +93,10 @@ class HeldStream:
     doubled: str | None = None
     #: why its positions are not whole: lanes of the log are there without some of their buckets
     lacking: str | None = None
+    #: why what is too old of it can not be passed over for longer than a moment
+    too_old: str | None = None
+    #: what its lanes passed over by decision to come where they are, or were since
+    gaps: dict[str, Gap] = field(default_factory=dict)
     #: the store has not all of its lanes any more, so it is to be taken up anew
     is_outdated: bool = False
     #: why its part of a plan may not run, until somebody changes something
@@ -108,6 +112,11 @@ class HeldStream:
         """Why nothing of it runs or is planned although it is active; None if nothing is wrong."""
         odd = self.doubled or self.lacking or self.unfit
         return self.waiting or self.owes or odd or self.looked_at
+
+    @property
+    def restarts(self) -> bool:
+        """Whether something of it is to be passed over before more of it is planned."""
+        return self.stream.silent_s is not None
 
     @property
     def state(self) -> State:
@@ -141,6 +150,10 @@ class HeldStream:
                 lane = new[name] = Lane(position.next_offset, bucket=bucket_of(name))
             lane.position = position.next_offset
             lane.depth, lane.ordinal = position.depth, position.ordinal
+            if position.gap is not None:
+                self.gaps[name] = position.gap
+            else:
+                self.gaps.pop(name, None)
             if lane.parents != position.parents:
                 lane.parents, heirs = position.parents, True
         if new:
@@ -149,6 +162,12 @@ class HeldStream:
             self.is_divided = any(lane.bucket is not None for lane in lanes.values())
         if heirs or (new and self.is_divided):
             self._find_heirs()
+
+    def with_gap(self, piece: Slice) -> Slice:
+        """A new slice of it, told what its lane passed over right before it."""
+        gap = self.gaps.get(piece.lane.name)
+        behind = gap is not None and gap.until_offset == piece.from_offset
+        return replace(piece, gap=gap) if behind else piece
 
     def follow(self, parents: Lineage) -> None:
         """Let its lanes follow these, and nothing else."""
@@ -257,7 +276,7 @@ class HeldStream:
 
     def runnable(self, now_s: float) -> bool:
         """Whether the planner should see it."""
-        if self.state is not State.ACTIVE or self.waits:
+        if self.state is not State.ACTIVE or self.waits or self.restarts:
             return False
         held_back = [lane.held_back(now_s) for lane in self.lanes.values()]
         if self.deployment.order.merges_lanes and any(held_back):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from headrace.board.doubts import ClaimsInDoubt
@@ -97,6 +97,21 @@ class Board:
         """How long all slots that hold long bins have done so; 0 if there is none."""
         long = (flight for flight in self.flights.values() if flight.long_bins)
         return min((now_s - flight.since_s for flight in long), default=0.0)
+
+    def with_gaps(self, wave: Wave) -> Wave:
+        """A new wave, whose slices are told what their lanes passed over right before them."""
+        if not any(self.streams[piece.lane.stream].gaps for piece in wave.slices):
+            return wave
+        bins = (
+            replace(
+                bin_,
+                slices=tuple(
+                    self.streams[piece.lane.stream].with_gap(piece) for piece in bin_.slices
+                ),
+            )
+            for bin_ in wave.bins
+        )
+        return replace(wave, bins=tuple(bins))
 
     def planned(self, wave: Wave) -> None:
         """A wave is about to be written down, or started, whatever is heard of it."""

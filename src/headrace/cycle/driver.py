@@ -371,6 +371,7 @@ class Driver:
             self.failing.reload(self.name)
             # Another one of our name may have written waves down until its streams were taken.
             self.recorded.find(newest)
+            self.observer.owed = self.recorded.streams
             if self.recorded.waiting:
                 self.versions.know(self.parts.store.registry.deployments())
         except StoreUnavailable:
@@ -422,7 +423,7 @@ class Driver:
         log.error("a stream's part of a plan breaks the rules", error=fault, **of_stream(stream))
 
     def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
-        wave = self.versions.begun(wave) if fresh else wave
+        wave = self.board.with_gaps(self.versions.begun(wave)) if fresh else wave
         self.board.planned(wave)
         if fresh and wave.intended:
             # Should the answer be lost, the wave may be recorded all the same: look for it then.

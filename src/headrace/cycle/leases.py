@@ -37,6 +37,8 @@ class Leases:
     #: silence after which a driver is taken for dead
     lease_s: float
     _number: int | None = None
+    #: before, as this process
+    _has_joined: bool = False
     _loaded: frozenset[str] = frozenset()
     _seen: dict[str, PeerSilence] = field(default_factory=dict)
     #: names of the dead that this driver cannot inherit from, once told
@@ -95,7 +97,8 @@ class Leases:
 
     def _join(self, loaded: frozenset[str], now_s: float) -> None:
         self._news = True
-        self._number = self.membership.join(self.name, loaded)
+        self._number = self.membership.join(self.name, loaded, again=self._has_joined)
+        self._has_joined = True
         self._loaded = loaded
         self.confirm(now_s)
 

@@ -23,6 +23,7 @@ from headrace.cycle.ends import Ends, News
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
 from headrace.cycle.reruns import Reruns
+from headrace.cycle.restarts import Restarts
 from headrace.cycle.talks import Asker, Talk
 from headrace.cycle.topics import TopicKeeper
 from headrace.model.places import UNKNOWN
@@ -55,11 +56,14 @@ class Observer:
     #: what streams cost that this driver takes anew, as after a seek: where their topics are the
     #: same, their records are
     _costs: dict[StreamId, Cost] = field(default_factory=dict)
-    #: two talks with the log in one thread: about topics, and about where logs end
+    #: talks with the log in one thread: about topics, about where logs end, and about what is too
+    #: old of streams that were left alone
     _about_topics: Asker = field(init=False)
     _about_ends: Asker = field(init=False)
+    _about_old: Asker = field(init=False)
     _ends: Ends = field(init=False)
     _topics: TopicKeeper = field(init=False)
+    _restarts: Restarts = field(init=False)
     _reruns: Reruns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,9 +71,12 @@ class Observer:
         log = BucketLog(self.log)
         self._about_topics = Asker(log, self.thread)
         self._about_ends = Asker(log, self.thread)
+        self._about_old = Asker(log, self.thread)
         self._ends = Ends(self.board)
         self._reruns = Reruns(self.store.registry, self.board)
-        self._topics = TopicKeeper(self.store.progress, self.board, self._ends, self.losses)
+        progress, losses = self.store.progress, self.losses
+        self._topics = TopicKeeper(progress, self.board, self._ends, losses)
+        self._restarts = Restarts(progress, self.board, losses.reporter, losses.clock, self._ends)
 
     def control(self, deployments: Collection[Deployment], now_s: float) -> bool:
         """Take over what operators changed; True if anything did.
@@ -126,6 +133,14 @@ class Observer:
         if not self._about_topics.is_busy:
             self._about_topics.begin(self._topics.ask(now_s))
         self._about_topics.go_on()
+        self._pass_over(now_s)
+
+    def _pass_over(self, now_s: float) -> None:
+        """Let streams that were left alone pass over what is too old."""
+        self._restarts.owed = self.owed
+        if not self._about_old.is_busy:
+            self._about_old.begin(self._restarts.ask(now_s))
+        self._about_old.go_on()
 
     def ends(self, now_s: float) -> bool:
         """Learn the ends of lanes that may have something new; whether nothing is left to learn."""
@@ -153,11 +168,12 @@ class Observer:
     @property
     def asks(self) -> bool:
         """Whether brokers have not answered yet."""
-        return self._about_topics.is_busy or self._about_ends.is_busy
+        askers = self._about_topics, self._about_ends, self._about_old
+        return any(asker.is_busy for asker in askers)
 
     def close(self, until_s: float) -> bool:
         """Ask nothing any more, and wait for what is being asked; whether that is over."""
-        asked = [self._about_topics.asked, self._about_ends.asked]
+        asked = [self._about_topics.asked, self._about_ends.asked, self._about_old.asked]
         return ended(self.thread, asked, until_s)
 
     def doubt(self, held: HeldStream, lane: Lane, why: str) -> None:
@@ -277,6 +293,7 @@ class Observer:
                 self._topics.leave(stream.id)
             if held.waiting is None:
                 self._ends.follow(held)
+            self._restarts.follow(held)
 
     def _follow_removed(self, held: HeldStream) -> None:
         """Nothing new of it is planned; what was recorded of it comes to its end, if it can."""
@@ -291,6 +308,7 @@ class Observer:
     def _leave(self, stream: StreamId) -> None:
         self._topics.leave(stream)
         self._ends.leave(stream)
+        self._restarts.leave(stream)
 
     def _find_gone(self, streams: Collection[StreamId], there: Collection[LaneId]) -> None:
         """Take up anew what the store has not all lanes of any more, as after a change by hand.

@@ -147,6 +147,7 @@ def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:
         share=share / (1 - share),
         # In another topic or behind a gap its end means nothing.
         data_loss=DataLossPolicy.FAIL,
+        restart=None,
         until={},
     )
     # Somebody else may begin one at the same time, and then each has a name of its own.

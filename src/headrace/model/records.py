@@ -10,6 +10,7 @@ from headrace.model.buckets import Parting
 from headrace.model.lineage import Lineage
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
+from headrace.model.restarts import Restart
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, LaneId, Order, Slice, StreamId
 
 
@@ -121,6 +122,8 @@ class Deployment:
     #: for people: how often effects happen, and where they go; empty where nobody has said it yet
     guarantee: str = ""
     sink: str = ""
+    #: what becomes of a stream that was left alone; None: it goes on where it stopped
+    restart: Restart | None = None
     #: given by the store at each deployment, also of what is there already; larger than before
     revision: int = field(default=0, compare=False)
 

@@ -121,6 +121,13 @@ class LaneId(NamedTuple):
         return f"{self.tenant}/{self.use_case}/{self.name}"
 
 
+class Gap(NamedTuple):
+    """A half-open range of a lane that was passed over: nobody reads it any more."""
+
+    from_offset: Place
+    until_offset: Place
+
+
 @dataclass(frozen=True, slots=True)
 class Slice:
     """A half-open range ``[from_offset, until_offset)`` of a lane, held under an epoch."""
@@ -144,6 +151,17 @@ class Slice:
     most_bytes: int = 0
     #: the number of its first record below the depth, where its log gives none of so few bits
     ordinal: int = 0
+    #: what its lane passed over last, as far as that ends where the slice began when it was planned
+    gap: Gap | None = None
+
+    @property
+    def passed_over(self) -> Gap | None:
+        """What was passed over right before its first record; None: it goes on where others ended.
+
+        A part of it that does not begin where it does has nothing before it but the rest of it.
+        """
+        gap = self.gap
+        return gap if gap is not None and gap.until_offset == self.from_offset else None
 
     @property
     def is_open(self) -> bool:
@@ -178,6 +196,8 @@ class Position:
     depth: int = 0
     #: as many records as were passed since then, or more, where its log has no number for each
     ordinal: int = 0
+    #: what it passed over by decision to come here; None once it went on
+    gap: Gap | None = None
 
 
 def places_of(positions: Iterable[Position]) -> dict[str, Place]:
@@ -242,6 +262,10 @@ class Stream:
     left_ids: tuple[str, ...] = ()
     #: whether it has begun when its topic was not there, so that all is read that comes
     begun_without_topic: bool = False
+    #: it was left alone, and what is too old of it is still to be passed over: for how many
+    #: seconds nobody had committed it when it was taken over from a holder that did not give it
+    #: back; None: it goes on where it is
+    silent_s: float | None = None
 
     def has_left(self, topic_id: str) -> bool:
         """Whether this is the id of a topic that it left, be it before it was removed and added."""

@@ -16,9 +16,13 @@ class Membership(Protocol):
     is for others to decide.
     """
 
-    def join(self, driver: str, use_cases: Collection[str]) -> int:
+    def join(self, driver: str, use_cases: Collection[str], *, again: bool = False) -> int:
         """Be this driver from now on, and hold what one of this name held.
 
+        Of what that did not give back, be it here or where it is adopted, the store notes for how
+        long nobody had committed it (``Stream.silent_s``), if it is active and was left alone by
+        what its use case says (``policies/restarting.py``). With ``again`` it was this same
+        process, which joined before, and nothing is noted.
         Returns the number to beat with; whoever was it before is refused at its next beat. Streams
         and waves in the name of no driver become those of one that never beats, to be adopted.
         Raises the revision.

@@ -110,6 +110,12 @@ class Progress(Protocol):
         revision.
         """
 
+    def stay(self, stream: StreamId, epoch: int) -> bool:
+        """Let a stream that was left alone go on where it is; that it was is forgotten.
+
+        False, and nothing done, if it is under another epoch.
+        """
+
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
         """Write the wave down before it runs, in the name of the driver that runs it.
 

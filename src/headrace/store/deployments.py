@@ -16,6 +16,7 @@ from headrace.errors import ConfigError, other_topic
 from headrace.model.everyone import has_stream, is_plain
 from headrace.model.places import Place, read_place, text_of
 from headrace.model.records import Deployment
+from headrace.model.restarts import Restart
 from headrace.model.starting import read_starting
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
 from headrace.store import everyone, revision, streams
@@ -47,6 +48,7 @@ def every(connection: Connection) -> list[Deployment]:
             until=_offsets(row.ends_at),
             guarantee=row.guarantee,
             sink=row.sink,
+            restart=_restart(row.restart_after_s, row.max_age_s),
             revision=row.revision,
         )
         for row in connection.execute(select(deployments).order_by(deployments.c.use_case))
@@ -110,6 +112,10 @@ def _add_missing_streams(connection: Connection, deployment: Deployment) -> None
         streams.start(connection, stream, topic)
 
 
+def _restart(after_s: float | None, max_age_s: float | None) -> Restart | None:
+    return None if after_s is None else Restart(after_s, max_age_s)
+
+
 def _offsets(text: str | None) -> dict[str, Place] | None:
     if text is None:
         return None
@@ -125,7 +131,10 @@ def _row(deployment: Deployment) -> dict[str, object]:
     values["record_order"] = values.pop("order").value
     values["bad_record"] = deployment.bad_record.value
     values["data_loss"] = deployment.data_loss.value
-    until = values.pop("until")
+    restart, until = deployment.restart, values.pop("until")
+    del values["restart"]
+    values["restart_after_s"] = None if restart is None else restart.after_s
+    values["max_age_s"] = None if restart is None else restart.max_age_s
     values["ends_at"] = None if until is None else _written(until)
     values["options"] = json.dumps(dict(deployment.options))
     return values

@@ -22,7 +22,7 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select
 from headrace.errors import Fenced
 from headrace.model.records import Peer
 from headrace.model.streams import State, StreamId
-from headrace.store import answers, revision
+from headrace.store import answers, left_alone, revision
 from headrace.store.intents import from_json, pending
 from headrace.store.pairs import matching
 from headrace.store.schema import drivers, intents, streams
@@ -37,10 +37,13 @@ def every(connection: Connection) -> list[Peer]:
     ]
 
 
-def join(connection: Connection, name: str, use_cases: Collection[str]) -> int:
+def join(
+    connection: Connection, name: str, use_cases: Collection[str], *, again: bool = False
+) -> int:
     """Be this driver from now on, in the place of whoever was it before; return its number.
 
-    Waves that nameless drivers of an older Headrace wrote down become its own.
+    Without ``again`` that was another process, which did not give back what it holds still. Waves
+    that nameless drivers of an older Headrace wrote down become its own.
     """
     # It never comes again. A count of its own would begin anew once the row was given up, and two
     # drivers could be the same one.
@@ -50,6 +53,8 @@ def join(connection: Connection, name: str, use_cases: Collection[str]) -> int:
         connection.execute(insert(drivers).values(name=name, beats=0, **row))
     # Once the row is locked: whoever had it may have been about to say something.
     answers.forget(connection, name)
+    if not again:
+        left_alone.note(connection, name)
     connection.execute(update(intents).where(intents.c.driver.is_(None)).values(driver=name))
     for lost, use_cases_held in _of_nobody(connection).items():
         row = {"number": number, "use_cases": json.dumps(sorted(use_cases_held))}
@@ -107,6 +112,7 @@ def adopt(connection: Connection, heir: str, number: int, dead: Peer) -> bool:
     # Who writes a wave down has locked its streams, and who divides one has locked that.
     if not (lock_all(connection, streams, held) and lock_all(connection, intents, written)):
         return False
+    left_alone.note(connection, dead.name)
     connection.execute(update(streams).where(held).values(holder=heir))
     connection.execute(update(intents).where(written).values(driver=heir))
     _forget(connection, dead.name)

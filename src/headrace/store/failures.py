@@ -38,6 +38,7 @@ from headrace.model.streams import LaneId, Slice, State, Stopper, StreamId
 from headrace.policies import keeping
 from headrace.policies.stops import stopped
 from headrace.store import stoppers, stops, streams
+from headrace.store.moments import now_s
 from headrace.store.pairs import among, of, portions
 from headrace.store.schema import failure_headers, failures, positions, tenants
 from headrace.store.schema import streams as stream_rows
@@ -235,7 +236,7 @@ def skip(connection: Connection, number: int) -> None:
     moved = update(positions).where(ours, positions.c.next_offset.in_(failure.skipped_from))
     passed = positions.c.ordinal + failure.skipped_records
     if not connection.execute(
-        moved.values(next_offset=failure.skipped_to, ordinal=passed)
+        moved.values(next_offset=failure.skipped_to, ordinal=passed, moved_s=now_s(connection))
     ).rowcount:
         now = connection.scalar(select(positions.c.next_offset).where(ours))
         offset = failure.error.offset
@@ -315,7 +316,8 @@ def _row(failure: Failure) -> dict[str, Any]:
     values |= {"kept_bytes": keeping.bytes_of(failure), "record_kept": failure.record_kept}
     values["state"] = failure.state.value
     # What runs again has the depth that its lane has by then, and the ordinal, and is planned anew.
-    del values["raw_headers"], values["depth"], values["ordinal"], values["most_bytes"]
+    for name in ("raw_headers", "depth", "ordinal", "most_bytes", "gap"):
+        del values[name]
     return values
 
 

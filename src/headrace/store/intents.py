@@ -22,7 +22,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, 
 
 from headrace.model.places import Place, read_place, text_of
 from headrace.model.records import Move
-from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice, StreamId
+from headrace.model.streams import BadRecordPolicy, Gap, Guarantee, LaneId, Order, Slice, StreamId
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Finished
 from headrace.store import reads
@@ -255,6 +255,9 @@ def to_json(wave: Wave) -> str:
         del bin_["hurried"]  # nothing that is written down is
         for piece in bin_["slices"]:
             piece |= {name: text_of(piece[name]) for name in _PLACES}
+        gaps = [piece.pop("gap") for piece in bin_["slices"]]
+        if any(gaps):
+            bin_["gaps"] = [gap and list(map(text_of, gap)) for gap in gaps]
         if terms:
             bin_ |= {"terms": terms, **later}
         if turn:
@@ -287,7 +290,7 @@ def _terms(of_bin: dict[str, Any]) -> Terms:
     )
 
 
-def _slice(kept: dict[str, Any], later: dict[str, int]) -> Slice:
+def _slice(kept: dict[str, Any], later: dict[str, Any]) -> Slice:
     places = {name: read_place(kept[name]) for name in _PLACES}
     return Slice(**{**kept, "lane": LaneId(*kept["lane"]), **places, **later})
 
@@ -295,6 +298,8 @@ def _slice(kept: dict[str, Any], later: dict[str, int]) -> Slice:
 def _bin(kept: dict[str, Any]) -> Bin:
     # What an earlier version wrote down has none of it, nor what needs none.
     later = {name: kept[kept_as] for name, kept_as in _LATER if kept_as in kept}
+    if "gaps" in kept:
+        later["gap"] = [gap and Gap(*map(read_place, gap)) for gap in kept["gaps"]]
     slices = (
         _slice(piece, {name: values[number] for name, values in later.items()})
         for number, piece in enumerate(kept["slices"])

@@ -17,12 +17,15 @@ from headrace.model.buckets import divided_otherwise
 from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
-from headrace.model.streams import LaneId, Position, State, StreamId
+from headrace.model.streams import Gap, LaneId, Position, State, StreamId
 from headrace.store import depths, parents, reads, stops, streams
 from headrace.store.depths import Depths
+from headrace.store.moments import now_s
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
 from headrace.store.schema import streams as stream_rows
+
+_NOTHING_PASSED = {"passed_from": None, "passed_until": None}
 
 
 def load(connection: Connection, wanted: Collection[StreamId] | None) -> list[Position]:
@@ -89,7 +92,7 @@ def seek(
         connection.execute(
             update(positions)
             .where(of(positions, stream), positions.c.lane == name)
-            .values(next_offset=offsets[name])
+            .values(next_offset=offsets[name], moved_s=now_s(connection), **_NOTHING_PASSED)
         )
     new = _without(offsets, known.lanes)
     _insert(connection, stream, epoch, new, lineage or {}, known)
@@ -114,6 +117,7 @@ def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Positi
             parents.read(followed) if followed else (),
             depth,
             ordinal,
+            Gap(passed_from, passed_until) if passed_until == next_offset else None,
         )
         for (
             use_case,
@@ -124,6 +128,9 @@ def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Positi
             followed,
             depth,
             ordinal,
+            _,
+            passed_from,
+            passed_until,
         ) in connection.execute(asked)
     ]
 
@@ -155,7 +162,7 @@ def _insert(
         }
         for name, offset in sorted(offsets.items())
     ]
-    connection.execute(insert(positions), rows)
+    connection.execute(insert(positions).values(moved_s=now_s(connection)), rows)
 
 
 def _followed(lineage: Sequence[Parent], there: Collection[str]) -> Sequence[Parent]:

@@ -18,9 +18,11 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, select, update
 
+from headrace.model.places import Place
 from headrace.model.records import Failure, Move
 from headrace.model.streams import State, StreamId
 from headrace.store import depths, failures, reads, stops, streams
+from headrace.store.moments import now_s
 from headrace.store.pairs import of
 from headrace.store.schema import positions
 
@@ -50,10 +52,22 @@ def skip(
     epoch = streams.turn_to(connection, row, stream, topic_id)
     for move in moves:
         lane = of(positions, stream) & (positions.c.lane == move.lane.name)
-        connection.execute(update(positions).where(lane).values(next_offset=move.to_offset))
+        moved = update(positions).where(lane).values(moved_s=now_s(connection))
+        connection.execute(
+            moved.values(next_offset=move.to_offset, **_passed(move, row.topic_id, topic_id))
+        )
     stops.release(connection, stream, {move.lane.name for move in moves})
     failures.note(connection, notes)
     return epoch
+
+
+def _passed(move: Move, was_of: str | None, is_of: str) -> dict[str, Place | None]:
+    """What of a lane is passed over with a move, in the topic that it stays in."""
+    if move.to_offset == move.from_offset:
+        return {}
+    if move.to_offset < move.from_offset or was_of not in (None, is_of):
+        return {"passed_from": None, "passed_until": None}
+    return {"passed_from": move.from_offset, "passed_until": move.to_offset}
 
 
 def _as_thought(connection: Connection, stream: StreamId, moves: Sequence[Move]) -> bool:

@@ -4,7 +4,8 @@ Several processes may believe that they hold a lane: a driver that was thought d
 Spark started again. So a position moves only from exactly where it was, and only under the epoch
 that is written beside it::
 
-    UPDATE headrace_positions SET next_offset = :to, ordinal = ordinal + :passed
+    UPDATE headrace_positions
+    SET next_offset = :to, ordinal = ordinal + :passed, moved_s = :now
     WHERE use_case = .. AND tenant = .. AND lane = ..
       AND next_offset = :from AND epoch = :epoch
 
@@ -35,9 +36,11 @@ from headrace.ports import Connections, advance_groups
 from headrace.store import reads
 from headrace.store.database import Database, open_database
 from headrace.store.faults import translated
+from headrace.store.moments import POSTGRES_NOW_S, SQLITE_NOW_S
 
 _MOVE_ONE = """
-UPDATE headrace_positions SET next_offset = ?, ordinal = ordinal + ?
+UPDATE headrace_positions
+SET next_offset = ?, ordinal = ordinal + ?, moved_s = :now
 WHERE use_case = ? AND tenant = ? AND lane = ? AND next_offset = ? AND epoch = ?
 """
 # Under READ COMMITTED the conditions are checked again on the row as it is once its lock is had,
@@ -55,11 +58,15 @@ WITH moves AS (
     ORDER BY p.use_case, p.tenant, p.lane
     FOR UPDATE OF p
 )
-UPDATE headrace_positions p SET next_offset = m.to_offset, ordinal = p.ordinal + m.passed
+UPDATE headrace_positions p
+SET next_offset = m.to_offset, ordinal = p.ordinal + m.passed, moved_s = :now
 FROM locked m
 WHERE p.use_case = m.use_case AND p.tenant = m.tenant AND p.lane = m.lane
 RETURNING m.number
 """
+_ON_SQLITE = _MOVE_ONE.replace(":now", SQLITE_NOW_S)
+_ON_POSTGRES = _MOVE_ONE.replace(":now", POSTGRES_NOW_S).replace("?", "%s")
+_ALL_ON_POSTGRES = _MOVE_ALL.replace(":now", POSTGRES_NOW_S)
 
 
 class SqlPositions:
@@ -165,9 +172,9 @@ def advance(connection: Connection, moves: Sequence[Move]) -> list[bool]:
     """
     assert connection.in_transaction(), "positions move only inside a transaction"
     if connection.dialect.name == "sqlite":
-        return _one_by_one(connection, _MOVE_ONE, moves)
+        return _one_by_one(connection, _ON_SQLITE, moves)
     if len(moves) == 1:
-        return _one_by_one(connection, _MOVE_ONE.replace("?", "%s"), moves)
+        return _one_by_one(connection, _ON_POSTGRES, moves)
     moved = {number for some in _rounds(moves) for number in _at_once(connection, some)}
     return [number in moved for number in range(len(moves))]
 
@@ -203,7 +210,7 @@ def _at_once(connection: Connection, numbered: _Numbered) -> Iterable[int]:
         for number, move in numbered
     ]
     columns = tuple(list(column) for column in zip(*rows, strict=True))
-    return connection.exec_driver_sql(_MOVE_ALL, columns).scalars()
+    return connection.exec_driver_sql(_ALL_ON_POSTGRES, columns).scalars()
 
 
 def _rounds(moves: Sequence[Move]) -> Iterable[_Numbered]:

@@ -148,6 +148,9 @@ deployments = Table(
     Column("sink", Text, nullable=False, server_default=""),
     #: of each lane; 1 is none
     Column("buckets", Integer, nullable=False, server_default="1"),
+    #: NULL: its streams go on where they stopped
+    Column("restart_after_s", Double),
+    Column("max_age_s", Double),
     #: that of the store when it was deployed last
     Column("revision", BigInteger, nullable=False, server_default="0"),
 )
@@ -185,6 +188,8 @@ streams = Table(
     Column("holder", NAME),
     #: of lanes that follow nothing; above all that its lanes had when it was last sent back
     Column("depth", BigInteger, nullable=False, server_default="0"),
+    #: it was left alone for so long, and is to pass over what is too old; NULL: it is not
+    Column("silent_s", Double),
 )
 
 positions = Table(
@@ -202,6 +207,11 @@ positions = Table(
     Column("depth", BigInteger, nullable=False, server_default="0"),
     #: and below, of its next record, where its log has no number for each
     Column("ordinal", BigInteger, nullable=False, server_default="0"),
+    #: when it was moved last, be it by decision: see ``moments.py``; NULL: nobody knows
+    Column("moved_s", Double),
+    #: what it passed over last by decision; NULL for nothing
+    Column("passed_from", PlaceText),
+    Column("passed_until", PlaceText),
     ForeignKeyConstraint(
         ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
     ),

@@ -10,7 +10,7 @@ from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Position, Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Finished
-from headrace.store import intents, lanes, lost, reads
+from headrace.store import intents, lanes, left_alone, lost, reads
 from headrace.store import parents as lineage
 from headrace.store.database import Database
 from headrace.store.revision import changing
@@ -71,6 +71,11 @@ class SqlProgress:
                 back = any(move.to_offset < move.from_offset for move in moves)
                 intents.leave_behind(connection, stream, merged=back)
             return epoch
+
+    def stay(self, stream: StreamId, epoch: int) -> bool:
+        """Let a stream that was left alone go on where it is."""
+        with self._database.write() as connection:
+            return left_alone.forget(connection, stream, epoch)
 
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
         """Write the wave down before it runs; the same wave twice is once."""

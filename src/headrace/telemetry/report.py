@@ -182,7 +182,7 @@ def shown(
             stopped.append(lane)
         elif lane.tries or lane.attempts or waits:
             troubled.append(lane)
-    state, waits_for = held.state, held.waits or held.blind
+    state, waits_for = held.state, held.waits or held.blind or held.too_old
     slot = long.get(held.stream.id, "")
     trouble = _first(stopped or troubled)
     trouble = f"{trouble}; {slot}" if trouble and slot and not stopped else trouble

@@ -180,7 +180,9 @@ def _plain(value: Any) -> Any:
         return {name: text_of(of) if name in PLACES else _plain(of) for name, of in found.items()}
     if isinstance(value, tuple):
         if hasattr(value, "_asdict"):
-            return value._asdict()
+            return {
+                name: text_of(of) if name in PLACES else of for name, of in value._asdict().items()
+            }
         return [_plain(item) for item in value]
     return value
 

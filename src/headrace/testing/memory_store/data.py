@@ -7,6 +7,7 @@ it: ``matches`` is the compare of the compare-and-set.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from headrace.model.credentials import CHANGES_KEPT, Change, Key
 from headrace.model.lineage import Lineage, depths, without
 from headrace.model.places import Place
 from headrace.model.records import Answer, Deployment, Move, Peer, ReadRange
-from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant, original
+from headrace.model.streams import Gap, LaneId, Position, Stream, StreamId, Tenant, original
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.kept import KeptFailures
 from headrace.testing.memory_store.kept_schemas import KeptSchemas
@@ -36,6 +37,10 @@ class Data:
     tenants: dict[str, Tenant] = field(default_factory=dict)
     streams: dict[StreamId, Stream] = field(default_factory=dict)
     positions: dict[StreamId, dict[str, Position]] = field(default_factory=dict)
+    #: when the lanes of a stream were moved last
+    moved_s: dict[StreamId, float] = field(default_factory=dict)
+    #: what time it is, in seconds since 1970
+    now_s: Callable[[], float] = time.time
     #: of lanes that follow nothing
     depths: dict[StreamId, int] = field(default_factory=dict)
     drivers: dict[str, Peer] = field(default_factory=dict)
@@ -92,7 +97,17 @@ class Data:
             new = Position(LaneId(*stream, name), offset, epoch, (), deep[name])
             if name not in lanes and name in live:
                 new = replace(new, depth=live[name].depth)
-            lanes[name] = replace(lanes.get(name, new), next_offset=offset, epoch=epoch)
+            known_at = lanes.get(name, new)
+            gap = known_at.gap if known_at.next_offset == offset else None
+            lanes[name] = replace(known_at, next_offset=offset, epoch=epoch, gap=gap)
+        if offsets:
+            self.moved_s[stream] = self.now_s()
+
+    def passed_over(self, stream: StreamId, gaps: Mapping[str, Gap | None]) -> None:
+        """Let lanes have passed these over to stand where they do."""
+        lanes = self.positions[stream]
+        for name, gap in gaps.items():
+            lanes[name] = replace(lanes[name], gap=gap)
 
     def deepen(self, stream: StreamId) -> None:
         """Let all lanes of a stream be deeper than any of it ever was; those of a rerun stay."""

@@ -111,7 +111,10 @@ class MemoryFailures:
             raise ConfigError(cannot_skip(failure, position))
         self.data.failures.end(number, FailureState.SKIPPED)
         ordinal = position.ordinal + failure.skipped_records
-        lanes[lane.name] = replace(position, next_offset=failure.skipped_to, ordinal=ordinal)
+        lanes[lane.name] = replace(
+            position, next_offset=failure.skipped_to, ordinal=ordinal, gap=None
+        )
+        self.data.moved_s[lane.stream] = self.data.now_s()
         self.data.changed()
 
     def _is_current(self, failure: Failure) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from headrace.errors import Fenced
 from headrace.model.records import Answer, Peer
 from headrace.model.streams import State, StreamId
+from headrace.policies.restarting import is_left
 from headrace.testing.memory_store.data import Data, alone
 
 
@@ -22,9 +23,11 @@ class MemoryMembership:
         self.data = data
 
     @alone
-    def join(self, driver: str, use_cases: Collection[str]) -> int:
+    def join(self, driver: str, use_cases: Collection[str], *, again: bool = False) -> int:
         """Be this driver from now on; return the number to beat with."""
         self.data.changed()
+        if not again:
+            self._note_left_alone(driver)
         number = self.data.revision
         self.data.answers.pop(driver, None)
         known = self.data.drivers.get(driver, Peer(driver, 0, 0, frozenset()))
@@ -63,6 +66,7 @@ class MemoryMembership:
             return False
         if known is None or (known.number, known.beats) != (dead.number, dead.beats):
             return False
+        self._note_left_alone(dead.name)
         self._give(dead.name, heir)
         for wave, of in list(self.data.intents.values()):
             if of == dead.name:
@@ -127,6 +131,21 @@ class MemoryMembership:
         """What drivers say to deployments, by use case and driver."""
         found = (answer for answers in self.data.answers.values() for answer in answers)
         return sorted(found, key=lambda answer: (answer.use_case, answer.driver))
+
+    def _note_left_alone(self, holder: str) -> None:
+        """Note which streams were left alone that a driver holds and did not give back."""
+        for stream in list(self.data.streams.values()):
+            deployed = self.data.deployments[stream.id.use_case]
+            states = stream.state, self.data.tenants[stream.id.tenant].state
+            moved_s = self.data.moved_s.get(stream.id)
+            silent_s = None if moved_s is None else self.data.now_s() - moved_s
+            if (
+                stream.holder == holder
+                and states == (State.ACTIVE, State.ACTIVE)
+                and self.data.positions[stream.id]
+                and is_left(silent_s, deployed.restart)
+            ):
+                self.data.set_stream(stream.id, silent_s=silent_s)
 
     def _give(
         self, driver: str, to: str | None, streams: Collection[StreamId] | None = None

@@ -92,7 +92,10 @@ class MemoryPositions:
             return False
         transaction.before.setdefault(move.lane, position)
         ordinal = position.ordinal + move.passed
-        lanes[move.lane.name] = replace(position, next_offset=move.to_offset, ordinal=ordinal)
+        lanes[move.lane.name] = replace(
+            position, next_offset=move.to_offset, ordinal=ordinal, gap=None
+        )
+        self._data.moved_s[move.lane.stream] = self._data.now_s()
         return True
 
 

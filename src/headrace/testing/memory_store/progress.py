@@ -10,7 +10,7 @@ from headrace.model.buckets import divided_otherwise
 from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.places import Place
 from headrace.model.records import Failure, LaneStart, Move
-from headrace.model.streams import Position, Slice, State, StreamId, ids_left, original
+from headrace.model.streams import Gap, Position, Slice, State, StreamId, ids_left, original
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.memory_store import recorded
@@ -95,6 +95,7 @@ class MemoryProgress:
         self.data.failures.release(stream, {*offsets, *gone})
         before = {name: at.next_offset for name, at in self.data.positions[stream].items()}
         self.data.put(stream, offsets, parents)
+        self.data.passed_over(stream, dict.fromkeys(offsets))
         self._turned(stream, parents, gone, offsets)
         turned = gone or any(before.get(name) != offset for name, offset in offsets.items())
         recorded.leave_behind(self.data, stream, merged=bool(turned))
@@ -123,12 +124,29 @@ class MemoryProgress:
             self.data.deepen(stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
+        if known.topic_id in (None, topic_id):
+            self.data.passed_over(
+                stream,
+                {
+                    move.lane.name: Gap(move.from_offset, move.to_offset)
+                    for move in moves
+                    if move.to_offset > move.from_offset
+                },
+            )
         self.data.failures.release(stream, {move.lane.name for move in moves})
         self._turned(stream, parents, gone, [move.lane.name for move in moves])
         recorded.leave_behind(self.data, stream, merged=back)
         for failure in failures:
             self.data.failures.note(failure)
         return known.epoch + 1
+
+    @alone
+    def stay(self, stream: StreamId, epoch: int) -> bool:
+        """Let a stream that was left alone go on where it is."""
+        if self.data.stream(stream).epoch != epoch:
+            return False
+        self.data.set_stream(stream, silent_s=None)
+        return True
 
     @alone
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
@@ -210,6 +228,6 @@ class MemoryProgress:
         if None not in (was, topic_id) and was != topic_id:
             recorded.forget(self.data, stream)
         self._be_of(stream, topic_id)
-        self.data.set_stream(stream, epoch=epoch)
+        self.data.set_stream(stream, epoch=epoch, silent_s=None)
         lanes = self.data.positions.get(stream, {})
         self.data.put(stream, {name: at.next_offset for name, at in lanes.items()})

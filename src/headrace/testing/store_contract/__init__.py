@@ -24,6 +24,7 @@ from headrace.testing.store_contract.failures import TestFailures
 from headrace.testing.store_contract.generations import TestGenerations
 from headrace.testing.store_contract.intents import TestIntents
 from headrace.testing.store_contract.keys import TestAudit, TestKeys
+from headrace.testing.store_contract.left_alone import TestLeftAlone
 from headrace.testing.store_contract.membership import TestMembership
 from headrace.testing.store_contract.parents import TestDepths, TestParents
 from headrace.testing.store_contract.positions import TestPositions
@@ -44,6 +45,7 @@ __all__ = [
     "TestGenerations",
     "TestIntents",
     "TestKeys",
+    "TestLeftAlone",
     "TestMembership",
     "TestParents",
     "TestPositions",

@@ -1,0 +1,289 @@
+"""A stream that was left alone goes to the end of its log, says so, and no other stream does."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from headrace.cycle.restarts import PASSED_OVER
+from headrace.errors import OutcomeUnknown, StoreUnavailable
+from headrace.model.lane_names import number_of
+from headrace.model.records import FailureState
+from headrace.model.restarts import Restart
+from headrace.model.streams import Gap, Order, State, StreamId
+
+ACME = StreamId("keep", "acme")
+AFTER = Restart(300.0)
+
+
+def begun(world, restart=AFTER, records=5, partitions=1, **options):
+    """Acme read to its end, by a driver that still lives."""
+    world.told = []
+
+    def notes(table, context):
+        world.told += [piece.passed_over for piece in context.slices if piece.passed_over]
+        world.seen.extend((context.tenant, offset) for offset in table["offset"].to_pylist())
+        return pa.table({"offset": table["offset"]})
+
+    world.use_cases = [world.make(notes, **options)]
+    world.deploy(restart=restart)
+    world.tenant("acme", records, partitions)
+    world.start()
+    world.turns()
+    assert world.positions()["acme", 0] == records
+    world.seen.clear()
+    return world
+
+
+def passes(world, seconds):
+    """Time, for the clocks of drivers and for that of the store."""
+    world.clock.move(seconds)
+    with closing(sqlite3.connect(f"{world.folder}/store.db")) as connection, connection:
+        connection.execute("UPDATE headrace_positions SET moved_s = moved_s - ?", [seconds])
+
+
+def notes(world):
+    return [
+        (number_of(note.slice.lane.name), note.slice.from_offset, note.slice.until_offset)
+        for note in world.store.failures.every(ACME)
+        if (note.error.code, note.state) == (PASSED_OVER, FailureState.SKIPPED)
+    ]
+
+
+def stream(world):
+    return next(found for found in world.store.registry.streams() if found.id == ACME)
+
+
+def goes_on(world, count=8):
+    """Another process of the driver, and a record that comes while it runs."""
+    world.start()
+    world.turns(count)
+    world.send("acme", 1)
+    world.turns(count, seconds=1.0)
+
+
+def test_a_stream_that_was_left_alone_goes_to_the_end_and_its_handler_is_told(world):
+    begun(world)
+    world.send("acme", 7)
+    passes(world, 400)
+    goes_on(world)
+    assert world.seen == [("acme", 12)]
+    assert notes(world) == [(0, 5, 12)]
+    assert world.told == [Gap(5, 12)]
+    (note,) = world.store.failures.every(ACME)
+    assert "acme.visits[0] passed over offsets 5..12" in note.error.message
+    assert "nobody had committed it for 400 s (restart latest after 300 s)" in note.error.message
+    assert note.slice.records == 7
+    assert "passed over offsets 5..12" in world.row("acme").note
+    world.send("acme", 1)
+    world.turns(3, seconds=1.0)
+    assert (world.seen[-1], world.told) == (("acme", 13), [Gap(5, 12)])
+
+
+@pytest.mark.parametrize("restart", [None, Restart(401.0)])
+def test_what_was_not_left_alone_for_long_enough_is_all_read(world, restart):
+    begun(world, restart)
+    world.send("acme", 7)
+    passes(world, 400)
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(5, 13)]
+    assert (notes(world), world.told) == ([], [])
+
+
+def test_what_was_given_back_is_all_read_however_late(world):
+    begun(world)
+    world.driver.drain()
+    world.turns(2)
+    world.driver.leave()
+    world.send("acme", 7)
+    passes(world, 86_400)
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(5, 13)]
+    assert notes(world) == []
+
+
+def test_a_use_case_that_is_added_or_deployed_again_is_no_restart(world):
+    begun(world)
+    world.send("acme", 7)
+    passes(world, 400)
+    epoch = stream(world).epoch
+    world.use_cases.append(world.make(lambda table, _: table.select(["offset"]), name="other"))
+    world.store.registry.deploy(
+        replace(world.store.registry.deployments()[0], use_case="other", restart=AFTER)
+    )
+    world.take()
+    world.turns(4)
+    assert world.seen[:7] == [("acme", offset) for offset in range(5, 12)]
+    assert (notes(world), stream(world).epoch) == ([], epoch)
+
+
+def test_what_came_while_a_quiet_stream_had_no_driver_for_a_moment_is_read(world):
+    begun(world)
+    passes(world, 86_400)
+    world.send("acme", 3)
+    passes(world, 20)
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(5, 9)]
+    assert (notes(world), stream(world).silent_s) == ([], None)
+
+
+def test_with_an_age_what_is_young_enough_is_read(world):
+    begun(world, Restart(300.0, 60.0))
+    world.send("acme", 4)
+    passes(world, 370)
+    world.send("acme", 2)
+    passes(world, 30)
+    goes_on(world)
+    assert world.seen == [("acme", 9), ("acme", 10), ("acme", 11)]
+    assert (notes(world), world.told) == ([(0, 5, 9)], [Gap(5, 9)])
+
+
+def test_what_was_recorded_comes_to_its_end_first(world):
+    begun(world, guarantee="exactly-once")
+    world.send("acme", 4)
+    world.driver.turn()  # the wave is written down, and starts
+    assert len(world.store.progress.pending_intents()) == 1
+    world.send("acme", 3)
+    passes(world, 400)
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in (5, 6, 7, 8, 12)]
+    assert notes(world) == [(0, 9, 12)]
+    assert world.store.progress.pending_intents() == []
+
+
+@pytest.mark.parametrize("order", [Order.LANE, Order.STREAM])
+def test_a_lane_without_a_leader_is_waited_for_and_named(world, order):
+    begun(world, partitions=2, order=order)
+    world.send("acme", 7)
+    world.send("acme", 2, partition=1)
+    passes(world, 400)
+    world.log.set_leader("acme.visits", 1, False)
+    world.start()
+    world.turns(8, seconds=1.0)
+    assert (world.seen, notes(world)) == ([], [])
+    assert "where acme.visits[1] ends" in world.row("acme").note
+    world.log.set_leader("acme.visits", 1, True)
+    world.turns(8, seconds=1.0)
+    assert (world.seen, sorted(notes(world))) == ([], [(0, 5, 12), (1, 0, 2)])
+    world.send("acme", 1, partition=1)
+    world.turns(8, seconds=1.0)
+    assert world.seen == [("acme", 2)]
+
+
+def test_buckets_of_a_partition_pass_over_together(world):
+    begun(world, order=Order.KEY, buckets=2)
+    world.send("acme", 7)
+    passes(world, 400)
+    goes_on(world)
+    assert world.seen == [("acme", 12)]
+    assert notes(world) == [(0, 5, 12), (0, 5, 12)]
+
+
+def test_the_gap_is_told_again_by_whoever_comes_when_nobody_heard_of_it_yet(world):
+    begun(world)
+    world.send("acme", 7)
+    passes(world, 400)
+    world.start()
+    world.turns()
+    assert (world.positions()["acme", 0], world.told) == (12, [])
+    goes_on(world)
+    assert (world.seen, world.told, notes(world)) == ([("acme", 12)], [Gap(5, 12)], [(0, 5, 12)])
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, OutcomeUnknown])
+def test_a_decision_that_was_not_answered_is_made_once(world, monkeypatch, error):
+    begun(world)
+    world.send("acme", 7)
+    passes(world, 400)
+    world.start()
+    whole, failed = world.store.progress.skip_lost, []
+
+    def skip_lost(*args):
+        if error is OutcomeUnknown and not failed:
+            whole(*args)
+        if not failed:
+            failed.append(error)
+            raise error("the answer was lost")
+        return whole(*args)
+
+    monkeypatch.setattr(world.store.progress, "skip_lost", skip_lost)
+    world.turns(8, seconds=1.0)
+    world.send("acme", 1)
+    world.turns(8, seconds=1.0)
+    assert failed
+    assert (world.seen, notes(world)) == ([("acme", 12)], [(0, 5, 12)])
+
+
+def test_a_stream_that_somebody_stops_meanwhile_passes_over_when_it_is_resumed(world):
+    begun(world)
+    world.send("acme", 7)
+    passes(world, 400)
+    world.log.set_leader("acme.visits", 0, False)
+    world.start()
+    world.turns(3)
+    world.store.registry.set_stream_state(ACME, State.SUSPENDED)
+    world.turns(3)
+    world.log.set_leader("acme.visits", 0, True)
+    world.turns(3, seconds=1.0)
+    assert notes(world) == []
+    world.store.registry.set_stream_state(ACME, State.ACTIVE)
+    world.turns(8, seconds=1.0)
+    assert notes(world) == [(0, 5, 12)]
+
+
+def test_a_stream_that_somebody_had_stopped_goes_on_where_it_was(world):
+    begun(world)
+    world.store.registry.set_stream_state(ACME, State.SUSPENDED)
+    world.turns(2)
+    world.send("acme", 7)
+    passes(world, 400)
+    world.start()
+    world.turns(3)
+    world.store.registry.set_stream_state(ACME, State.ACTIVE)
+    world.turns(8)
+    assert world.seen == [("acme", offset) for offset in range(5, 12)]
+
+
+def test_a_lane_that_is_stopped_at_a_record_stays_there(world):
+    def refuses(table, context):
+        if context.slices[0].from_offset >= 5:
+            raise context.bad_record(0, "no JSON")
+        return pa.table({"offset": table["offset"]})
+
+    world.use_cases = [world.make(refuses)]
+    world.deploy(restart=AFTER, retries=0)
+    world.tenant("acme", 5)
+    world.start()
+    world.turns()
+    world.send("acme", 7)
+    world.turns(20, seconds=5.0)
+    (stopped,) = world.store.failures.every(ACME, only_open=True)
+    passes(world, 400)
+    world.start()
+    world.turns(8, seconds=1.0)
+    assert world.store.failures.every(ACME, only_open=True) == [stopped]
+    assert (world.positions()["acme", 0], notes(world)) == (5, [])
+    assert stream(world).silent_s is None
+
+
+def test_a_seek_is_what_somebody_wants_and_nothing_of_it_is_passed_over(world):
+    begun(world)
+    passes(world, 400)
+    world.store.progress.seek(ACME, {"acme.visits[0]": 2})
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(2, 6)]
+    assert notes(world) == []
+
+
+def test_a_use_case_that_passes_nothing_over_any_more_lets_the_stream_stay(world):
+    begun(world)
+    world.send("acme", 7)
+    passes(world, 400)
+    world.store.membership.join("driver", ["keep"])
+    assert stream(world).silent_s is not None
+    world.deploy(restart=None)
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(5, 13)]
+    assert (notes(world), stream(world).silent_s) == ([], None)
