@@ -32,6 +32,7 @@ from headrace.model.everyone import TOPIC_NAME, is_plain
 from headrace.model.lane_names import named
 from headrace.model.patterns import has_other_braces
 from headrace.model.record_versions import first_version, version_of
+from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
@@ -48,7 +49,7 @@ from headrace.ports import (
     needs_registry,
 )
 
-_E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)
+_E = TypeVar("_E", BadRecordPolicy, Guarantee, Order, RestartFrom)
 
 #: calls of an ``async def`` in flight for a slice, and seconds for each, if nobody says
 CONCURRENCY, CALL_TIMEOUT_S = 50, 10.0
@@ -143,6 +144,8 @@ class UseCase:
     concurrency: int = CONCURRENCY
     #: of an ``async def``: seconds that one call may take
     call_timeout_s: float = CALL_TIMEOUT_S
+    #: what becomes of a stream that nobody read for a while; None: it goes on where it stopped
+    restart: Restart | None = None
     #: the warehouse of whoever runs it, if its sink writes there
     place: str = ""
     #: the module of a version that it was found in
@@ -265,6 +268,9 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
     event_time: EventTime | None = None,
     concurrency: int | None = None,
     call_timeout_s: float | None = None,
+    restart: str = "position",
+    restart_after_s: float | None = None,
+    max_age_s: float | None = None,
 ) -> Callable[[Handler], UseCase]:
     """Make a function a use case.
 
@@ -290,6 +296,12 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
         concurrency: how many calls of an ``async def`` are in flight at once for a slice; without
             it, 50.
         call_timeout_s: seconds that one call of an ``async def`` may take; without it, 10.
+        restart: where a stream goes on that its last driver did not give back, and that nobody
+            committed for ``restart_after_s``: ``position``, where it stopped, or ``latest``, at the
+            end of its log, so that records are passed over.
+        restart_after_s: seconds; with ``restart="latest"`` it has to be said.
+        max_age_s: with ``restart="latest"``: a stream goes on at the first record that is not older
+            than so many seconds; without it, at the end.
 
     Raises:
         ConfigError: the combination makes no sense; the message says which part and why.
@@ -313,6 +325,7 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             event_time=_event_time(event_time, called),
             concurrency=CONCURRENCY if concurrency is None else concurrency,
             call_timeout_s=CALL_TIMEOUT_S if call_timeout_s is None else call_timeout_s,
+            restart=_restart(restart, restart_after_s, max_age_s, called),
         )
         if not made.waits and (concurrency is not None or call_timeout_s is not None):
             raise ConfigError(
@@ -336,6 +349,16 @@ def _choice(kind: type[_E], value: str, what: str, name: str) -> _E:
     except ValueError:
         known = ", ".join(kind)
         raise ConfigError(f"use case {name}: {what} {value!r} is none of {known}") from None
+
+
+def _restart(
+    said: str, after_s: float | None, max_age_s: float | None, name: str
+) -> Restart | None:
+    of = _choice(RestartFrom, said, "restart", name)
+    try:
+        return restart_of(of, after_s, max_age_s, ("restart_after_s", "max_age_s"))
+    except ValueError as error:
+        raise ConfigError(f"use case {name}: {error}") from None
 
 
 def _event_time(given: Any, name: str) -> EventTime | None:

@@ -8,6 +8,7 @@ import pytest
 from headrace import SliceContext, use_case
 from headrace.errors import ConfigError
 from headrace.model.record_versions import version_of
+from headrace.model.restarts import Restart
 from headrace.model.streams import Guarantee, LaneId, Order, Slice
 from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
 from headrace.testing.records import records
@@ -134,6 +135,22 @@ def test_what_makes_no_sense_is_refused_with_the_reason(options, told):
 def test_a_word_that_it_does_not_know_is_refused_by_name():
     with pytest.raises(TypeError, match="nmae"):
         use_case(topic=TOPIC, sink=TABLE, nmae="x")
+
+
+def test_what_becomes_of_streams_that_nobody_read_is_said_or_is_nothing():
+    options = {"topic": TOPIC, "sink": TABLE}
+    assert use_case(**options)(handler).restart is None
+    made = use_case(**options, restart="latest", restart_after_s=300, max_age_s=60)(handler)
+    assert made.restart == Restart(300.0, 60.0)
+    for said, told in (
+        ({"restart": "newest"}, "restart 'newest' is none of position, latest"),
+        ({"restart": "latest"}, "it needs restart_after_s"),
+        ({"restart_after_s": 5}, "restart_after_s is for restart latest"),
+        ({"restart": "latest", "restart_after_s": "5m"}, "a number of seconds above 0, not '5m'"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            use_case(**options, **said)(handler)
+        assert told in str(caught.value)
 
 
 def test_its_signature_names_everything_that_can_be_said():

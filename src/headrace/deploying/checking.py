@@ -31,6 +31,7 @@ from typing import Any
 
 from headrace.errors import ConfigError, ConnectionDown, SinkUnavailable, words_of
 from headrace.model.buckets import MOST_BUCKETS
+from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order
 from headrace.model.waves import Terms
 from headrace.ports import Connections
@@ -76,6 +77,8 @@ class Declared:
     terms: Terms
     #: into how many buckets each lane is divided; 1: into none
     divides_by: int
+    #: what becomes of its streams that nobody read for a while
+    restart: Restart | None
 
 
 def checked(check: Check) -> dict[str, Declared]:
@@ -127,7 +130,14 @@ def _declared(told: dict[str, Any]) -> Declared:
     if type(buckets) is not int or not least <= buckets <= most:
         raise ValueError(f"{buckets!r} buckets")
     made = Terms(**{**terms, "bad_record": bad_record})
-    return Declared(told["topic"], bad_record, made, buckets)
+    return Declared(told["topic"], bad_record, made, buckets, _restart(told["restart"]))
+
+
+def _restart(told: dict[str, Any] | None) -> Restart | None:
+    if told is None:
+        return None
+    said = told["after_s"], told["max_age_s"]
+    return restart_of(RestartFrom.LATEST, *said, ("restart_after_s", "max_age_s"))
 
 
 def _run(check: Check) -> tuple[int | None, list[str]]:

@@ -101,6 +101,7 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
             "bad_record": use_case.bad_record,
             "terms": asdict(use_case.terms),
             "buckets": use_case.divides_by,
+            "restart": None if use_case.restart is None else asdict(use_case.restart),
         }
         for name, use_case in use_cases.items()
     }

@@ -50,6 +50,7 @@ def require_known_ends(use_case: UseCase, deployment: Deployment, log: Log) -> N
             not is_earliest(read_starting(deployment.starting_offsets)),
             "startingOffsets earliest, and seek to a time",
         ),
+        "restart latest": (deployment.restart is not None, "restart position"),
     }
     for what, (is_asked, instead) in asked.items():
         if is_asked:

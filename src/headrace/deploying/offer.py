@@ -301,7 +301,7 @@ def _deployment(settings: Settings, offer: Offer[Any], name: str) -> Deployment:
         bad_record=use_case.bad_record,
         guarantee=use_case.terms.guarantee.value,
         sink=use_case.terms.sink,
-        **_chosen(settings, name),
+        **{"restart": use_case.restart, **_chosen(settings, name)},
     )
 
 
@@ -366,9 +366,11 @@ def _configured(
 
 
 def _chosen(settings: Settings, name: str) -> dict[str, Any]:
-    """What the YAML file says of a use case."""
+    """What the YAML file says of a use case; of a restart only what it says itself."""
     chosen = settings.of_use_case(name)
+    restart = {} if chosen.restart is None else {"restart": chosen.restarts}
     return {
+        **restart,
         "starting_offsets": chosen.startingOffsets,
         "all_tenants": chosen.all_tenants,
         "priority": chosen.priority,

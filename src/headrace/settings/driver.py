@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
+from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import DataLossPolicy
 from headrace.settings.fields import STRICT, Beginning, Bytes, Properties, Seconds
 
@@ -35,8 +36,25 @@ class UseCaseSettings(BaseModel):
     #: what becomes of a stream whose topic no longer has the records that are next: fail suspends
     #: it with the offsets until somebody seeks it, skip lets it go on where the topic does
     data_loss: DataLossPolicy = DataLossPolicy.FAIL
+    #: where a stream goes on that its last driver did not give back and that nobody committed for
+    #: restart_after: position, where it stopped, or latest, at the end of its log or at the first
+    #: record that is not older than max_age; said here, nothing of it is as the decorator says
+    restart: RestartFrom | None = None
+    restart_after: Seconds | None = None
+    max_age: Seconds | None = None
     #: handed to the handler as context.options
     options: Properties = {}
+
+    @model_validator(mode="after")
+    def _restarts_in_order(self) -> UseCaseSettings:
+        _ = self.restarts
+        return self
+
+    @property
+    def restarts(self) -> Restart | None:
+        """What becomes of a stream that nobody read for a while; None: it goes on where it was."""
+        said = self.restart or RestartFrom.POSITION
+        return restart_of(said, self.restart_after, self.max_age, ("restart_after", "max_age"))
 
 
 class DriverSettings(BaseModel):

@@ -16,6 +16,7 @@ from headrace.deploying.offer import deploy as deploy_into
 from headrace.embedded.folder_lock import holder
 from headrace.errors import ConfigError
 from headrace.model.records import Answer, FailureState
+from headrace.model.restarts import Restart
 from headrace.model.statistics import Report
 from headrace.model.streams import BadRecordPolicy, State, StreamId, Tenant
 from headrace.store import open_store
@@ -24,7 +25,8 @@ SOURCE = """\
 from headrace import use_case
 from headrace.sinks import ParquetFiles
 
-@use_case(topic="{tenant}.pages", sink=ParquetFiles("p"), bad_record="fail")
+@use_case(topic="{tenant}.pages", sink=ParquetFiles("p"), bad_record="fail",
+          restart="latest", restart_after_s=60)
 def pages(table, context):
     return table
 """
@@ -32,6 +34,7 @@ SETTINGS = """\
 use_cases:
   pages: {retries: 0, handler_timeout: 500ms, max_rate_per_lane: 2.5, data_loss: skip}
 """
+SAYS_OTHERWISE = "restart: latest, restart_after: 5m, max_age: 30s"
 
 
 def test_a_use_case_stopped_by_a_failure_is_resumed_for_all_but_those_suspended_by_hand(
@@ -63,7 +66,12 @@ def test_what_decorator_and_yaml_say_about_failures_is_deployed(headrace, config
     assert pages.bad_record is BadRecordPolicy.FAIL
     assert (pages.retries, pages.handler_timeout_s, pages.max_rate_per_lane) == (0, 0.5, 2.5)
     assert pages.data_loss == "skip"
+    assert pages.restart == Restart(60.0)
     assert "nothing changed" in headrace("use-cases", "deploy").output
+    config.write_text(config.read_text().replace("data_loss: skip", SAYS_OTHERWISE))
+    assert headrace("use-cases", "deploy").exit_code == 0
+    (pages,) = [one for one in store.registry.deployments() if one.use_case == "pages"]
+    assert pages.restart == Restart(300.0, 30.0)
 
 
 def test_what_the_file_has_no_more_is_named_and_removed_by_the_command_that_is_told(

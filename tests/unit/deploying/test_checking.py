@@ -178,6 +178,10 @@ TERMS = '{"guarantee": "exactly-once", "order": "lane", "form": "slice", "sink":
         '{"evil": {"topic": "t", "bad_record": "no", "terms": {}}}',
         f'{{"evil": {{"topic": "t", "bad_record": "fail", "terms": {TERMS}, "buckets": 9}}}}',
         f'{{"evil": {{"topic": "t", "bad_record": "fail", "terms": {TERMS}, "buckets": "1"}}}}',
+        (
+            f'{{"evil": {{"topic": "t", "bad_record": "fail", "terms": {TERMS}, "buckets": 1, '
+            '"restart": {"after_s": 0, "max_age_s": null}}}'
+        ),
     ],
 )
 def test_an_answer_of_another_shape_is_refused_by_name(check, answer):

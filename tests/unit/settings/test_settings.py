@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.model.restarts import Restart
 from headrace.model.starting import read_starting
 from headrace.model.streams import DataLossPolicy
 from headrace.policies.backpressure import PaceBounds
@@ -416,3 +417,37 @@ def test_a_file_of_a_connection_that_is_not_there_is_named(tmp_path):
 def test_a_connection_that_cannot_be_is_refused_with_its_line(tmp_path, said, told):
     with pytest.raises(ConfigError, match=told):
         read_settings(write(tmp_path, f"module: a.py\nconnections:\n{said}\n"))
+
+
+RESTARTS = "module: a.py\nuse_cases:\n  score: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "restart"),
+    [
+        ("{}", None),
+        ("{restart: position}", None),
+        ("{restart: latest, restart_after: 5m}", Restart(300.0)),
+        ("{restart: latest, restart_after: 5m, max_age: 500ms}", Restart(300.0, 0.5)),
+        ("{restart: latest, restart_after: 5m, max_age: null}", Restart(300.0)),
+    ],
+)
+def test_what_becomes_of_a_stream_that_nobody_read_is_said(tmp_path, said, restart):
+    settings = read_settings(write(tmp_path, RESTARTS.format(said=said)), {})
+    assert settings.of_use_case("score").restarts == restart
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("{restart: latest}", "score.*restart latest passes records over.*needs restart_after"),
+        ("{restart_after: 5m}", "score.*restart_after is for restart latest"),
+        ("{restart: position, max_age: 5m}", "score.*max_age is for restart latest"),
+        ("{restart: latest, restart_after: 300}", "score.restart_after.*a duration looks like 10s"),
+        ("{restart: latest, restart_after: 0s}", "score.restart_after.*greater than 0"),
+        ("{restart: newest, restart_after: 5m}", "score.restart.*'position' or 'latest'"),
+    ],
+)
+def test_a_restart_that_makes_no_sense_is_refused_by_name(tmp_path, said, told):
+    with pytest.raises(ConfigError, match=told):
+        read_settings(write(tmp_path, RESTARTS.format(said=said)), {})
