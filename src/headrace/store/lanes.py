@@ -104,6 +104,9 @@ def forget(connection: Connection, stream: StreamId, names: Collection[str], epo
     if streams.locked(connection, stream).epoch != epoch:
         return False
     parents.forget(connection, stream, names)
+    # When those were moved that are gone nobody knows any more.
+    left = update(positions).where(of(positions, stream))
+    connection.execute(left.values(moved_s=now_s(connection)))
     return True
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.model.places import Place
 from headrace.model.records import Move, ReadRange
-from headrace.model.streams import LaneId, Position, Slice
+from headrace.model.streams import LaneId, Position, Slice, StreamId
 from headrace.ports import advance_groups
 from headrace.testing.memory_store.data import Data
 
@@ -23,6 +23,7 @@ class MemoryTransaction:
 
     rows: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     before: dict[LaneId, Position] = field(default_factory=dict)
+    moved_s: dict[StreamId, float] = field(default_factory=dict)
 
     def insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows to a table, which is made by its first row."""
@@ -45,6 +46,7 @@ class MemoryPositions:
             except BaseException:
                 for lane, position in transaction.before.items():
                     self._data.positions[lane.stream][lane.name] = position
+                self._data.moved_s |= transaction.moved_s
                 raise
             for table, row in transaction.rows:
                 self._data.tables.setdefault(table, []).append(row)
@@ -95,7 +97,9 @@ class MemoryPositions:
         lanes[move.lane.name] = replace(
             position, next_offset=move.to_offset, ordinal=ordinal, gap=None
         )
-        self._data.moved_s[move.lane.stream] = self._data.now_s()
+        stream, moved_s = move.lane.stream, self._data.moved_s
+        transaction.moved_s.setdefault(stream, moved_s.get(stream, 0.0))
+        moved_s[stream] = self._data.now_s()
         return True
 
 
