@@ -15,6 +15,7 @@ from headrace.model.records import Move
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, TopicInfo
 from headrace.process.crash_points import PlayedKill
+from headrace.testing.simulation.left_alone import LeftAlone
 from headrace.testing.simulation.odds import Odds
 
 
@@ -61,6 +62,10 @@ class Stage(Protocol):
 
     def commits_late(self, actor: Actor, commit: Callable[[], None]) -> bool:
         """Whether the answer to a claim is lost now, and its server commits it later."""
+
+    @property
+    def left_alone(self) -> LeftAlone:
+        """Which streams were left alone."""
 
     def moved_late(self, move: Move) -> None:
         """A position was moved by a claim that nobody waits for."""

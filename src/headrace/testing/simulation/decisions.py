@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.board import Board
+from headrace.cycle.restarts import PASSED_OVER
 from headrace.errors import LaneExpired
 from headrace.model import places
 from headrace.model.buckets import whole_lane
@@ -46,6 +47,7 @@ from headrace.testing.simulation.divided import Divided, lacking
 from headrace.testing.simulation.generations import Generation, Generations
 from headrace.testing.simulation.given_up import GivenUp
 from headrace.testing.simulation.keys import those_in
+from headrace.testing.simulation.left_alone import LeftAlone
 from headrace.testing.simulation.lineage import Gate
 from headrace.testing.simulation.topics import WorldTopics, lane_of, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
@@ -76,11 +78,14 @@ class Decisions:
     found: list[str] = field(default_factory=list)
     #: recorded slices that lanes were sent away from
     given_up: GivenUp = field(default_factory=GivenUp)
+    #: streams that may pass over what is too old
+    left_alone: LeftAlone = field(init=False)
     divided: Divided = field(init=False)
     gate: Gate = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing is given up yet."""
+        self.left_alone = LeftAlone(self.store, self.topics.clock)
         self.divided = Divided(self.generations)
         self.gate = Gate(self.divided)
 
@@ -89,8 +94,12 @@ class Decisions:
         if name == "start_lanes":
             for item in args[0]:
                 self._started(item)
+        elif name == "skip_lost" and any(note.error.code == PASSED_OVER for note in args[2]):
+            self._passed_over_old(*args)
         elif name == "skip_lost":
             self._skipped(*args)
+        elif name == "stay":
+            self.left_alone.decided(args[0])
         elif name == "keep":
             for failure in args[0]:
                 self._blamed(failure)
@@ -108,6 +117,7 @@ class Decisions:
         which its stream was of, if that was of any.
         """
         self.counts["seeks"] += 1
+        self.left_alone.decided(stream)
         self.begun.add(stream)
         self.gate.sent_back(stream)
         self.stopped.pop(stream, None)
@@ -168,6 +178,7 @@ class Decisions:
     def added_again(self, stream: StreamId) -> None:
         """A stream begins afresh."""
         self.begun.discard(stream)
+        self.left_alone.decided(stream)
         self.found += self._forgotten_topics(stream)
         self.generations.added_again(stream)
         self.stopped.pop(stream, None)
@@ -196,6 +207,8 @@ class Decisions:
             return
         if not self.topics.is_there(topic, now.log):
             return
+        if not wave.intended and piece.lane.stream in self.left_alone.left:
+            self.found.append(f"{piece} runs, and what is too old of it was not passed over")
         if wave.intended and self.given_up.has(wave, piece):
             self.found.append(f"{piece} of {wave.id} runs, and was given up")
         lineage = self.topics.lineage
@@ -243,6 +256,7 @@ class Decisions:
     def _forgotten(self, stream: StreamId, names: Collection[str], epoch: int) -> None:
         """Parents that are done, and that nobody needs."""
         del epoch
+        self.left_alone.moved(stream)
         topic = topic_of(stream)
         for name in names:
             lane = LaneId(*stream, name)
@@ -276,6 +290,7 @@ class Decisions:
 
     def moved(self, lane: LaneId, to: places.Place) -> None:
         """A slice moved its lane, or a person; its log may have been cut since it was read."""
+        self.left_alone.moved(lane.stream)
         self._stands(lane, number_at(to))
 
     def _stands(self, lane: LaneId, offset: int) -> None:
@@ -351,6 +366,7 @@ class Decisions:
     ) -> None:
         del more
         self.counts["losses passed over"] += 1
+        self.left_alone.decided(stream)
         self._allowed(stream, DataLossPolicy.SKIP)
         log = self.topics.log_of_id(topic_id)
         ways = (self.generations.now(move.lane) for move in moves)
@@ -364,7 +380,10 @@ class Decisions:
         for move in moves:
             now = self.generations.now(move.lane)
             assert now is not None, "its position was compared"
-            note = notes[move.lane]
+            note = notes.get(move.lane)
+            if note is None:
+                self.found.append(f"{move.lane} is sent to {move.to_offset}, and nobody is told")
+                continue
             if note.error.code == LaneExpired.__name__:
                 self._check_expired(note, now)
             else:
@@ -385,6 +404,39 @@ class Decisions:
             },
         )
 
+    def _passed_over_old(
+        self,
+        stream: StreamId,
+        moves: Sequence[Move],
+        failures: Sequence[Failure],
+        topic_id: str,
+    ) -> None:
+        """A stream that was left alone passes over what is too old, told by exact offsets."""
+        self.counts["old records passed over"] += 1
+        if stream not in self.left_alone.left:
+            self.found.append(f"{stream} passes over records, and nobody left it alone")
+        self.left_alone.decided(stream)
+        del failures  # what is on record counts
+        kept = [
+            note for note in self.store.failures.every(stream) if note.error.code == PASSED_OVER
+        ]
+        told = {(one.slice.lane, one.slice.from_offset, one.slice.until_offset) for one in kept}
+        log = self.topics.log_of_id(topic_id)
+        for move in moves:
+            bounds, now = (move.from_offset, move.to_offset), self.generations.now(move.lane)
+            if (move.lane, *bounds) not in told:
+                self.found.append(f"{move.lane} passes over {bounds}, and that is not on record")
+            if now is None or now.log != log or move.to_offset <= move.from_offset:
+                self.found.append(f"{move.lane} passes over {bounds} in topic {log}, and is {now}")
+            elif self.topics.is_there(topic_of(stream), log) and self._has(move.lane):
+                number = number_of(move.lane.name)
+                if number_at(move.to_offset) > self.topics.log.edges(topic_of(stream), number).stop:
+                    self.found.append(f"{move.lane} passes over {bounds}, beyond its log")
+        self._sent(stream, turned=False)
+        self._begin_all(
+            stream, {move.lane.name: (number_at(move.to_offset), log) for move in moves}
+        )
+
     def _deepened(
         self, stream: StreamId, moves: Sequence[Move], notes: Mapping[LaneId, Failure], log: int
     ) -> None:
@@ -395,7 +447,7 @@ class Decisions:
         before = [self.generations.now(move.lane) for move in moves]
         turned = any(now is not None and now.log != log for now in before)
         back = any(move.to_offset < move.from_offset for move in moves)
-        gone = any(notes[move.lane].error.code == LaneExpired.__name__ for move in moves)
+        gone = any(note.error.code == LaneExpired.__name__ for note in notes.values())
         if (turned or back or gone) and RERUN_MARK not in stream.use_case:
             self.gate.sent_back(stream)
 
@@ -498,6 +550,7 @@ class Decisions:
                 self._begin(lane, now.at, now.log, epoch)
 
     def _begin(self, lane: LaneId, offset: int, log: int, epoch: int) -> None:
+        self.left_alone.moved(lane.stream)
         self.generations.begins(lane, offset, log, epoch, len(self.topics.written))
         if not self.topics.is_there(topic_of(lane.stream), log):
             self.generations.deleted([lane])

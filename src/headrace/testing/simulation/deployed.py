@@ -17,6 +17,7 @@ import pyarrow as pa
 from headrace.cycle.reruns import renewed_by
 from headrace.errors import HandlerSlow, RegistryUnavailable, SinkUnavailable
 from headrace.model.records import Deployment
+from headrace.model.restarts import Restart
 from headrace.model.streams import (
     BadRecordPolicy,
     DataLossPolicy,
@@ -57,6 +58,8 @@ GUARANTEES = (
 )
 #: seconds that a call may take before its wave is ended
 TIMEOUT_S = 1.0
+#: seconds for which nobody committed, and how old records may be, if there is a limit
+_RESTARTS = ((2.0, None), (6.0, None), (6.0, 3.0), (10.0, 30.0))
 #: part of the use cases whose handlers are given a whole wave
 _WAVES = 0.2
 #: of ten others, those whose records are decoded before
@@ -112,6 +115,10 @@ class Surroundings(Protocol):
         """How many of a hundred use cases have streams that begin at the end."""
 
     @property
+    def restarts_of_100(self) -> float:
+        """How many of a hundred use cases pass over what is too old of streams left alone."""
+
+    @property
     def divided_of_10(self) -> float:
         """Of how many of ten use cases that could have buckets partitions are divided."""
 
@@ -138,6 +145,8 @@ class Deployed:
     for_all: set[str] = field(default_factory=set)
     #: use cases whose streams begin at the end
     at_end: set[str] = field(default_factory=set)
+    #: what use cases say that pass over what is too old
+    restarts: dict[str, Restart] = field(default_factory=dict)
     #: use cases that were deployed with another order or guarantee than at first
     mixed: set[str] = field(default_factory=set)
 
@@ -148,6 +157,9 @@ class Deployed:
         at_end = own // 100 % 100 < self.world.at_end_of_100
         if at_end and not self.world.hides_ends:
             self.at_end.add(name)
+        restarts = own // 10_000 % 100 < self.world.restarts_of_100
+        if restarts and not self.world.hides_ends:
+            self.restarts[name] = Restart(*_RESTARTS[own // 1_000_000 % len(_RESTARTS)])
         if own % 100 < self.world.for_all_of_100:
             self.for_all.add(name)
             self.counts["use cases of a topic for all"] += 1
@@ -274,6 +286,7 @@ class Deployed:
             order=made.order,
             starting_offsets="latest" if name in self.at_end else "earliest",
             buckets=made.divides_by,
+            restart=self.restarts.get(name),
             bad_record=made.bad_record,
             data_loss=loss,
             handler_timeout_s=TIMEOUT_S,

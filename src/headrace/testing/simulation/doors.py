@@ -10,7 +10,7 @@ What a port's answer can be besides the right one is here as well: none, a part 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
@@ -28,6 +28,8 @@ from headrace.testing.simulation.actors import Actor, Killed, Stage
 
 #: what a driver decides about lanes as a whole
 _DECISIONS = ("start_lanes", "set_stream_state", "keep")
+#: the same, if the store says that it was done
+_ANSWERED = ("skip_lost", "forget_lanes", "stay")
 
 
 class Door:
@@ -93,7 +95,7 @@ class PartDoor(Door):
             for move, made in zip(moves, moved, strict=True):
                 if made:
                     self._stage.moved(move)
-        elif name in _DECISIONS or (name in ("skip_lost", "forget_lanes") and answer):
+        elif name in _DECISIONS or (name in _ANSWERED and answer):
             self._stage.decided(name, args)
         elif name == "join":
             self._stage.replaced(args[0], self._actor)
@@ -116,6 +118,28 @@ class ProgressDoor(PartDoor):
         return recorded
 
 
+class MembershipDoor(PartDoor):
+    """The drivers, who take streams and give them back."""
+
+    def join(self, driver: str, use_cases: Collection[str], *, again: bool = False) -> int:
+        """As the store's."""
+        self._again = again
+        number: int = self._called("join", driver, use_cases, again=again)
+        return number
+
+    def _did(self, name: str, args: Sequence[Any], answer: Any) -> None:
+        super()._did(name, args, answer)
+        left = self._stage.left_alone
+        if name == "hold":
+            left.held(args[1], answer)
+        elif name in ("release", "leave"):
+            left.given_back(args[0])
+        elif name == "join" and not self._again:
+            left.is_gone(args[0], heir=args[0])
+        elif name == "adopt" and answer:
+            left.is_gone(args[2].name, heir=args[0])
+
+
 class StoreDoor(PartDoor):
     """The store, with a door around each part."""
 
@@ -125,9 +149,9 @@ class StoreDoor(PartDoor):
         return PartDoor(self._whole.registry, self._actor, self._stage, "registry")
 
     @property
-    def membership(self) -> PartDoor:
+    def membership(self) -> MembershipDoor:
         """That of the store."""
-        return PartDoor(self._whole.membership, self._actor, self._stage, "membership")
+        return MembershipDoor(self._whole.membership, self._actor, self._stage, "membership")
 
     @property
     def progress(self) -> ProgressDoor:

@@ -108,6 +108,8 @@ class Odds:
     for_all: float = 0.0
     #: of a use case: its streams begin at the end; and of a tenant: its topic is made later
     at_end: float = 0.0
+    #: of a use case: its streams pass over what is too old, if they were left alone
+    restarts: float = 0.0
     #: of a use case that could have buckets, in tenths: it has, by key
     divided: float = 0.4
     #: of one with buckets, in tenths: they are by place
@@ -168,7 +170,7 @@ _MOST_LATER = {
     "locks": 0.5,
 }
 #: what no seed draws: it is as it stands above, or as it is asked for
-_ASKED = ("for_all", "at_end", "divided", "by_place")
+_ASKED = ("for_all", "at_end", "restarts", "divided", "by_place")
 _NAMES = {*_MOST, *_MOST_LATER, *_ASKED}
 assert {field.name for field in fields(Odds)} == _NAMES
 

@@ -31,6 +31,7 @@ from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.flight_checker import SingleFlight
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Place
+from headrace.testing.memory_store import MemoryStore
 from headrace.testing.simulation.actors import Actor, Killed
 from headrace.testing.simulation.beside import Beside, Job
 from headrace.testing.simulation.cluster import Cluster
@@ -45,6 +46,7 @@ from headrace.testing.simulation.doors import (
     StoreDoor,
 )
 from headrace.testing.simulation.generations import Generations
+from headrace.testing.simulation.left_alone import LeftAlone
 from headrace.testing.simulation.lives import Life, Make
 from headrace.testing.simulation.odds import Odds, draw
 from headrace.testing.simulation.rates import Rates
@@ -95,6 +97,9 @@ class World:
         self.odds: Odds = replace(draw(rng), **self.given)
         self.clock, self.letters = FakeClock(), MemoryDeadLetters()
         self.store = self.make.store()
+        if isinstance(self.store, MemoryStore):
+            # The clock of a database; those of drivers may jump.
+            self.store.data.now_s = self.clock.monotonic_s
         self.generations, self.rates = Generations(), Rates()
         self.flight, self.isolation = SingleFlight(), Isolation()
         self.topics = WorldTopics(rng, self.odds, self.clock, self.isolation)
@@ -388,6 +393,16 @@ class World:
     def at_end_of_100(self) -> float:
         """How many of a hundred use cases have streams that begin at the end."""
         return 100 * self.odds.at_end
+
+    @property
+    def restarts_of_100(self) -> float:
+        """How many of a hundred use cases pass over what is too old of streams left alone."""
+        return 100 * self.odds.restarts
+
+    @property
+    def left_alone(self) -> LeftAlone:
+        """Which streams were left alone."""
+        return self.decisions.left_alone
 
     @property
     def divided_of_10(self) -> float:

@@ -1,0 +1,73 @@
+"""Which streams were left alone in a run, known without asking the store for its own note of it.
+
+It is told who took and gave back which streams, and when lanes were moved, in the moment in which
+the store has it. So it knows which streams a driver held that is gone, and for how long nobody had
+moved any lane of them. Only these may pass over what is too old, once for each time; and nothing
+new of them may be planned before that was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from headrace.model.restarts import Restart
+from headrace.model.streams import State, StreamId
+from headrace.ports import Store
+from headrace.testing.clock import FakeClock
+
+
+@dataclass(eq=False, slots=True)
+class LeftAlone:
+    """Who holds what, when it was moved, and what was left alone."""
+
+    store: Store
+    clock: FakeClock
+    #: streams of which it is to be decided where they go on
+    left: set[StreamId] = field(default_factory=set)
+    _holders: dict[StreamId, str] = field(default_factory=dict)
+    _moved_s: dict[StreamId, float] = field(default_factory=dict)
+
+    def moved(self, stream: StreamId) -> None:
+        """A lane of it was moved, by work or by decision."""
+        self._moved_s[stream] = self.clock.monotonic_s()
+
+    def held(self, driver: str, streams: Collection[StreamId]) -> None:
+        """A driver has taken streams."""
+        self._holders |= dict.fromkeys(streams, driver)
+
+    def given_back(self, driver: str) -> None:
+        """A driver has given back some of its streams, or all."""
+        free = {stream.id for stream in self.store.registry.streams() if stream.holder is None}
+        for stream in self._held_by(driver) & free:
+            del self._holders[stream]
+
+    def is_gone(self, driver: str, heir: str) -> None:
+        """Another process has what a driver did not give back."""
+        now_s, states = self.clock.monotonic_s(), self._states()
+        for stream in self._held_by(driver):
+            self._holders[stream] = heir
+            restart, is_active = states.get(stream, (None, False))
+            silent_s = now_s - self._moved_s.get(stream, now_s)
+            if restart is not None and is_active and silent_s >= restart.after_s:
+                self.left.add(stream)
+
+    def decided(self, stream: StreamId) -> None:
+        """It is decided where it goes on."""
+        self.left.discard(stream)
+
+    def _held_by(self, driver: str) -> set[StreamId]:
+        return {stream for stream, holder in self._holders.items() if holder == driver}
+
+    def _states(self) -> dict[StreamId, tuple[Restart | None, bool]]:
+        """What may become of each stream, and whether it is active."""
+        registry = self.store.registry
+        says = {deployment.use_case: deployment.restart for deployment in registry.deployments()}
+        going = {tenant.name for tenant in registry.tenants() if tenant.state is State.ACTIVE}
+        return {
+            stream.id: (
+                says[stream.id.use_case],
+                stream.state is State.ACTIVE and stream.id.tenant in going,
+            )
+            for stream in registry.streams()
+        }

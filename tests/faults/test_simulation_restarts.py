@@ -1,0 +1,85 @@
+"""The simulation with streams that pass over what is too old, if they were left alone.
+
+Nothing else may be passed over, nothing without a note of exactly what it was, and nothing of a
+stream that was given back.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from planted import also, first_wrong
+
+from headrace.cycle import restarts
+from headrace.testing.memory_store import MemoryMembership, MemoryProgress, MemoryStore
+from headrace.testing.simulation import simulate
+from headrace.testing.simulation.run import in_memory, silent
+
+RESTARTS = {"restarts": 0.7, "driver_killed": 0.003}
+
+
+@pytest.fixture(autouse=True)
+def no_log_lines():
+    with silent():
+        yield
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_nothing_is_wrong_where_streams_that_were_left_alone_pass_over(first):
+    for seed in range(first, first + 20):
+        outcome = simulate(seed, odds=RESTARTS)
+        assert not outcome.wrong, str(outcome)
+
+
+def test_restarts_are_played():
+    counts = sum((simulate(seed, odds=RESTARTS).counts for seed in range(40)), start=Counter())
+    assert counts["old records passed over"] > 5
+
+
+def test_what_is_passed_over_without_a_note_is_found(monkeypatch):
+    class Silent(MemoryProgress):
+        def skip_lost(self, stream, moves, failures, *args, **options):
+            return super().skip_lost(stream, moves, failures[:1], *args, **options)
+
+    also(monkeypatch, RESTARTS)
+    made = replace(in_memory(), store=lambda: store_of(progress=Silent))
+    assert first_wrong(made, how="not on record")
+
+
+def test_a_note_of_other_offsets_is_found(monkeypatch):
+    def short(self, held, move, restart):
+        note = whole(self, held, move, restart)
+        piece = replace(note.slice, from_offset=note.slice.from_offset + 1)
+        return replace(note, slice=piece)
+
+    whole = restarts.Restarts._note
+    also(monkeypatch, RESTARTS)
+    monkeypatch.setattr(restarts.Restarts, "_note", short)
+    assert first_wrong(how="not on record")
+
+
+def test_a_stream_that_was_given_back_and_passes_over_is_found(monkeypatch):
+    class Hasty(MemoryMembership):
+        def hold(self, streams, driver=None, number=None):
+            free = {one.id for one in self.data.streams.values() if one.holder is None}
+            epochs = super().hold(streams, driver, number)
+            for stream in free & epochs.keys():
+                if self.data.positions[stream]:
+                    self.data.set_stream(stream, silent_s=60.0)
+            return epochs
+
+    also(monkeypatch, RESTARTS)
+    made = replace(in_memory(), store=lambda: store_of(membership=Hasty))
+    assert first_wrong(made, how="nobody left it alone")
+
+
+def test_a_driver_that_reads_what_is_to_be_passed_over_is_found(monkeypatch):
+    also(monkeypatch, RESTARTS)
+    monkeypatch.setattr("headrace.board.streams.HeldStream.restarts", False)
+    assert first_wrong(how="was not passed over")
+
+
+def store_of(progress=MemoryProgress, membership=MemoryMembership):
+    made = MemoryStore()
+    made.progress, made.membership = progress(made.data), membership(made.data)
+    return made
