@@ -11,11 +11,12 @@ import pytest
 from planted import also, first_wrong
 
 from headrace.cycle import restarts
+from headrace.model.streams import Gap
 from headrace.testing.memory_store import MemoryMembership, MemoryProgress, MemoryStore
 from headrace.testing.simulation import simulate
 from headrace.testing.simulation.run import in_memory, silent
 
-RESTARTS = {"restarts": 0.7, "driver_killed": 0.003}
+RESTARTS = {"restarts": 1.0, "driver_killed": 0.003}
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +35,7 @@ def test_nothing_is_wrong_where_streams_that_were_left_alone_pass_over(first):
 def test_restarts_are_played():
     counts = sum((simulate(seed, odds=RESTARTS).counts for seed in range(40)), start=Counter())
     assert counts["old records passed over"] > 5
+    assert counts["gaps told"] > 5
 
 
 def test_what_is_passed_over_without_a_note_is_found(monkeypatch):
@@ -77,6 +79,25 @@ def test_a_driver_that_reads_what_is_to_be_passed_over_is_found(monkeypatch):
     also(monkeypatch, RESTARTS)
     monkeypatch.setattr("headrace.board.streams.HeldStream.restarts", False)
     assert first_wrong(how="was not passed over")
+
+
+def test_a_handler_that_is_not_told_what_was_passed_over_is_found(monkeypatch):
+    also(monkeypatch, RESTARTS)
+    monkeypatch.setattr("headrace.model.streams.Slice.passed_over", None)
+    assert first_wrong(how="its lane passed over Gap")
+    monkeypatch.undo()
+    also(monkeypatch, RESTARTS)
+    monkeypatch.setattr("headrace.testing.simulation.gaps.Gaps.heard", lambda *_: None)
+    assert first_wrong(how="its handler was not told")
+
+
+def test_a_handler_that_is_told_of_what_was_not_passed_over_is_found(monkeypatch):
+    also(monkeypatch, RESTARTS)
+    invented = property(lambda own: Gap(own.from_offset - 1, own.from_offset))
+    monkeypatch.setattr("headrace.model.streams.Slice.passed_over", invented)
+    assert first_wrong(how="its lane passed over None")
+    monkeypatch.setattr("headrace.testing.simulation.gaps.Gaps.starts", lambda *_: None)
+    assert first_wrong(how="which is not before it")
 
 
 def store_of(progress=MemoryProgress, membership=MemoryMembership):

@@ -44,6 +44,7 @@ from headrace.ports import Store
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.divided import Divided, lacking
+from headrace.testing.simulation.gaps import Gaps
 from headrace.testing.simulation.generations import Generation, Generations
 from headrace.testing.simulation.given_up import GivenUp
 from headrace.testing.simulation.keys import those_in
@@ -80,12 +81,15 @@ class Decisions:
     given_up: GivenUp = field(default_factory=GivenUp)
     #: streams that may pass over what is too old
     left_alone: LeftAlone = field(init=False)
+    #: what lanes passed over, and who was told
+    gaps: Gaps = field(init=False)
     divided: Divided = field(init=False)
     gate: Gate = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing is given up yet."""
         self.left_alone = LeftAlone(self.store, self.topics.clock)
+        self.gaps = Gaps(self.counts)
         self.divided = Divided(self.generations)
         self.gate = Gate(self.divided)
 
@@ -118,6 +122,7 @@ class Decisions:
         """
         self.counts["seeks"] += 1
         self.left_alone.decided(stream)
+        self.gaps.elsewhere([LaneId(*stream, name) for name in offsets])
         self.begun.add(stream)
         self.gate.sent_back(stream)
         self.stopped.pop(stream, None)
@@ -179,6 +184,7 @@ class Decisions:
         """A stream begins afresh."""
         self.begun.discard(stream)
         self.left_alone.decided(stream)
+        self.gaps.begins_anew(stream)
         self.found += self._forgotten_topics(stream)
         self.generations.added_again(stream)
         self.stopped.pop(stream, None)
@@ -207,6 +213,7 @@ class Decisions:
             return
         if not self.topics.is_there(topic, now.log):
             return
+        self.gaps.starts(piece)
         if not wave.intended and piece.lane.stream in self.left_alone.left:
             self.found.append(f"{piece} runs, and what is too old of it was not passed over")
         if wave.intended and self.given_up.has(wave, piece):
@@ -291,6 +298,7 @@ class Decisions:
     def moved(self, lane: LaneId, to: places.Place) -> None:
         """A slice moved its lane, or a person; its log may have been cut since it was read."""
         self.left_alone.moved(lane.stream)
+        self.gaps.elsewhere([lane])
         self._stands(lane, number_at(to))
 
     def _stands(self, lane: LaneId, offset: int) -> None:
@@ -369,7 +377,9 @@ class Decisions:
         self.left_alone.decided(stream)
         self._allowed(stream, DataLossPolicy.SKIP)
         log = self.topics.log_of_id(topic_id)
-        ways = (self.generations.now(move.lane) for move in moves)
+        ways = [self.generations.now(move.lane) for move in moves]
+        turned = any(way is not None and way.log != log for way in ways)
+        self.gaps.passed(moves, elsewhere=turned)
         if any(way is not None and way.log > log for way in ways):
             self.found.append(f"{stream} goes back to topic {log}, which it left")
         if not self.gate.knows(stream, log):
@@ -432,6 +442,7 @@ class Decisions:
                 number = number_of(move.lane.name)
                 if number_at(move.to_offset) > self.topics.log.edges(topic_of(stream), number).stop:
                     self.found.append(f"{move.lane} passes over {bounds}, beyond its log")
+        self.gaps.passed(moves, elsewhere=False)
         self._sent(stream, turned=False)
         self._begin_all(
             stream, {move.lane.name: (number_at(move.to_offset), log) for move in moves}

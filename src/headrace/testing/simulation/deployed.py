@@ -96,6 +96,9 @@ class Surroundings(Protocol):
     def generation(self, lane: LaneId) -> int:
         """The generation that the slice was started in which runs now."""
 
+    def heard(self, piece: Slice) -> None:
+        """A handler is called with a part of a slice."""
+
     def hurt_wave(self) -> None:
         """A fault may have touched any slice of the wave that runs now."""
 
@@ -242,7 +245,7 @@ class Deployed:
             bad_record=self.rng.choice(["suspend", "fail"]),
             decode=self._format(options["guarantee"]),
             **options,
-        )(FrameHandler(self._book(name, exact), stumble, place, generation))
+        )(FrameHandler(self._book(name, exact), stumble, place, generation, world.heard))
 
     def _book(self, name: str, exact: Literal["intent"] | None) -> Notebook:
         world = self.world
@@ -300,6 +303,8 @@ class Deployed:
         )
 
     def _handle(self, table: pa.Table, context: SliceContext) -> pa.Table:
+        for piece in context.slices:
+            self.world.heard(piece)
         if self.world.dawdles():
             self._touch(context)
             raise HandlerSlow("the simulation's handler takes too long")

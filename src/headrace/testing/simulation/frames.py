@@ -152,9 +152,13 @@ class FrameHandler:
     place: Callable[[str, int, int, bytes | None], Place]
     #: the generation that a slice was started in
     generation: Callable[[Slice], int]
+    #: told each slice that it is called with
+    heard: Callable[[Slice], None]
 
     def __call__(self, frame: FakeFrame, wave: Wave) -> None:
         """One call."""
+        for piece in wave.slices:
+            self.heard(piece)
         call = self.book.begins(wave.id)
         done: list[tuple[str, list[Done]]] = []
         for piece, table in frame.parts:

@@ -29,7 +29,7 @@ from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.simulation.keys import key_of, those_in
 from headrace.testing.simulation.lineage import TrueLineage
 from headrace.testing.simulation.odds import Odds
-from headrace.testing.simulation.troubles import Trouble, drawn, trouble_of
+from headrace.testing.simulation.troubles import GOOD, Trouble, drawn, trouble_of
 
 #: what all use cases read, and those of a topic for all
 TOPIC = "{tenant}.visits"
@@ -321,11 +321,18 @@ class WorldTopics:
 
     def records_in(self, move: Move) -> int:
         """How many records a move passes, of the topic that is there."""
+        return len(self._passed(move))
+
+    def good_in(self, move: Move) -> bool:
+        """Whether one of them makes no trouble."""
+        return any(self.troubles[place].kind == GOOD for place in self._passed(move))
+
+    def _passed(self, move: Move) -> list[Place]:
         topic, number = topic_of(move.lane.stream), number_of(move.lane.name)
         between = range(number_at(move.from_offset), number_at(move.to_offset))
         passed = those_in(move.lane.name, between)
         latest = (self.at(topic, self.made[topic], number, offset)[-1] for offset in passed)
-        return sum(place is not None for place in latest)
+        return [place for place in latest if place is not None]
 
     def poison(self, place: Place) -> bool:
         """Whether a record can never be handled."""

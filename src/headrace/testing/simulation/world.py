@@ -217,6 +217,9 @@ class World:
     def _moved(self, move: Move) -> None:
         self.say(f"moved {move.lane} {move.from_offset} to {move.to_offset} (epoch {move.epoch})")
         self.generations.moved(move)
+        gaps, use_case = self.decisions.gaps, self.deployed.use_case(move.lane.use_case)
+        if gaps.untold(move) and not use_case.claims and self.topics.good_in(move):
+            gaps.goes_on(move)
         self.decisions.moved(move.lane, move.to_offset)
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
@@ -447,6 +450,10 @@ class World:
     def generation(self, lane: LaneId) -> int:
         """The generation that the slice was started in which runs now."""
         return self.cluster.generation(lane)
+
+    def heard(self, piece: Slice) -> None:
+        """A handler is called with a part of a slice."""
+        self.decisions.gaps.heard(piece)
 
     def hurt_wave(self) -> None:
         """A fault may have touched any slice of the wave that runs now."""
