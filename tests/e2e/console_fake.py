@@ -105,7 +105,9 @@ def reading(app, world):
         return world.stream(tenant, use_case)
 
     @app.get("/v1/failures")
-    def failures(tenant: str):
+    def failures(tenant: str, unread: bool = False):
+        if unread:
+            return listed(world.unread(tenant))
         every = world.failures.values()
         return listed([x for x in every if (x["tenant"], x["state"]) == (tenant, "open")])
 

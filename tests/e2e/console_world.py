@@ -217,6 +217,7 @@ class World:
                     "records_total": 1_204_331,
                     "dead_letters_total": 4,
                     "lost_records_total": 0,
+                    "passed_over_records_total": 7001,
                     "wave": "w17",
                     "lanes": [],
                 },
@@ -291,6 +292,17 @@ class World:
             "at_s": time.time() - 400 * number,
             "state": "open",
         }
+
+    def unread(self, tenant):
+        """What a stream passed over, of tenants something of whom failed too."""
+        why = "passed over offsets 300,000..307,001: its last driver did not give the stream back"
+        gone = {"code": "PassedOver", "message": why, "attempts": 0, "state": "skipped"}
+        bounds = {"from_offset": "300000", "until_offset": "307001", "records": 7001}
+        return [
+            failure | gone | bounds | {"id": number + 1000}
+            for number, failure in self.failures.items()
+            if failure["tenant"] == tenant
+        ]
 
     def failure(self, number):
         """One, whole."""

@@ -30,6 +30,7 @@ from headrace.embedded.addresses import free_ports
 from headrace.errors import SinkRefused
 from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
+from headrace.model.restarts import Restart
 from headrace.model.streams import LaneId, Order, Slice
 from headrace.model.waves import Wave
 from headrace.policies.density import SPREAD
@@ -466,10 +467,10 @@ def test_with_the_guides_first_yaml_file_up_starts_every_server(tmp_path):
 
 
 def test_the_guides_other_yaml_files_leave_the_master_to_the_command(tmp_path):
-    whole = guides_settings(tmp_path, 3)
+    whole = guides_settings(tmp_path, 4)
     assert whole.names_a_store({})
     assert whole.master is None
-    cluster = guides_settings(tmp_path, 4)
+    cluster = guides_settings(tmp_path, 5)
     assert cluster.driver.most_slots == 16
     assert cluster.master is None
 
@@ -487,9 +488,14 @@ def test_the_guides_beginning_is_a_time(tmp_path):
     assert pages.startingOffsets == "2026-11-01T00:00:00+00:00"
 
 
+def test_the_guides_streams_that_must_not_lag_are_ones(tmp_path):
+    told = guides_settings(tmp_path, 2).of_use_case("anomalies")
+    assert told.restarts == Restart(300.0, 30.0)
+
+
 def test_the_guides_registry_is_one(tmp_path):
     (tmp_path / "registry-user").write_text("me:hunter2\n")
-    config = registry_config(guides_settings(tmp_path, 2).registry_properties())
+    config = registry_config(guides_settings(tmp_path, 3).registry_properties())
     assert str(config) == "https://registry-1:8081, https://registry-2:8081"
     assert config.ca == "/etc/ssl/registry-ca.pem"
 

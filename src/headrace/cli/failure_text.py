@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from headrace.cycle.restarts import PASSED_OVER
 from headrace.model.lane_names import spoken
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure
@@ -65,7 +66,9 @@ def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
     if failure.times > 1:
         yield "times", f"{failure.times}: it was retried, and failed again"
     yield "error", f"{error.code}: {printable(error.message, keep=chr(10))}"
-    if not failure.attempts:
+    if failure.unread and error.code == PASSED_OVER:
+        yield "record", "none: these offsets were passed over unread, as too old"
+    elif failure.unread:
         yield "record", "none: Kafka no longer has these offsets, and they were passed over"
     elif error.offset is None and piece.is_empty:
         lost = f"its records before offset {piece.from_offset} are lost"

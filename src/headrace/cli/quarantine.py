@@ -111,8 +111,7 @@ def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> T
             str(lane.stream),
             label_of(lane.name),
             offsets(failure),
-            # what Kafka had lost was never tried
-            str(failure.attempts) if failure.attempts else "-",
+            "-" if failure.unread else str(failure.attempts),
             str(failure.times),
             when(failure.at_s, zone=False),
             Text(in_one_line(failure.error), no_wrap=True, overflow="ellipsis"),

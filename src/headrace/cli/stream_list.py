@@ -140,6 +140,10 @@ class Listed:
             "told_at_s": self.told_at_s,
             "lag_records": self.of.lag_records,
             "positions": self._said(self.of.positions),
+            "passed_over": {
+                said(lane, stream.topic): [text_of(gap.from_offset), text_of(gap.until_offset)]
+                for lane, gap in self.of.gaps.items()
+            },
             "waits_for": self.of.waits_for,
             "schemas": [asdict(schema) for schema in self.schemas],
             "shared_with": self.shared_with,

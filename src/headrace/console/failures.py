@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Query, Request, Response
 
 from headrace.console.access import Entered, GuardedRoute, sees
 from headrace.console.answers import PageAsked, answer
@@ -38,14 +38,32 @@ router = APIRouter(route_class=GuardedRoute, tags=["failures"])
 _AT_ONCE = 1001
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Which kinds of failures are wanted."""
+
+    state: Annotated[FailureState | None, Query(description="None: in any state.")] = None
+    unread: Annotated[
+        bool | None,
+        Query(
+            description="true: ranges that nobody reads any more, as their log lost them or their "
+            "stream passed them over; false: all others."
+        ),
+    ] = None
+
+    def fits(self, failure: Failure) -> bool:
+        """Whether a failure is of one of them."""
+        return self.state in (None, failure.state) and self.unread in (None, failure.unread)
+
+
 @router.get("/v1/failures", response_model=Listed[FailureRow], responses=refusals())
 def list_failures(
     desk: AtDesk,
     caller: Entered,
     paging: PageAsked,
+    kind: Annotated[_Kind, Depends()],
     tenant: Annotated[str | None, Query(max_length=63)] = None,
     use_case: Annotated[str | None, Query(max_length=73)] = None,
-    state: Annotated[FailureState | None, Query(description="None: in any state.")] = None,
 ) -> Response:
     """Failures, oldest first; a tenant sees its own."""
     after = paging.after(int)
@@ -58,7 +76,7 @@ def list_failures(
     ]
 
     def wanted() -> Iterator[Failure]:
-        only_open, first = state is FailureState.OPEN, 0 if after is None else int(after[0])
+        only_open, first = kind.state is FailureState.OPEN, 0 if after is None else int(after[0])
         # What an earlier tenant of its name left is not for a tenant to see.
         part = _Part(first, only_open=only_open, current=caller.tenant is not None)
         # Of one tenant there are few, and those of all others need not be read to find them.
@@ -72,7 +90,7 @@ def list_failures(
         for failure in found:
             lane = failure.slice.lane
             named = tenant in (None, lane.tenant) and use_case in (None, lane.use_case)
-            if named and state in (None, failure.state) and sees(caller, lane.tenant):
+            if named and kind.fits(failure) and sees(caller, lane.tenant):
                 yield failure
 
     return paging.page(wanted(), lambda failure: [failure.id], lambda failure: _row(seen, failure))

@@ -134,6 +134,13 @@ METRICS = (
         "Records that Kafka removed before they were read.",
     ),
     Metric(
+        "headrace_stream_passed_over_records_total",
+        COUNTER,
+        _STREAM,
+        "records",
+        "Records passed over unread, as too old of a stream that was left alone.",
+    ),
+    Metric(
         "headrace_stream_delay_seconds",
         GAUGE,
         (*_STREAM, "quantile"),

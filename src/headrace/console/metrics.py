@@ -265,6 +265,7 @@ def _counters(figures: StreamFigures) -> Iterator[tuple[str, int]]:
     yield "headrace_stream_records_total", figures.records_total
     yield "headrace_stream_dead_letters_total", figures.dead_letters_total
     yield "headrace_stream_lost_records_total", figures.lost_records_total
+    yield "headrace_stream_passed_over_records_total", figures.passed_over_records_total
 
 
 def _place(figures: StreamFigures, lane: LaneFigures) -> tuple[str, str]:

@@ -162,6 +162,7 @@ def _stream_figures(figures: StreamFigures) -> Values:
         "records_total": figures.records_total,
         "dead_letters_total": figures.dead_letters_total,
         "lost_records_total": figures.lost_records_total,
+        "passed_over_records_total": figures.passed_over_records_total,
         "wave": figures.wave,
         "note": figures.note,
     }
@@ -182,6 +183,7 @@ def use_case_row(deployment: Deployment, figures: Sequence[UseCaseFigures]) -> V
         "handler_timeout_s": deployment.handler_timeout_s,
         "max_rate_per_lane": deployment.max_rate_per_lane,
         "starting_offsets": deployment.starting_offsets,
+        "restart": None if deployment.restart is None else asdict(deployment.restart),
         "all_tenants": deployment.all_tenants,
         "rerun": deployment.until is not None,
         "figures": _use_case_figures(figures) if figures else None,

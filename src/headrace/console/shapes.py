@@ -150,6 +150,7 @@ class StreamShape(Shape):
     records_total: int
     dead_letters_total: int
     lost_records_total: int
+    passed_over_records_total: int
     wave: str
     note: str
 
@@ -325,6 +326,13 @@ class UseCaseShape(Shape):
     pace_per_s: float | None
 
 
+class RestartShape(Shape):
+    """What becomes of a stream that was left alone."""
+
+    after_s: float = Field(description="For how long nobody has to have committed it.")
+    max_age_s: float | None = Field(description="Older records are passed over; null: all.")
+
+
 class UseCaseRow(Shape):
     """A use case as deployed."""
 
@@ -342,6 +350,7 @@ class UseCaseRow(Shape):
     max_rate_per_lane: float | None
     #: `earliest`, `latest`, a time, or JSON with an offset of each partition
     starting_offsets: str
+    restart: RestartShape | None = Field(description="null: a stream goes on where it stopped.")
     all_tenants: bool
     rerun: bool
     figures: UseCaseShape | None

@@ -80,6 +80,8 @@ class Losses:
     clock: Clock
     #: how long a log has to end before a position until it counts as cut
     cut_patience_s: float = CUT_PATIENCE_S
+    #: streams of recorded waves that are still to run again
+    owed: Collection[StreamId] = ()
 
     def find(
         self, seen: Sequence[tuple[HeldStream, TopicInfo]], edges: FirstAndLast
@@ -162,7 +164,9 @@ class Losses:
             if until is not None and lane.position >= until.get(name, FIRST):
                 continue  # a rerun has nothing left to read there
             lost = lost_range(lane.position, edges.starts.get(name), edges.ends.get(name))
-            if lost is not None:
+            # What goes first of all that is too old is too old itself (`restarts.py`).
+            goes = held.restarts and held.stream.id not in self.owed and lane.failure is None
+            if lost is not None and not (goes and lost.loss is Loss.RETENTION):
                 found[name] = lost
         return found
 

@@ -137,7 +137,7 @@ class Observer:
 
     def _pass_over(self, now_s: float) -> None:
         """Let streams that were left alone pass over what is too old."""
-        self._restarts.owed = self.owed
+        self._restarts.owed = self.losses.owed = self.owed
         if not self._about_old.is_busy:
             self._about_old.begin(self._restarts.ask(now_s))
         self._about_old.go_on()

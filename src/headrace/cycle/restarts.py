@@ -5,7 +5,8 @@ new of it is planned: first whatever was recorded of it comes to its end, and th
 where it ends, or which records are young enough. What is before that is passed over, all lanes in
 one transaction with the note of each range, as what a log lost is (`losses.py`): the range is kept
 as a failure that is over, and the first slice behind it says to its handler what is missing
-(``Slice.passed_over``). The epoch is raised, so what still runs of a dead driver is refused.
+(``Slice.passed_over``). The epoch is raised, so what still runs of a dead driver is refused. What
+retention took meanwhile is part of such a range; of other losses `losses.py` decides before.
 
 A stream of which nothing waited for long enough goes on where it is. Which it is, and where lanes
 go on, is decided in ``policies/restarting.py``; that a stream was left alone, in the store.
@@ -23,6 +24,7 @@ import structlog
 from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
 from headrace.cycle.talks import Talk
+from headrace.model.buckets import share_of
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
@@ -143,14 +145,13 @@ class Restarts:
 
     def _pass_over(self, held: HeldStream, to: Mapping[str, Place], restart: Restart) -> None:
         """Send lanes on, and keep what they passed over: all of them, or none."""
-        stream, topic_id = held.stream.id, held.stream.topic_id
-        assert topic_id is not None, "it has lanes"
+        stream = held.stream.id
         moves = [
             Move(LaneId(*stream, name), held.lanes[name].position, at, held.epoch)
             for name, at in to.items()
         ]
         notes = [self._note(held, move, restart) for move in moves]
-        epoch = self.progress.skip_lost(stream, moves, notes, topic_id)
+        epoch = self.progress.pass_over(stream, moves, notes)
         positions = self.progress.load_positions([stream])
         if epoch is not None:
             held.epoch, held.stream = epoch, replace(held.stream, epoch=epoch)
@@ -178,6 +179,8 @@ class Restarts:
         return Failure(piece, error, self.clock.now_s(), attempts=0, state=FailureState.SKIPPED)
 
     def _tell(self, stream: StreamId, notes: Sequence[Failure]) -> None:
+        passed = {note.slice.lane.name: note.slice.records for note in notes}
+        self.reporter.meter(stream).passed_over_records += share_of(passed)
         for note in notes:
             self.reporter.meter(stream).note(note.error.message, self.clock.now_s())
             log.warning("old records passed over", **of_stream(stream), why=note.error.message)

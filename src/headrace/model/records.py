@@ -184,7 +184,7 @@ class Failure:
     error: SliceError
     #: when it failed last
     at_s: float
-    #: how often it was tried; 0 for lost records
+    #: how often it was tried; 0 for a range that is not read any more
     attempts: int = 1
     state: FailureState = FailureState.OPEN
     #: given by the store
@@ -195,6 +195,11 @@ class Failure:
     record_kept: bool = True
     #: where the lane goes on if the record that it names is passed over; None: it names none
     behind: Place | None = None
+
+    @property
+    def unread(self) -> bool:
+        """Whether nothing failed: its log lost the range, or it was passed over as too old."""
+        return self.attempts == 0
 
     @property
     def place(self) -> tuple[LaneId, str, Place, bool]:

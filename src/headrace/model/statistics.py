@@ -134,6 +134,8 @@ class StreamFigures:
     #: by which schemas its records of the last hour were written, the newest first
     writers: tuple[WriterFigures, ...] = ()
     lag_is: LagIs = LagIs.EXACT
+    #: as too old, of a stream that was left alone
+    passed_over_records_total: int = 0
 
 
 class Outcome(StrEnum):

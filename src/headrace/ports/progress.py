@@ -110,6 +110,16 @@ class Progress(Protocol):
         revision.
         """
 
+    def pass_over(
+        self, stream: StreamId, moves: Sequence[Move], failures: Sequence[Failure]
+    ) -> int | None:
+        """Let lanes of a stream that was left alone go on behind what is too old: all, or none.
+
+        As ``skip_lost`` within the topic that the stream is of, and no lane goes back. That it was
+        left alone is forgotten, which ``skip_lost`` leaves as it is: what a log lost says nothing
+        about what of the rest is too old.
+        """
+
     def stay(self, stream: StreamId, epoch: int) -> bool:
         """Let a stream that was left alone go on where it is; that it was is forgotten.
 

@@ -18,7 +18,7 @@ from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
 from headrace.model.streams import Gap, LaneId, Position, State, StreamId
-from headrace.store import depths, parents, reads, stops, streams
+from headrace.store import depths, left_alone, parents, reads, stops, streams
 from headrace.store.depths import Depths
 from headrace.store.moments import now_s
 from headrace.store.pairs import matching, of
@@ -83,6 +83,7 @@ def seek(
         raise stream_removed(stream.tenant, stream.use_case)
     reads.leave_behind(connection, stream)
     epoch = streams.turn_to(connection, row, stream, topic_id)
+    left_alone.forget(connection, stream, epoch)
     before = {at.lane.name: at.next_offset for at in _positions(connection, of(positions, stream))}
     if divided_otherwise(offsets, before.keys() - set(gone)):
         raise lanes_divided(stream.tenant, stream.use_case)

@@ -32,19 +32,21 @@ def skip(
     stream: StreamId,
     moves: Sequence[Move],
     notes: Sequence[Failure],
-    topic_id: str,
+    topic_id: str | None,
     *,
     anew: bool = False,
 ) -> int | None:
     """Move lanes behind what is lost; the new epoch, or None if they are not where they were.
 
-    Lanes get deeper if one is sent back, or reads another topic, or with ``anew``.
+    Lanes get deeper if one is sent back, or reads another topic, or with ``anew``. Without a
+    ``topic_id`` the stream stays in the topic that it is of.
     """
     assert all(move.lane.stream == stream for move in moves), "the lanes are the stream's"
     row = streams.locked(connection, stream)
     ours = {*(move.epoch for move in moves), *(note.slice.epoch for note in notes)} == {row.epoch}
     if row.state == State.REMOVED or not ours or not _as_thought(connection, stream, moves):
         return None
+    topic_id = row.topic_id if topic_id is None else topic_id
     reads.leave_behind(connection, stream)
     back = any(move.to_offset < move.from_offset for move in moves)
     if anew or back or row.topic_id not in (None, topic_id):
@@ -61,12 +63,12 @@ def skip(
     return epoch
 
 
-def _passed(move: Move, was_of: str | None, is_of: str) -> dict[str, Place | None]:
+def _passed(move: Move, was_of: str | None, is_of: str | None) -> dict[str, Place | None]:
     """What of a lane is passed over with a move, in the topic that it stays in."""
-    if move.to_offset == move.from_offset:
-        return {}
     if move.to_offset < move.from_offset or was_of not in (None, is_of):
         return {"passed_from": None, "passed_until": None}
+    if move.to_offset == move.from_offset:
+        return {}
     return {"passed_from": move.from_offset, "passed_until": move.to_offset}
 
 

@@ -72,6 +72,19 @@ class SqlProgress:
                 intents.leave_behind(connection, stream, merged=back)
             return epoch
 
+    def pass_over(
+        self, stream: StreamId, moves: Sequence[Move], failures: Sequence[Failure]
+    ) -> int | None:
+        """Go on behind what is too old; return the new epoch, or None if refused."""
+        with changing(self._database) as connection:
+            epoch = lost.skip(connection, stream, moves, failures, None)
+            if epoch is not None:
+                sent = {move.lane.name for move in moves}
+                lineage.decide(connection, stream, None, (), sent)
+                intents.leave_behind(connection, stream, merged=False)
+                left_alone.forget(connection, stream, epoch)
+            return epoch
+
     def stay(self, stream: StreamId, epoch: int) -> bool:
         """Let a stream that was left alone go on where it is."""
         with self._database.write() as connection:

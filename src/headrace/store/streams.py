@@ -138,14 +138,11 @@ def turn_to(
 ) -> int:
     """Let a stream be of this topic, and all its lanes under a new epoch, which is returned.
 
-    ``row`` is its row, as ``locked`` gave it. What was recorded of another topic is forgotten. It
-    is decided with that where it goes on, so nothing is left to be passed over.
+    ``row`` is its row, as ``locked`` gave it. What was recorded of another topic is forgotten.
     """
     epoch = int(row.epoch) + 1
     be_of(connection, row, stream, topic_id)
-    connection.execute(
-        update(streams).where(of(streams, stream)).values(epoch=epoch, silent_s=None)
-    )
+    connection.execute(update(streams).where(of(streams, stream)).values(epoch=epoch))
     connection.execute(update(positions).where(of(positions, stream)).values(epoch=epoch))
     # After the positions, as with all who lock both.
     if None not in (row.topic_id, topic_id) and row.topic_id != topic_id:

@@ -197,6 +197,7 @@ class BoardFigures:
             records_total=meter.records_total,
             dead_letters_total=meter.dead_letters,
             lost_records_total=meter.lost_records,
+            passed_over_records_total=meter.passed_over_records,
             wave=shown_wave(held, meter),
             note=found.note,
             lanes=_lanes(held, late_s),

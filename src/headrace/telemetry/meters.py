@@ -60,6 +60,8 @@ class Meter:
     dead_letters: int = 0
     #: records that Kafka removed before they were read, as far as their offsets are known
     lost_records: int = 0
+    #: records that were passed over unread, as too old of a stream that was left alone
+    passed_over_records: int = 0
     last_wave: str = ""
     _note: str = ""
     _noted_at_s: float = -math.inf

@@ -45,6 +45,7 @@ class StreamRow:
     dead_letters: int
     note: str
     lost_records: int = 0
+    passed_over_records: int = 0
     #: how its lag is known
     lag_is: LagIs = LagIs.EXACT
 
@@ -147,6 +148,7 @@ class Reporter:
             dead_letters=meter.dead_letters,
             note=found.note,
             lost_records=meter.lost_records,
+            passed_over_records=meter.passed_over_records,
         )
 
 

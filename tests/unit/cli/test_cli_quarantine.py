@@ -6,6 +6,7 @@ import pytest
 
 from headrace.cli import asking, quarantine
 from headrace.connectors.kafka.redrive import Redriven
+from headrace.cycle.restarts import PASSED_OVER
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import number_of
 from headrace.model.receipts import SliceError
@@ -170,6 +171,18 @@ def test_what_kafka_lost_is_listed_with_its_range_and_stops_nothing(headrace, st
     assert message in told
     assert "none: Kafka no longer has these offsets" in told
     assert "quarantine retry" not in told
+
+
+def test_what_was_passed_over_as_too_old_is_told_as_that(headrace, store):
+    lane = LaneId("score", "acme", "acme.visits[0]")
+    (epoch,) = store.membership.hold([ACME]).values()
+    error = SliceError(False, PASSED_OVER, "acme.visits[0] passed over offsets 3..9: left alone")
+    note = Failure(Slice(lane, "acme.visits", 3, 9, epoch), error, 1.0, 0, FailureState.SKIPPED)
+    store.progress.pass_over(ACME, [Move(lane, 3, 9, epoch)], [note])
+    listed = headrace("quarantine", "list", "--all").output
+    assert "PassedOver: acme.visits[0] passed over offsets 3..9: left alone" in listed
+    told = headrace("quarantine", "show", "1").output
+    assert "none: these offsets were passed over unread, as too old" in told
 
 
 @pytest.mark.parametrize("words", [("show",), ("retry",), ("skip", "--yes")])

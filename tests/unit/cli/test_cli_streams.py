@@ -196,6 +196,17 @@ def test_streams_are_listed_without_a_lag_while_kafka_does_not_answer(headrace, 
     assert result.stderr == "no lag is known; no Kafka broker answers at 127.0.0.1:1\n"
 
 
+@pytest.mark.usefixtures("visits")
+def test_a_program_is_told_what_a_partition_passed_over_until_it_goes_on(headrace, store):
+    stream, lane = StreamId("score", "acme"), LaneId("score", "acme", "acme.visits[0]")
+    (epoch,) = store.membership.hold([stream]).values()
+    assert values(headrace)["acme"]["passed_over"] == {}
+    epoch = store.progress.pass_over(stream, [Move(lane, 3, 5, epoch)], [])
+    assert values(headrace)["acme"]["passed_over"] == {"0": ["3", "5"]}
+    assert store.positions.advance([Move(lane, 5, 6, epoch)]) == [True]
+    assert values(headrace)["acme"]["passed_over"] == {}
+
+
 @pytest.mark.usefixtures("no_broker")
 def test_a_program_is_told_no_lag_while_kafka_does_not_answer(headrace, tell):
     tell()

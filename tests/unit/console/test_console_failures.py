@@ -6,10 +6,12 @@ import pytest
 
 from headrace.console import failures
 from headrace.console.watcher import Watcher
+from headrace.cycle.restarts import PASSED_OVER
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import number_of
-from headrace.model.records import FailureState
-from headrace.model.streams import State, StreamId
+from headrace.model.receipts import SliceError
+from headrace.model.records import Failure, FailureState, Move
+from headrace.model.streams import LaneId, Slice, State, StreamId
 
 ACME = StreamId("score", "acme")
 
@@ -81,6 +83,24 @@ def test_a_list_goes_on_behind_its_cursor_and_knows_states(api, store, fail):
     assert [item["id"] for item in api.items("/v1/failures?state=retried")] == [first]
     assert [item["id"] for item in api.items("/v1/failures?tenant=bolt")] == [second]
     assert api.items("/v1/failures?use_case=none") == []
+
+
+def test_ranges_that_nobody_reads_any_more_are_asked_for_alone(api, store, fail):
+    failed, lane = fail("bolt"), LaneId("score", "acme", "acme.visits[0]")
+    (at,) = [one for one in store.progress.load_positions([ACME]) if one.lane == lane]
+    move = Move(lane, at.next_offset, at.next_offset + 6, at.epoch)
+    piece = Slice(lane, "acme.visits", move.from_offset, move.to_offset, at.epoch)
+    error = SliceError(False, PASSED_OVER, "its last driver did not give it back")
+    note = Failure(piece, error, 1.0, 0, FailureState.SKIPPED)
+    assert store.progress.pass_over(ACME, [move], [note])
+    (shown,) = api.items("/v1/failures?unread=true")
+    assert (shown["code"], shown["state"], shown["attempts"]) == (PASSED_OVER, "skipped", 0)
+    assert (shown["from_offset"], shown["until_offset"]) == (
+        str(move.from_offset),
+        str(move.to_offset),
+    )
+    assert [item["id"] for item in api.items("/v1/failures?unread=false")] == [failed]
+    assert api.items("/v1/failures?unread=true&tenant=bolt") == []
 
 
 def test_a_page_of_failures_takes_one_look(api, fail, monkeypatch):

@@ -12,7 +12,7 @@ from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.lane_names import number_of
 from headrace.model.records import FailureState
 from headrace.model.restarts import Restart
-from headrace.model.streams import Gap, Order, State, StreamId
+from headrace.model.streams import DataLossPolicy, Gap, Order, State, StreamId
 
 ACME = StreamId("keep", "acme")
 AFTER = Restart(300.0)
@@ -77,6 +77,7 @@ def test_a_stream_that_was_left_alone_goes_to_the_end_and_its_handler_is_told(wo
     assert "nobody had committed it for 400 s (restart latest after 300 s)" in note.error.message
     assert note.slice.records == 7
     assert "passed over offsets 5..12" in world.row("acme").note
+    assert world.row("acme").passed_over_records == 7
     world.send("acme", 1)
     world.turns(3, seconds=1.0)
     assert (world.seen[-1], world.told) == (("acme", 13), [Gap(5, 12)])
@@ -153,6 +154,34 @@ def test_what_was_recorded_comes_to_its_end_first(world):
     assert world.store.progress.pending_intents() == []
 
 
+@pytest.mark.parametrize("loss", list(DataLossPolicy))
+def test_what_its_log_lost_meanwhile_is_part_of_what_is_too_old(world, loss):
+    begun(world)
+    world.deploy(restart=AFTER, data_loss=loss)
+    world.send("acme", 7)
+    passes(world, 400)
+    world.log.expire("acme.visits", 0, 9)
+    goes_on(world)
+    assert (stream(world).state, world.seen) == (State.ACTIVE, [("acme", 12)])
+    assert (notes(world), world.told) == ([(0, 5, 12)], [Gap(5, 12)])
+    assert len(world.store.failures.every(ACME)) == 1
+
+
+def test_of_a_topic_that_is_made_again_meanwhile_nothing_old_is_read_either(world):
+    begun(world)
+    world.deploy(restart=AFTER, data_loss=DataLossPolicy.SKIP)
+    world.log.delete_topic("acme.visits")
+    world.log.create_topic("acme.visits", 1)
+    world.send("acme", 7)
+    passes(world, 400)
+    world.start()
+    world.turns(40, seconds=1.0)
+    world.send("acme", 1)
+    world.turns(8, seconds=1.0)
+    assert (world.seen, notes(world)) == ([("acme", 7)], [(0, 0, 7)])
+    assert world.told == [Gap(0, 7)]
+
+
 @pytest.mark.parametrize("order", [Order.LANE, Order.STREAM])
 def test_a_lane_without_a_leader_is_waited_for_and_named(world, order):
     begun(world, partitions=2, order=order)
@@ -198,9 +227,9 @@ def test_a_decision_that_was_not_answered_is_made_once(world, monkeypatch, error
     world.send("acme", 7)
     passes(world, 400)
     world.start()
-    whole, failed = world.store.progress.skip_lost, []
+    whole, failed = world.store.progress.pass_over, []
 
-    def skip_lost(*args):
+    def pass_over(*args):
         if error is OutcomeUnknown and not failed:
             whole(*args)
         if not failed:
@@ -208,7 +237,7 @@ def test_a_decision_that_was_not_answered_is_made_once(world, monkeypatch, error
             raise error("the answer was lost")
         return whole(*args)
 
-    monkeypatch.setattr(world.store.progress, "skip_lost", skip_lost)
+    monkeypatch.setattr(world.store.progress, "pass_over", pass_over)
     world.turns(8, seconds=1.0)
     world.send("acme", 1)
     world.turns(8, seconds=1.0)

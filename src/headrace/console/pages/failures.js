@@ -1,4 +1,5 @@
-/* What stopped a lane: the error, the record as it came, and the two ways to go on.
+/* What stopped a lane: the error, the record as it came, and the two ways to go on; and ranges that
+   stop nothing, as nobody reads them any more.
 
    The record came from outside: it may be megabytes, no text at all, or text that plays tricks. It
    is shown as text or as bytes, never as markup, and only its beginning unless all is asked for.
@@ -7,7 +8,7 @@
 import { all, get, path } from "./api.js";
 import { exact } from "./format.js";
 import { Retry, Skip } from "./actions.js";
-import { Choice, Loading, Problem, Shape, When, html, plural, useLoaded, useState } from "./ui.js";
+import { Choice, Columns, Loading, Problem, Shape, When, html, plural, useLoaded, useState } from "./ui.js";
 
 const MOST = 4000;
 
@@ -78,6 +79,27 @@ function One({ failure, me, ask }) {
       ${open ? "Hide record and stack" : "Show record and stack"}</button>
     ${open && html`<${Detail} failure=${failure} me=${me} />`}
   </article>`;
+}
+
+const UNREAD = ["use case", "partition", "offsets", ["records at most", "num"], "when", "why"];
+const LAST = 20;
+
+/** Ranges that nobody reads any more: lost by the log, or passed over as too old. */
+export function Unread({ tenant, tick }) {
+  const where = `/v1/failures?tenant=${encodeURIComponent(tenant)}&unread=true&limit=1000`;
+  const loaded = useLoaded(() => all(where), [tenant, tick], 30);
+  if (loaded.error && !loaded.data) return html`<${Problem} error=${loaded.error} again=${loaded.again} />`;
+  if (!loaded.data || !loaded.data.length) return null;
+  const last = loaded.data.slice(-LAST).reverse();
+  const more = loaded.data.length - last.length;
+  return html`<section aria-label="Never read"><h2>${plural(loaded.data.length, "range")} never read</h2>
+    <div class="card scroll" role="region" tabindex="0" aria-label="Ranges never read"><table class="plain wide">
+      <${Columns} of=${UNREAD} />
+    <tbody>${last.map((each) => html`<tr key=${each.id}><td>${each.use_case}</td><td>${each.partition ?? each.lane}</td>
+      <td class="num">${exact(each.from_offset)}..${exact(each.until_offset)}</td>
+      <td class="is-num num">${exact(each.records)}</td><td><${When} at=${each.at_s} /></td>
+      <td>${each.code}: ${each.message}</td></tr>`)}</tbody></table></div>
+    ${more > 0 && html`<p class="pale">and ${plural(more, "range")} before these</p>`}</section>`;
 }
 
 export function Failures({ tenant, me, tick, done }) {

@@ -8,7 +8,7 @@ import { all, get, path } from "./api.js";
 import { exact, span } from "./format.js";
 import { live } from "./live.js";
 import { Limits, Redrive, Resume, Seek, Suspend } from "./actions.js";
-import { Failures } from "./failures.js";
+import { Failures, Unread } from "./failures.js";
 import { History } from "./history.js";
 import {
   Columns, Count, Empty, Lag, Loading, Problem, Rate, Shape, Share, Span, State, Tile, When, html, plural,
@@ -113,6 +113,7 @@ function StreamCard({ row, me, ask, tick }) {
           <dt>dead letters</dt>
       <dd><${Count} of=${now.dead_letters_total} /></dd><dt>lost by Kafka</dt><dd>
           <${Count} of=${now.lost_records_total} /></dd>
+      <dt>passed over</dt><dd><${Count} of=${now.passed_over_records_total} /></dd>
       <dt>held by</dt><dd>${one.holder || "nobody"}, epoch ${one.epoch}</dd></dl>`}
     <${Problem} error=${loaded.error} again=${loaded.again} />
     ${one.lanes ? (one.lanes.length ? html`<${Lanes} lanes=${one.lanes} />`
@@ -171,6 +172,7 @@ export function Tenant({ name, me }) {
     <${Figures} row=${row} />
     <${History} tenant=${name} row=${row} />
     <${Failures} tenant=${name} me=${me} tick=${tick} done=${done} />
+    <${Unread} tenant=${name} tick=${tick} />
     <section aria-label="Streams"><h2>Streams</h2>
       ${streams.error && !streams.data ? html`<${Problem} error=${streams.error} again=${streams.again} />`
         : !streams.data ? html`<${Loading} what="streams" />`

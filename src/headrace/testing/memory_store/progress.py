@@ -92,6 +92,7 @@ class MemoryProgress:
         self.data.changed()
         recorded.leave_reads_behind(self.data, stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
+        self.data.set_stream(stream, silent_s=None)
         self.data.deepen(stream)
         self.data.failures.release(stream, {*offsets, *gone})
         before = {name: at.next_offset for name, at in self.data.positions[stream].items()}
@@ -125,21 +126,32 @@ class MemoryProgress:
             self.data.deepen(stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
-        if known.topic_id in (None, topic_id):
-            self.data.passed_over(
-                stream,
-                {
-                    move.lane.name: Gap(move.from_offset, move.to_offset)
-                    for move in moves
-                    if move.to_offset > move.from_offset
-                },
-            )
+        gaps = {
+            move.lane.name: Gap(move.from_offset, move.to_offset)
+            for move in moves
+            if move.to_offset > move.from_offset
+        }
+        stays = known.topic_id in (None, topic_id)
+        self.data.passed_over(
+            stream, gaps if stays else dict.fromkeys(move.lane.name for move in moves)
+        )
         self.data.failures.release(stream, {move.lane.name for move in moves})
         self._turned(stream, parents, gone, [move.lane.name for move in moves])
         recorded.leave_behind(self.data, stream, merged=back)
         for failure in failures:
             self.data.failures.note(failure)
         return known.epoch + 1
+
+    @alone
+    def pass_over(
+        self, stream: StreamId, moves: Sequence[Move], failures: Sequence[Failure]
+    ) -> int | None:
+        """Let lanes of a stream that was left alone go on behind what is too old."""
+        topic_id = self.data.stream(stream).topic_id
+        epoch = None if topic_id is None else self.skip_lost(stream, moves, failures, topic_id)
+        if epoch is not None:
+            self.data.set_stream(stream, silent_s=None)
+        return epoch
 
     @alone
     def stay(self, stream: StreamId, epoch: int) -> bool:
@@ -229,6 +241,6 @@ class MemoryProgress:
         if None not in (was, topic_id) and was != topic_id:
             recorded.forget(self.data, stream)
         self._be_of(stream, topic_id)
-        self.data.set_stream(stream, epoch=epoch, silent_s=None)
+        self.data.set_stream(stream, epoch=epoch)
         lanes = self.data.positions.get(stream, {})
         self.data.put(stream, {name: at.next_offset for name, at in lanes.items()})

@@ -98,7 +98,7 @@ class Decisions:
         if name == "start_lanes":
             for item in args[0]:
                 self._started(item)
-        elif name == "skip_lost" and any(note.error.code == PASSED_OVER for note in args[2]):
+        elif name == "pass_over":
             self._passed_over_old(*args)
         elif name == "skip_lost":
             self._skipped(*args)
@@ -183,7 +183,7 @@ class Decisions:
     def added_again(self, stream: StreamId) -> None:
         """A stream begins afresh."""
         self.begun.discard(stream)
-        self.left_alone.decided(stream)
+        self.left_alone.added_again(stream)
         self.gaps.begins_anew(stream)
         self.found += self._forgotten_topics(stream)
         self.generations.added_again(stream)
@@ -298,7 +298,7 @@ class Decisions:
     def moved(self, lane: LaneId, to: places.Place) -> None:
         """A slice moved its lane, or a person; its log may have been cut since it was read."""
         self.left_alone.moved(lane.stream)
-        self.gaps.elsewhere([lane])
+        self.gaps.stands(lane, to)
         self._stands(lane, number_at(to))
 
     def _stands(self, lane: LaneId, offset: int) -> None:
@@ -374,7 +374,6 @@ class Decisions:
     ) -> None:
         del more
         self.counts["losses passed over"] += 1
-        self.left_alone.decided(stream)
         self._allowed(stream, DataLossPolicy.SKIP)
         log = self.topics.log_of_id(topic_id)
         ways = [self.generations.now(move.lane) for move in moves]
@@ -415,11 +414,7 @@ class Decisions:
         )
 
     def _passed_over_old(
-        self,
-        stream: StreamId,
-        moves: Sequence[Move],
-        failures: Sequence[Failure],
-        topic_id: str,
+        self, stream: StreamId, moves: Sequence[Move], failures: Sequence[Failure]
     ) -> None:
         """A stream that was left alone passes over what is too old, told by exact offsets."""
         self.counts["old records passed over"] += 1
@@ -431,7 +426,8 @@ class Decisions:
             note for note in self.store.failures.every(stream) if note.error.code == PASSED_OVER
         ]
         told = {(one.slice.lane, one.slice.from_offset, one.slice.until_offset) for one in kept}
-        log = self.topics.log_of_id(topic_id)
+        (topic_id,) = [one.topic_id for one in self.store.registry.streams() if one.id == stream]
+        log = self.topics.log_of_id(topic_id or "")
         for move in moves:
             bounds, now = (move.from_offset, move.to_offset), self.generations.now(move.lane)
             if (move.lane, *bounds) not in told:

@@ -29,7 +29,7 @@ from headrace.testing.simulation.actors import Actor, Killed, Stage
 #: what a driver decides about lanes as a whole
 _DECISIONS = ("start_lanes", "set_stream_state", "keep")
 #: the same, if the store says that it was done
-_ANSWERED = ("skip_lost", "forget_lanes", "stay")
+_ANSWERED = ("skip_lost", "pass_over", "forget_lanes", "stay")
 
 
 class Door:

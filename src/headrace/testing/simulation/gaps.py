@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from headrace.model.places import Place
 from headrace.model.records import Move
 from headrace.model.streams import Gap, LaneId, Slice, StreamId
 
@@ -37,9 +38,15 @@ class Gaps:
                 self._due.pop(move.lane, None)
 
     def elsewhere(self, lanes: Collection[LaneId]) -> None:
-        """Lanes went on, or were sent to where no gap is before them."""
+        """Lanes were sent to where no gap is before them."""
         for lane in lanes:
             self._due.pop(lane, None)
+
+    def stands(self, lane: LaneId, at: Place) -> None:
+        """A lane was moved to here, which may be where it stood."""
+        gap = self._due.get(lane)
+        if gap is not None and gap.until_offset != at:
+            del self._due[lane]
 
     def begins_anew(self, stream: StreamId) -> None:
         """All lanes of a stream have no place any more."""

@@ -56,6 +56,11 @@ class LeftAlone:
         """It is decided where it goes on."""
         self.left.discard(stream)
 
+    def added_again(self, stream: StreamId) -> None:
+        """It has no lanes, and so nothing to pass over, until somebody begins them."""
+        self.left.discard(stream)
+        self._moved_s.pop(stream, None)
+
     def _held_by(self, driver: str) -> set[StreamId]:
         return {stream for stream, holder in self._holders.items() if holder == driver}
 

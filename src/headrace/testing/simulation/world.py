@@ -22,7 +22,7 @@ from headrace.model.places import OPEN, number_at
 from headrace.model.plans import Limits
 from headrace.model.receipts import Receipt
 from headrace.model.records import Move
-from headrace.model.streams import LaneId, Tenant, Throttle
+from headrace.model.streams import LaneId, Slice, Tenant, Throttle
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, Store, TopicInfo, WaveResult
 from headrace.spark.task import WorkerClients

@@ -51,7 +51,7 @@ def _passed(store: Store, until: int) -> int:
     piece = Slice(lane(0), "acme.visits", *bounds, epoch)
     error = SliceError(False, "PassedOver", "too old")
     note = Failure(piece, error, 7.5, attempts=0, state=FailureState.SKIPPED)
-    made = store.progress.skip_lost(ACME, [Move(lane(0), *bounds, epoch)], [note], "id-1")
+    made = store.progress.pass_over(ACME, [Move(lane(0), *bounds, epoch)], [note])
     assert made is not None
     return made
 
@@ -149,6 +149,25 @@ class TestLeftAlone:
         assert _gaps(store) == [gap, None]
         assert store.positions.advance([Move(lane(0), place_at(9), place_at(10), epoch)]) == [True]
         assert _gaps(store) == [None, None]
+
+    def test_a_move_to_where_a_lane_is_leaves_what_it_passed_over_to_be_told(
+        self, store: Store
+    ) -> None:
+        _begun(store)
+        epoch = _passed(store, until=9)
+        assert store.positions.advance([Move(lane(0), place_at(9), place_at(9), epoch)]) == [True]
+        assert _gaps(store) == [Gap(place_at(3), place_at(9)), None]
+
+    def test_what_a_log_lost_does_not_decide_what_else_is_too_old(self, store: Store) -> None:
+        _begun(store)
+        epoch = _adopted(store).epoch
+        lost = Move(lane(0), place_at(3), place_at(4), epoch)
+        assert store.progress.skip_lost(ACME, [lost], [], "id-1") == epoch + 1
+        assert _acme(store).silent_s is not None
+        assert _gaps(store) == [Gap(place_at(3), place_at(4)), None]
+        again = replace(lost, from_offset=place_at(4), to_offset=place_at(4), epoch=epoch + 1)
+        assert store.progress.skip_lost(ACME, [again], [], "id-2") == epoch + 2
+        assert (_acme(store).silent_s is not None, _gaps(store)) == (True, [None, None])
 
     def test_what_is_sought_passed_nothing_over(self, store: Store) -> None:
         _begun(store)
