@@ -32,6 +32,11 @@ def test_nothing_is_wrong_where_streams_that_were_left_alone_pass_over(first):
         assert not outcome.wrong, str(outcome)
 
 
+def test_what_is_forgotten_with_a_loss_does_not_run_in_the_same_turn():
+    outcome = simulate(1253, odds=RESTARTS)
+    assert not outcome.wrong, str(outcome)
+
+
 def test_restarts_are_played():
     counts = sum((simulate(seed, odds=RESTARTS).counts for seed in range(40)), start=Counter())
     assert counts["old records passed over"] > 5

@@ -352,6 +352,9 @@ class Driver:
             self.versions.keep([*flying, *recorded], self.board.streams)
         self.reach.asks(NeededServer.LOG)
         self.observer.topics(now_s)
+        if self.observer.losses.sent_on:
+            self.recorded.find(newest)
+            self.observer.losses.sent_on = False
         self._recovered = True
         if self.observer.ends(now_s):
             self.reach.answered(NeededServer.LOG)

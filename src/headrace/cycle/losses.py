@@ -82,6 +82,8 @@ class Losses:
     cut_patience_s: float = CUT_PATIENCE_S
     #: streams of recorded waves that are still to run again
     owed: Collection[StreamId] = ()
+    #: lanes were sent on, so what was recorded of their streams may be forgotten since
+    sent_on: bool = False
 
     def find(
         self, seen: Sequence[tuple[HeldStream, TopicInfo]], edges: FirstAndLast
@@ -252,7 +254,7 @@ class Losses:
             fact = f"{_fact(held, name, loss, info)}; skipped, {_goes_on(name, loss, info)}"
             failures.append(self._over(piece, _error(loss, fact)))
         parents, gone = _lineage(held, info, found)
-        topic_id = info.topic_id
+        topic_id, self.sent_on = info.topic_id, True
         epoch = self.progress.skip_lost(stream, moves, failures, topic_id, parents, gone)
         # What is read from now on may be deeper, and is so from its first slice on.
         positions = self.progress.load_positions([stream])
