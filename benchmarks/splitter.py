@@ -1,7 +1,7 @@
 """A shared topic divided among tenants: what one customer's storm costs the others, and the cost.
 
 *The storm.* All customers write into one topic of four partitions, under keys of their visitors, so
-that each is in all partitions. One of them sends a quarter of a million records at once; the others
+that each is in all partitions. One of them sends 150,000 records at once; the others
 go on with a few a second each. A handler takes some 60 microseconds a record and writes a row into
 SQLite, exactly once. It reads the shared topic itself, or what the splitter makes of it, each with
 and without the storm. The delay of a quiet customer's record goes from when it was sent to when a
@@ -23,13 +23,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from benchmarks.cpu import counted, line
 from benchmarks.delays import COLUMNS, Load, Seen, watched
 from benchmarks.harness import Bench, broker, driver_of, ratio, session, write
 from headrace.connectors.kafka import create_topics
@@ -42,7 +43,7 @@ from headrace.use_cases import SliceContext, UseCase, use_case
 
 PARTITIONS = 4
 #: of the cost
-TENANTS, RECORDS, SIZE_BYTES = 100, 500_000, 300
+TENANTS, RECORDS, SIZE_BYTES = 100, 200_000, 300
 ROUNDS, WARM_UP_ROUNDS = 7, 2
 TARGET = 0.8
 #: how often the handler of the storm does its work with a record
@@ -60,31 +61,37 @@ class Scale:
     storm_at_s: float
 
 
-FULL = Scale(40, 5.0, 250_000, 40.0, 8.0)
+FULL = Scale(40, 5.0, 150_000, 30.0, 6.0)
 QUICK = Scale(10, 5.0, 20_000, 10.0, 3.0)
 
 
 def main(args: list[str]) -> None:
-    """Run and write `results/splitter.json`."""
-    quick = "--quick" in args
-    scale = QUICK if quick else FULL
+    """Run and write `results/splitter_storm.json` and `_cost.json`; `--storm`, `--cost`: one."""
+    quick, suffix = "--quick" in args, ".quick" if "--quick" in args else ""
     with broker() as config, session() as spark:
-        _storm(spark, config, "warm", QUICK, behind=True, storm=True)
-        runs = {
-            f"{'behind' if behind else 'shared'}{'_storm' if storm else ''}": _storm(
-                spark, config, f"{behind:d}{storm:d}", scale, behind=behind, storm=storm
-            )
-            for storm in (False, True)
-            for behind in (False, True)
-        }
-        for name, run in runs.items():
-            print(name, run, flush=True)
-        cost = _cost(spark, config, quick=quick)
-    write("splitter.quick" if quick else "splitter", {"storm": runs, "cost": cost})
-    print(f"records/s {cost['median_records_per_s']}; ratio {cost['ratio']} (target {TARGET})")
+        if "--cost" not in args:
+            write(f"splitter_storm{suffix}", _storms(spark, config, QUICK if quick else FULL))
+        if "--storm" not in args:
+            cost = _cost(spark, config, quick=quick)
+            write(f"splitter_cost{suffix}", cost)
+            print(f"records/s {cost['median_records_per_s']}; {cost['ratio']} (target {TARGET})")
+            print(f"CPU us a record {cost['median_cpu_us_per_record']}")
 
 
 # --- the storm -------------------------------------------------------------------------------
+
+
+def _storms(spark: Any, config: Mapping[str, str], scale: Scale) -> dict[str, Any]:
+    _storm(spark, config, "warm", QUICK, behind=True, storm=True)
+    runs = {}
+    for storm in (False, True):
+        for behind in (False, True):
+            name = f"{'behind' if behind else 'shared'}{'_storm' if storm else ''}"
+            mark = f"{behind:d}{storm:d}"
+            runs[name] = _storm(spark, config, mark, scale, behind=behind, storm=storm)
+            print(name, runs[name], flush=True)
+            print(f"  {line(runs[name]['cpu_cores'])}", flush=True)
+    return {"scale": asdict(scale), "runs": runs}
 
 
 def _storm(
@@ -124,7 +131,7 @@ def _storm(
     for sender in senders:
         sender.join(30)
     _all_there(seen, {**dict.fromkeys(names, records // len(names)), whale: size})
-    return {"rows": records + size, **seen.delays(-math.inf, math.inf)}
+    return {"rows": records + size, **seen.delays(-math.inf, math.inf), **seen.cpu.told()}
 
 
 def _kept(records: pa.Table, _context: SliceContext) -> pa.Table:
@@ -203,6 +210,7 @@ def _cost(spark: Any, config: Mapping[str, str], *, quick: bool) -> dict[str, An
         topic="{tenant}.all", operator="shared", to="{tenant}.visits", tenant=ByKey(), name="split"
     )
     took: dict[str, list[float]] = {name: [] for name in ways}
+    used: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     with ExitStack() as stack:
         split_bench = driver_of(spark, config, pair.by_tenant, ["shared", *names])
         benches = {
@@ -212,16 +220,23 @@ def _cost(spark: Any, config: Mapping[str, str], *, quick: bool) -> dict[str, An
         rounds = 1 if quick else ROUNDS
         for number in range(rounds + WARM_UP_ROUNDS):
             for name in ways if number % 2 == 0 else reversed(ways):
-                seconds = _drive(benches[name], records)
+                with counted() as cpu:
+                    seconds = _drive(benches[name], records)
                 _verify(config, ways[name], sent, number + 1)
                 if number >= WARM_UP_ROUNDS:
                     took[name].append(round(seconds, 3))
+                    used[name].append(cpu.told()["cpu_s"])
     medians = {n: round(statistics.median(records / s for s in took[n])) for n in took}
     return {
         "tenants": tenants,
         "records": records,
         "bytes_per_record": SIZE_BYTES,
         "seconds": took,
+        "cpu_s": used,
+        "median_cpu_us_per_record": {
+            name: round(statistics.median(sum(one.values()) for one in used[name]) / records * 1e6)
+            for name in ways
+        },
         "median_records_per_s": medians,
         "ratio": ratio(took["copy"], took["split"]),
     }
