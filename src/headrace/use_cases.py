@@ -370,16 +370,25 @@ def _event_time(given: Any, name: str) -> EventTime | None:
     return told
 
 
+def _topic_problem(topic: object) -> str | None:
+    if not isinstance(topic, str):
+        return (
+            f"topic {topic!r} is no text; a use case reads one topic of a tenant, so declare one "
+            "use case for each topic, with a name of its own and the same handler"
+        )
+    if has_other_braces(topic):
+        return f"topic {topic!r}: only {{tenant}} may stand in braces"
+    if is_plain(topic) and not TOPIC_NAME.fullmatch(topic):
+        return f"topic {topic!r}: a name is 1 to 249 letters, digits, '.', '_' and '-'"
+    return None
+
+
 def _check(made: UseCase) -> None:
     problem = None
     if not _NAME.fullmatch(made.name):
         problem = (
             "a name is lower-case letters, digits and dashes, starting with a letter, 63 at most"
         )
-    elif has_other_braces(made.topic):
-        problem = f"topic {made.topic!r}: only {{tenant}} may stand in braces"
-    elif is_plain(made.topic) and not TOPIC_NAME.fullmatch(made.topic):
-        problem = f"topic {made.topic!r}: a name is 1 to 249 letters, digits, '.', '_' and '-'"
     elif made.form not in ("slice", "wave"):
         problem = f"form {made.form!r} is none of slice, wave"
     elif made.form == "slice" and made.sink is None:
@@ -394,7 +403,13 @@ def _check(made: UseCase) -> None:
             "the partitions that order stream merges do not compare: name a column of the data in "
             "newest_by"
         )
-    problem = problem or _bucket_problem(made) or _decode_problem(made) or _async_problem(made)
+    problem = (
+        problem
+        or _topic_problem(made.topic)
+        or _bucket_problem(made)
+        or _decode_problem(made)
+        or _async_problem(made)
+    )
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
 

@@ -75,6 +75,8 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
     [
         ({"topic": "", "sink": TABLE}, "1 to 249 letters"),
         ({"topic": "all visits", "sink": TABLE}, "1 to 249 letters"),
+        ({"topic": ["a.visits", "b.visits"], "sink": TABLE}, "one use case for each topic"),
+        ({"topic": None, "sink": TABLE}, "topic None is no text"),
         ({"topic": "{tenat}.visits", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant}.{tenant:.2}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant!r}.{tenant}", "sink": TABLE}, "only {tenant} may stand in braces"),
