@@ -44,7 +44,7 @@ from headrace.use_cases import SliceContext, UseCase, use_case
 PARTITIONS = 4
 #: of the cost
 TENANTS, RECORDS, SIZE_BYTES = 100, 200_000, 300
-ROUNDS, WARM_UP_ROUNDS = 7, 2
+ROUNDS, WARM_UP_ROUNDS = 5, 2
 TARGET = 0.8
 #: how often the handler of the storm does its work with a record
 _TIMES = 5
