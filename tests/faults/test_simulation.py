@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from planted import ENOUGH, first_wrong
+from planted import ENOUGH, also, first_wrong
 
 from headrace.board import Board, HeldStream, Lane, streams
 from headrace.cycle import accounts, apply, commit, driver, first_places, losses, replay, topics
@@ -706,6 +706,16 @@ def test_a_wave_of_frames_that_is_not_replaced_by_what_comes_after_it_is_found(
     else:
         monkeypatch.setattr(frame_calls.FrameCalls, "_alone", renamed)
     assert first_wrong(how="under the ids of two waves", known=known)
+
+
+def test_a_part_of_a_recorded_slice_that_is_written_before_a_bad_record_is_read_is_found(
+    monkeypatch,
+):
+    """Its driver was killed, or nobody heard of it; read whole, other slices follow."""
+    also(monkeypatch, {"reads_end": 0.2, "lost_after": 0.3, "bad": 0.03})
+    assert not first_wrong(seeds=0, known=48)
+    monkeypatch.setattr(task, "whole_or_nothing", lambda portions: portions)
+    assert first_wrong(how=" twice: ", known=48)
 
 
 def test_a_wave_of_frames_that_is_divided_beside_what_it_wrote_is_found(monkeypatch):
