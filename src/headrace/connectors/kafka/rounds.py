@@ -142,7 +142,7 @@ class Round:
         for key, run in runs:
             lane = self.lanes.get(key)
             useless += lane.take(run) if lane else len(run)
-        self.bytes += sum(map(len, messages))
+        self.bytes += _bytes_of(messages)
         if useless < len(messages):
             self.touch()
         if useless > len(messages) // 2:
@@ -250,6 +250,14 @@ class Round:
         self._fail_all(
             ConfigError(f"Kafka: {error.str()}") if refused else of_client(error, self._config)
         )
+
+
+def _bytes_of(messages: Sequence[Received]) -> int:
+    """Of values, which is what the client takes for a message's length, of keys and of headers."""
+    # Without a call for each message, since there may be a million a second.
+    found = sum([len(message) + len(message.key() or b"") for message in messages])
+    of_headers = (headers for message in messages if (headers := message.headers()))
+    return found + sum(len(value or b"") for headers in of_headers for _, value in headers)
 
 
 def _key(message: Received) -> tuple[str, int]:

@@ -4,7 +4,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from headrace.connectors.kafka.rounds import FetchTimeouts, Round
 from headrace.testing.log_contract.rows import piece
@@ -34,6 +34,9 @@ class Complaint:
         return self._error
 
     def headers(self):
+        return None
+
+    def key(self):
         return None
 
 
@@ -175,3 +178,14 @@ def test_a_refusal_that_lasts_fails_the_lanes_and_the_next_round_shows_its_crede
     (lane,) = together.lanes.values()
     assert type(lane.error).__name__ == "ConfigError"
     assert together.broken
+
+
+@pytest.mark.parametrize(
+    "large", [{"key": b"x" * 900}, {"value": b"x" * 900}, {"headers": [("h", b"x" * 900)]}]
+)
+def test_what_is_held_counts_keys_and_headers_too(large):
+    message = Message(topic="t", partition=0, offset=0, **{"value": b"", **large})
+    together = Round(client_of(Recording([message])), [piece("t", 0, 1)], FetchTimeouts(), CONFIG)
+    together.start()
+    together.turn()
+    assert together.bytes == 900
