@@ -12,15 +12,15 @@ from contextlib import suppress
 import psutil
 from confluent_kafka import Producer
 from driver_process import until
-from matrix import SERVICE
+from matrix import ROW
 from rig import TENANTS, Rig
 
 from headrace.connectors.kafka import producer_config
 from headrace.testing.kafka_topics import KafkaTopics
 
-pytestmark = SERVICE
-RECORDS, KEYS, KEY_BYTES = 150, 6, 10_000_000
-#: less than all that waits: what the client and a reader hold, in some copies, and what is imported
+pytestmark = ROW
+RECORDS, KEYS, KEY_BYTES = 40, 6, 10_000_000
+#: a few times all that waits, and what is imported: it grows with that (docs/order.md)
 MOST_OF_A_WORKER = 1_400_000_000
 #: without an effect of five use cases that get 50 records a second
 LONGEST_PAUSE_S = 10.0
