@@ -15,6 +15,7 @@ from headrace.connectors.kafka.sink import KafkaTopic
 from headrace.connectors.outcomes import failed, identity
 from headrace.connectors.redis.hashes import RedisHashes
 from headrace.connectors.search.index import SearchIndex
+from headrace.connectors.solr.index import SolrIndex
 from headrace.connectors.sql.table import SqlTable
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "ParquetFiles",
     "RedisHashes",
     "SearchIndex",
+    "SolrIndex",
     "SqlTable",
     "failed",
     "identity",

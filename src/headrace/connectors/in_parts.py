@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from headrace.connectors.row_by_row import GivenUp, Key
-from headrace.errors import HeadraceError, TargetMissing, Temporary
+from headrace.errors import HeadraceError, SinkRefused, TargetMissing, Temporary
 from headrace.process.crash_points import reached
 
 #: rows that are on their way at once, and their bytes, of one writer; a row can be more
@@ -53,6 +53,20 @@ def sent(
             # One is there: some there and some not is the worst that may be left.
             reached("mid-write", use_case)
     return [told.get(id(key), given_up[key.whose].why) for key in keys]
+
+
+def in_halves(part: Sequence[Key], ask: Ask) -> list[HeadraceError | None]:
+    """What became of each row of a part that may be refused as a whole, for the sake of one row.
+
+    Then each half of it is asked for, down to that row.
+    """
+    try:
+        return list(ask(part))
+    except SinkRefused as error:
+        if len(part) == 1:
+            return [error]
+    half = len(part) // 2
+    return [*in_halves(part[:half], ask), *in_halves(part[half:], ask)]
 
 
 def _parts(keys: Iterable[Key], at_once: int) -> Iterator[Sequence[Key]]:

@@ -63,6 +63,24 @@ class SocketInTime:
             self._socket.settimeout(left_s)
 
 
+def connecting_in_time(kind: Any, deadline: Deadline) -> Any:
+    """Connections of ``urllib3`` like these, all of whose waits end with the time of their thread.
+
+    Args:
+        kind: a class of ``urllib3``'s connections.
+        deadline: of who uses them.
+    """
+
+    class InTime(kind):  # type: ignore[misc]
+        sock: Any
+
+        def connect(self) -> None:
+            super().connect()
+            self.sock = SocketInTime(self.sock, deadline)
+
+    return InTime
+
+
 class _Read(io.RawIOBase):
     """What a socket brings, each time with what is left."""
 

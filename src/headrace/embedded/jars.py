@@ -60,6 +60,17 @@ ROOTS = {
         ),
         transitive=True,
     ),
+    "solr": Roots(
+        (
+            # 10 is compiled for Java 21
+            Coordinates("org.apache.solr", "solr-core", "9.10.1"),
+            # what it runs in, put together by an XML file
+            Coordinates("org.eclipse.jetty", "jetty-servlet", "10.0.26"),
+            Coordinates("org.eclipse.jetty", "jetty-xml", "10.0.26"),
+            Coordinates("org.apache.logging.log4j", "log4j-core", "2.25.3"),
+        ),
+        transitive=True,
+    ),
     # Kafka's commands, to see with them what others will see; they need the jars of "kafka" as well
     "kafka-tools": Roots(
         (Coordinates("org.apache.kafka", "kafka-tools", "4.3.0"),), transitive=False

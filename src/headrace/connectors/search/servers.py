@@ -11,16 +11,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
+from headrace.connectors.http_addresses import Address, Form, http_address
 from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.search.library import library, translated
-from headrace.connectors.tls_files import FILES, context_of, files_of, options_of
+from headrace.connectors.tls_files import context_of
 from headrace.databases.deadline import Deadline
-from headrace.databases.sockets import SocketInTime
-from headrace.errors import ConfigError
+from headrace.databases.sockets import connecting_in_time
 from headrace.ports import Connections, Server
 
 #: seconds for an answer, all of it
@@ -29,44 +27,13 @@ _PORT: Final = 9200
 _FORM: Final = "write it as https://host1,host2:9200?ca_file=/etc/ssl/ca.pem, with the user apart"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """What a URL such as ``https://a,b:9200`` says."""
-
-    hosts: tuple[tuple[str, int], ...]
-    tls: bool
-    files: tuple[tuple[str, str], ...] = ()
-    user: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-
-
 def address_of(server: Server, name: str) -> Address:
     """Read the address of a connection.
 
     Raises:
         ConfigError: it is none of a cluster; nothing of it is quoted but names of options.
     """
-    wrong = ConfigError(f"connection {name} is no OpenSearch or Elasticsearch: {_FORM}")
-    try:
-        split = urlsplit(server.url)
-    except ValueError:
-        raise wrong from None
-    # A user before the hosts would be a password that some tools show.
-    if split.scheme not in ("http", "https") or split.path.strip("/") or "@" in split.netloc:
-        raise wrong
-    given = options_of(split.query, FILES, name)
-    pairs = [host.partition(":") for host in split.netloc.split(",")]
-    last = pairs[-1][2] or str(_PORT)
-    hosts = [(host, port or last) for host, _, port in pairs]
-    if not all(host and port.isascii() and port.isdigit() for host, port in hosts):
-        raise wrong
-    return Address(
-        tuple((host, int(port)) for host, port in hosts),
-        split.scheme == "https",
-        files_of(given),
-        server.user,
-        server.password,
-    )
+    return http_address(server, name, Form("OpenSearch or Elasticsearch", _FORM, _PORT))
 
 
 class Cluster:
@@ -145,18 +112,7 @@ def _in_time(node: Any, deadline: Deadline) -> Any:
     class InTime(node):  # type: ignore[misc]
         def _create_urllib3_pool(self) -> None:
             super()._create_urllib3_pool()
-            self.pool.ConnectionCls = _connecting(self.pool.ConnectionCls, deadline)
-
-    return InTime
-
-
-def _connecting(kind: Any, deadline: Deadline) -> Any:
-    class InTime(kind):  # type: ignore[misc]
-        sock: Any
-
-        def connect(self) -> None:
-            super().connect()
-            self.sock = SocketInTime(self.sock, deadline)
+            self.pool.ConnectionCls = connecting_in_time(self.pool.ConnectionCls, deadline)
 
     return InTime
 

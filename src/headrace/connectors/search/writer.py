@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from headrace.connectors import row_by_row
 from headrace.connectors.changes import Change
-from headrace.connectors.in_parts import sent
+from headrace.connectors.in_parts import in_halves, sent
 from headrace.connectors.row_by_row import Key
 from headrace.connectors.search.documents import Documents
 from headrace.connectors.search.library import TOO_LARGE, judged, odd, translated
@@ -64,7 +64,10 @@ class SearchWriter:
 
     def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
         with self._cluster.until(self._until_s):
-            return sent(keys, use_case, self._asked, self._documents.where, self._until_s)
+            return sent(keys, use_case, self._judged, self._documents.where, self._until_s)
+
+    def _judged(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+        return in_halves(part, self._asked)
 
     def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
         where = self._documents.where
@@ -72,17 +75,11 @@ class SearchWriter:
         try:
             answer: Any = self._cluster.raw("POST", self._bulk, body)
         except Exception as error:
-            if getattr(error, "status_code", None) != TOO_LARGE:
-                raise translated(error, where) from error
-            return self._halved(part)
+            if getattr(error, "status_code", None) == TOO_LARGE:
+                # for who stands before the cluster
+                raise SinkRefused(f"{where}: a document is too large for the server") from error
+            raise translated(error, where) from error
         return _judgements(answer, len(part), where)
-
-    def _halved(self, part: Sequence[Key]) -> list[HeadraceError | None]:
-        """A request that is too large for who stands before the cluster, in two."""
-        if len(part) == 1:
-            return [SinkRefused(f"{self._documents.where}: a document is too large for the server")]
-        half = len(part) // 2
-        return [*self._asked(part[:half]), *self._asked(part[half:])]
 
 
 def _judgements(answer: Any, count: int, where: str) -> list[HeadraceError | None]:

@@ -1,0 +1,1 @@
+"""Collections of Solr: the sink, its documents, and what errors mean."""

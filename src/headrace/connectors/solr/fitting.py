@@ -1,0 +1,133 @@
+"""Whether a collection is what its sink describes: with its fields, and a chain for its updates.
+
+It is looked at, and neither made nor altered: of which nodes, shards and analyzers it is made is
+for its owners to say. What is missing is told as what is to be sent to Solr. That the chain has its
+parts is listed; by which field it compares is not, so it is given a document that says nothing of
+it, which such a chain refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import orjson
+
+from headrace.connectors.newest import VERSION
+from headrace.connectors.solr.documents import ID, NEWNESS
+from headrace.connectors.solr.library import odd
+from headrace.connectors.solr.servers import Solr
+from headrace.errors import CodeNotLoaded, ConfigError, HeadraceError, TargetMissing
+from headrace.payload.exact import digits_of
+
+#: the chain that documents are written by
+CHAIN: Final = "headrace"
+_COMPARES: Final = "DocBasedVersionConstraintsProcessorFactory"
+#: what that says to a document without the field
+_LACKS: Final = f"Doc does not have versionField: {NEWNESS}"
+_LONGS: Final = ("LongPointField", "TrieLongField")
+#: kind of a column -> classes of fields that keep all it has; the first is that of the type behind
+_CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
+    "text": ("StrField", "TextField", "SortableTextField"),
+    "bigint": _LONGS,
+    VERSION: _LONGS,
+    "double": ("DoublePointField", "TrieDoubleField"),
+    "boolean": ("BoolField",),
+    "bytes": ("BinaryField",),
+    "timestamp": ("DatePointField", "TrieDateField"),
+    "date": ("DatePointField", "TrieDateField"),
+}
+#: a class -> the name that its type has where nobody named it otherwise
+_TYPES: Final[Mapping[str, str]] = {
+    "StrField": "string",
+    "LongPointField": "plong",
+    "DoublePointField": "pdouble",
+    "BoolField": "boolean",
+    "BinaryField": "binary",
+    "DatePointField": "pdate",
+}
+
+
+def fit(solr: Solr, collection: str, columns: Mapping[str, str]) -> None:
+    """See that the collection is there, with its fields and its chain.
+
+    Raises:
+        ConfigError: it is not; the message says what is to be done.
+        SinkUnavailable: Solr does not answer.
+    """
+    where = f"{solr.where}: collection {collection}"
+    try:
+        schema = solr.asked(f"/{collection}/schema").get("schema")
+        chains = solr.asked(f"/{collection}/config/updateRequestProcessorChain").get("config")
+    except (TargetMissing, CodeNotLoaded) as error:
+        raise ConfigError(f"{where}: {error}") from error
+    try:
+        problem = _problem_of_fields(schema, {**columns, NEWNESS: "bigint"})
+        has_chain = _has_chain(chains)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise odd(where) from error
+    if problem:
+        raise ConfigError(f"{where}: {problem}")
+    if not has_chain or not _compares(solr, collection):
+        raise ConfigError(
+            f"{where} has no update chain {CHAIN!r} that compares {NEWNESS} "
+            f"({_COMPARES}): add it to its configuration, as docs/sinks.md shows it"
+        )
+
+
+def demand(solr: Solr) -> None:
+    """See that there is a Solr, whose collections are looked at later.
+
+    Raises:
+        ConfigError: it lets nobody in.
+        SinkUnavailable: it does not answer.
+    """
+    try:
+        solr.asked("/admin/info/system")
+    except (TargetMissing, CodeNotLoaded) as error:
+        raise ConfigError(str(error)) from error
+
+
+def _problem_of_fields(schema: Any, columns: Mapping[str, str]) -> str | None:
+    if schema["uniqueKey"] != ID:
+        return f"its uniqueKey is {schema['uniqueKey']!r}, and has to be {ID!r}"
+    classes = {of["name"]: of["class"].rpartition(".")[2] for of in schema["fieldTypes"]}
+    there = {field["name"]: field["type"] for field in schema["fields"]}
+    dynamic = {field["name"]: field["type"] for field in schema.get("dynamicFields", ())}
+    missing = []
+    for name, kind in columns.items():
+        fitting = ("StrField",) if digits_of(kind) is not None else _CLASSES[kind]
+        found = there.get(name) or _matching(name, dynamic)
+        if found is None:
+            missing.append({"name": name, "type": _TYPES[fitting[0]]})
+        elif classes[found] not in fitting:
+            return f"field {name!r} is {classes[found]}, and a {kind} is kept by {fitting[0]} alone"
+    if not missing:
+        return None
+    told = orjson.dumps({"add-field": missing}).decode()
+    return f"it lacks fields: add them, as by a POST to its /schema of {told}"
+
+
+def _matching(name: str, dynamic: Mapping[str, str]) -> str | None:
+    """The type of the longest pattern that a name has; Solr's has one ``*``, at an end."""
+    patterns = [pattern for pattern in dynamic if fnmatchcase(name, pattern)]
+    return dynamic[max(patterns, key=len)] if patterns else None
+
+
+def _has_chain(config: Any) -> bool:
+    chains = config.get("updateRequestProcessorChain", ())
+    chain = next((one for one in chains if one.get("name") == CHAIN), None)
+    parts = chain.get("", ()) if chain is not None else ()
+    return any(part["class"].rpartition(".")[2] == _COMPARES for part in parts)
+
+
+def _compares(solr: Solr, collection: str) -> bool:
+    try:
+        solr.asked(f"/{collection}/update?update.chain={CHAIN}", b'[{"id": "headrace"}]')
+    except HeadraceError as error:
+        if _LACKS in str(error):
+            return True
+        if not isinstance(error, TargetMissing):
+            raise
+    return False

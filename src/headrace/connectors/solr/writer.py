@@ -1,0 +1,57 @@
+"""Writing effects: each row a document of requests, of which those that are older change nothing.
+
+A request is refused as a whole for one document of it, and those before that may be there. So it is
+halved, down to that document: who is written again changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from headrace.connectors import row_by_row
+from headrace.connectors.changes import Change
+from headrace.connectors.in_parts import in_halves, sent
+from headrace.connectors.row_by_row import Key
+from headrace.connectors.solr.documents import SolrDocuments
+from headrace.connectors.solr.fitting import CHAIN
+from headrace.connectors.solr.servers import Solr
+from headrace.errors import HeadraceError
+from headrace.ports import Effect, Written
+
+#: seen by searches within so many milliseconds
+_UPDATE: Final = f"update?update.chain={CHAIN}&commitWithin=1000"
+
+
+class SolrWriter:
+    """Writes the effects of a bin to a collection that is there."""
+
+    def __init__(
+        self, documents: SolrDocuments, solr: Solr, collection: str, until_s: float = math.inf
+    ) -> None:
+        """Take what documents are and where; others wait until a second of the steady clock."""
+        self._documents, self._solr, self._until_s = documents, solr, until_s
+        self._path = f"/{collection}/{_UPDATE}"
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all rows that can be written; see ``SinkWriter.write``."""
+        return row_by_row.write(effects, self._changes, self._sent, self._documents.where)
+
+    def close(self) -> None:
+        """Nothing to give up: the client is kept for the next bin."""
+
+    def _changes(self, effect: Effect) -> list[list[Change]]:
+        return self._documents.changes(effect.output, effect.version)
+
+    def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
+        with self._solr.until(self._until_s):
+            return sent(keys, use_case, self._judged, self._documents.where, self._until_s)
+
+    def _judged(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+        return in_halves(part, self._asked)
+
+    def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+        documents = b",".join(value for key in part for value in key.newest.values)
+        self._solr.asked(self._path, b"[" + documents + b"]")
+        return [None] * len(part)
