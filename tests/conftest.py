@@ -23,6 +23,7 @@ from headrace.embedded import (
     EmbeddedOpenSearch,
     EmbeddedPostgres,
     EmbeddedSmtp,
+    EmbeddedSolr,
     EmbeddedValkey,
 )
 from headrace.embedded.jars import jars
@@ -106,6 +107,22 @@ def opensearch_jars():
 def opensearch(open_folder, opensearch_jars):
     """A real OpenSearch; tests have indexes of own names in it."""
     with EmbeddedOpenSearch(open_folder / "opensearch") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def solr_jars():
+    """What each Solr is made of; its tests are passed over where it cannot be had."""
+    try:
+        return jars("solr")
+    except ServerError as error:
+        pytest.skip(f"Solr could not be fetched: {error}")
+
+
+@pytest.fixture(scope="session")
+def solr(tmp_path_factory, solr_jars):
+    """A real Solr; tests have cores of own names in it."""
+    with EmbeddedSolr(tmp_path_factory.mktemp("solr")) as server:
         yield server
 
 

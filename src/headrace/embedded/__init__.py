@@ -1,10 +1,10 @@
-"""Real servers for one machine: Kafka, databases, a search engine, mail and a Spark cluster.
+"""Real servers for one machine: Kafka, databases, search engines, mail and a Spark cluster.
 
 Trying Headrace must need nothing but Python and Java. Each server here is the real thing, started
 as a child that ends with its parent, with its data in one folder that it can come back to.
 
 Start at ``EmbeddedKafka``, ``EmbeddedPostgres``, ``EmbeddedCassandra``, ``EmbeddedOpenSearch``,
-``EmbeddedValkey``, ``EmbeddedSmtp`` and ``EmbeddedSparkCluster``.
+``EmbeddedSolr``, ``EmbeddedValkey``, ``EmbeddedSmtp`` and ``EmbeddedSparkCluster``.
 Other jars, such as those of Spark's own Kafka source, come from ``jars.jars``. Nothing here is for
 production.
 """
@@ -14,6 +14,7 @@ from headrace.embedded.kafka_broker import EmbeddedKafka
 from headrace.embedded.opensearch import EmbeddedOpenSearch
 from headrace.embedded.postgres import EmbeddedPostgres
 from headrace.embedded.smtp import EmbeddedSmtp
+from headrace.embedded.solr import EmbeddedSolr
 from headrace.embedded.spark_cluster import EmbeddedSparkCluster
 from headrace.embedded.valkey import EmbeddedValkey
 
@@ -23,6 +24,7 @@ __all__ = [
     "EmbeddedOpenSearch",
     "EmbeddedPostgres",
     "EmbeddedSmtp",
+    "EmbeddedSolr",
     "EmbeddedSparkCluster",
     "EmbeddedValkey",
 ]

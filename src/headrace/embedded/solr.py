@@ -4,7 +4,7 @@ It is Solr itself, from jars that are fetched once: some 65 MB, and as much memo
 little more. It keeps its data in a folder, comes back on the same folder with all of it, and never
 outlives the process that started it.
 
-It listens on 127.0.0.1 only, without a password. A core is made of its configuration ``headrace``.
+It listens on 127.0.0.1 only, without a password. Cores are made of its configuration ``headrace``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import structlog
 
@@ -88,15 +87,6 @@ class EmbeddedSolr(OneProcess):
             seconds=round(time.monotonic() - began_s, 1),
         )
 
-    def make_core(self, name: str) -> None:
-        """Make an empty core of the configuration ``headrace``; it has no field of yours yet.
-
-        Raises:
-            OSError: it is there, or may not be called so.
-        """
-        query = urlencode({"action": "CREATE", "name": name, "configSet": "headrace"})
-        self._asked(f"/admin/cores?{query}", wait_s=60)
-
     def _launch(self, java: str, class_path: list[Path], lock: FolderLock) -> GuardedProcess:
         command = [
             java,
@@ -120,12 +110,8 @@ class EmbeddedSolr(OneProcess):
         if not answers(self.port):
             return False
         try:
-            told = self._asked("/admin/info/system", wait_s=5)
+            with urllib.request.urlopen(f"{self.url}/admin/info/system", timeout=5) as answer:  # noqa: S310 - our own
+                told: dict[str, Any] = json.load(answer)
         except (OSError, ValueError):
             return False
         return "lucene" in told
-
-    def _asked(self, path: str, wait_s: float) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.url}{path}", timeout=wait_s) as answer:  # noqa: S310 - our own
-            told: dict[str, Any] = json.load(answer)
-        return told

@@ -4,7 +4,8 @@ Solr is a filter of a web server, which the archive of Solr brings and starts by
 server is put together by an XML file, with nothing in it but the filter.
 
 The configuration ``headrace`` is what a core for ``SolrIndex`` is made of: types under their usual
-names, the update chain, and no field but those that each has.
+names, the update chain, and no field but those that each has. Cores that share it share the fields
+that are added to it; one with a copy of it has its own.
 
 Not for production: one core on one node, no password.
 """
@@ -93,14 +94,22 @@ def make_home(folder: Path, port: int) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    config = folder / "home" / "configsets" / "headrace" / "conf"
-    config.mkdir(parents=True, exist_ok=True)
-    for path, text in (
-        (folder / "jetty.xml", _JETTY.format(host=HOST, port=port)),
-        (folder / "log4j2.properties", _LOG4J),
-        (folder / "home" / "solr.xml", "<solr/>\n"),
-        (config / "solrconfig.xml", _CONFIG),
-        # A core makes its own schema of it, to which fields can be added.
-        (config / "schema.xml", _SCHEMA),
-    ):
-        path.write_text(text, "utf-8")
+    (folder / "home").mkdir(exist_ok=True)
+    (folder / "jetty.xml").write_text(_JETTY.format(host=HOST, port=port), "utf-8")
+    (folder / "log4j2.properties").write_text(_LOG4J, "utf-8")
+    (folder / "home" / "solr.xml").write_text("<solr/>\n", "utf-8")
+    make_config(folder / "home" / "configsets" / "headrace")
+
+
+def make_config(folder: Path) -> None:
+    """Write the configuration ``headrace``; fields that were added to one that is there stay.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    conf = folder / "conf"
+    conf.mkdir(parents=True, exist_ok=True)
+    (conf / "solrconfig.xml").write_text(_CONFIG, "utf-8")
+    schema = conf / "managed-schema.xml"
+    if not schema.exists():
+        schema.write_text(_SCHEMA, "utf-8")

@@ -35,7 +35,9 @@ _OF_COLLECTION: Final[Mapping[str, str]] = {
     "user version is not high enough": "its chain has to have ignoreOldUpdates",
 }
 #: where the value begins that does not fit, in what is said of it
-_VALUE: Final = re.compile(r"(?<=')='|[.,]? ?The prefix of the first immense term|For input string")
+_VALUE: Final = re.compile(
+    r"(?<=')='|The prefix of the first immense term|For input string|(?<=Invalid Date String)"
+)
 
 
 def library() -> Any:
@@ -55,7 +57,10 @@ def unanswered(error: BaseException, where: str) -> HeadraceError:
     """What the client raised for a request."""
     if isinstance(error, HeadraceError):
         return error
-    if isinstance(error, library().exceptions.TimeoutError | TimeoutError):
+    lib = library().exceptions
+    is_late = isinstance(error, lib.TimeoutError | TimeoutError)
+    # A connection that is refused is one of time there.
+    if is_late and not isinstance(error, lib.NewConnectionError):
         return SinkUnavailable(f"{where}: no answer in time; it may be written or not")
     return SinkUnavailable(f"{where}: not now: {_short(words_of(error))}")
 
