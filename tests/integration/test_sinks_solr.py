@@ -162,6 +162,14 @@ def test_a_tenant_whose_collection_is_not_there_stops_alone(core):
     assert cities == ["Rome", "Oslo"]
 
 
+def test_a_document_of_somebody_else_loses_to_the_next_of_its_id(core):
+    sink = core.made().prepared(leads(core.name))
+    core.solr.asked(f"/{core.name}/update", b'[{"id": "a", "city": "Lima", "gone": false}]')
+    assert core.there() == {"a": "Lima"}
+    assert core.write(sink, one("a", "Rome", 1)) == [None]
+    assert core.there() == {"a": "Rome"}
+
+
 # --- what it does not take
 
 

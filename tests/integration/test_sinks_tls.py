@@ -10,7 +10,8 @@ from dynamodb_server import SECRET, USER
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Sink, Site
-from headrace.sinks import DynamoTable, RedisHashes, SearchIndex
+from headrace.sinks import DynamoTable, RedisHashes, SearchIndex, SolrIndex
+from solr_cores import make_core
 from tls_front import Front
 
 COLUMNS = {"lead": "text", "size": "bigint"}
@@ -23,6 +24,7 @@ KNOWN = {
         "dynamodb://eu-central-1?endpoint=https://127.0.0.1:{}",
     ),
     "opensearch": (SearchIndex("tls", COLUMNS, copies=0, **SAID), "https://127.0.0.1:{}"),
+    "solr": (SolrIndex("tls", COLUMNS, **SAID), "https://127.0.0.1:{}/solr"),
 }
 #: that client signs what it sends
 USERS = {"dynamodb": (USER, SECRET)}
@@ -49,7 +51,10 @@ def authority():
 
 @pytest.fixture(scope="module", params=KNOWN)
 def server(request, authority):
-    front = Front(authority, request.getfixturevalue(request.param).port)
+    behind = request.getfixturevalue(request.param)
+    if request.param == "solr":
+        make_core(behind, "tls", COLUMNS)
+    front = Front(authority, behind.port)
     sink, url = KNOWN[request.param]
     yield Shown(sink, url.format(front.port), USERS.get(request.param, ()))
     front.close()

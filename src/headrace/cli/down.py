@@ -170,6 +170,7 @@ def _parts(folder: Path) -> list[str]:
         "cassandra": "the tables in Cassandra",
         "valkey": "the entries in Valkey",
         "opensearch": "the indexes in OpenSearch",
+        "solr": "the indexes in Solr",
         "registry-key": "the drivers' key at the schema registry",
         "ports.json": "ports",
     }

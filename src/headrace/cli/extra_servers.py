@@ -16,18 +16,19 @@ from headrace.cli.console import err, say
 from headrace.cli.ending import told_at_its_end
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.servers import Extra, remember, remembered, with_addresses
-from headrace.embedded import EmbeddedCassandra, EmbeddedOpenSearch, EmbeddedValkey
+from headrace.embedded import EmbeddedCassandra, EmbeddedOpenSearch, EmbeddedSolr, EmbeddedValkey
 from headrace.settings import Settings
 
 #: in the folder of one that has started; one that never did has nothing that anybody wrote
 _STARTED = "started"
 
 
-_Server = EmbeddedCassandra | EmbeddedValkey | EmbeddedOpenSearch
+_Server = EmbeddedCassandra | EmbeddedValkey | EmbeddedOpenSearch | EmbeddedSolr
 _TITLES: Final = {
     Extra.CASSANDRA: "Cassandra",
     Extra.VALKEY: "Valkey",
     Extra.OPENSEARCH: "OpenSearch",
+    Extra.SOLR: "Solr",
 }
 
 
@@ -87,3 +88,5 @@ def _made(extra: Extra, data: Path, port: int) -> _Server:
             return EmbeddedValkey(data, port)
         case Extra.OPENSEARCH:
             return EmbeddedOpenSearch(data, port)
+        case Extra.SOLR:
+            return EmbeddedSolr(data, port)

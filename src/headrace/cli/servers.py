@@ -37,6 +37,7 @@ class Extra(Enum):
     CASSANDRA = "cassandra"
     VALKEY = "valkey"
     OPENSEARCH = "opensearch"
+    SOLR = "solr"
 
 
 def folder_of(base: Path) -> Path:

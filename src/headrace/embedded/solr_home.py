@@ -64,6 +64,7 @@ _CONFIG: Final = """<config>
     <processor class="solr.DocBasedVersionConstraintsProcessorFactory">
       <str name="versionField">headrace_version</str>
       <bool name="ignoreOldUpdates">true</bool>
+      <bool name="supportMissingVersionOnOldDocs">true</bool>
     </processor>
     <processor class="solr.DistributedUpdateProcessorFactory"/>
     <processor class="solr.RunUpdateProcessorFactory"/>
@@ -82,7 +83,7 @@ _SCHEMA: Final = """<schema name="headrace" version="1.6">
   </fieldType>
   <field name="id" type="string" required="true"/>
   <field name="_version_" type="plong"/>
-  <field name="headrace_version" type="plong" required="true"/>
+  <field name="headrace_version" type="plong"/>
   <uniqueKey>id</uniqueKey>
 </schema>
 """

@@ -19,6 +19,7 @@ from headrace.sinks import (
     ParquetFiles,
     RedisHashes,
     SearchIndex,
+    SolrIndex,
     SqlTable,
 )
 
@@ -38,6 +39,11 @@ def repeated(sink: Sink | None) -> str:
             )
         case RedisHashes() | SearchIndex() | DynamoTable():
             told = f"{_CALLED[type(sink)]} {sink.name}{_REPLACED}"
+        case SolrIndex():
+            told = (
+                f"index {sink.name}: rows that are newer than those there replace them; of what is "
+                "as new that which is there stays"
+            )
         case DeltaTable():
             told = f"Delta table {sink.folder}: rows come a second time"
         case ParquetFiles():

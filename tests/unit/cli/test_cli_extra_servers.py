@@ -39,6 +39,7 @@ def started(monkeypatch):
     monkeypatch.setattr(extra_servers, "EmbeddedCassandra", Fake)
     monkeypatch.setattr(extra_servers, "EmbeddedValkey", Fake)
     monkeypatch.setattr(extra_servers, "EmbeddedOpenSearch", Fake)
+    monkeypatch.setattr(extra_servers, "EmbeddedSolr", Fake)
     return found
 
 
@@ -92,9 +93,9 @@ def test_what_the_file_names_wins_and_nothing_is_started(tmp_path, started, caps
 def test_each_that_was_asked_for_is_there_beside_the_others(tmp_path, started):
     up(tmp_path, Extra.VALKEY)
     up(tmp_path, Extra.OPENSEARCH)
-    names = {"cassandra", "opensearch", "valkey"}
-    assert set(up(tmp_path, Extra.CASSANDRA).servers()) == names
+    names = {"cassandra", "opensearch", "solr", "valkey"}
+    assert set(up(tmp_path, Extra.CASSANDRA, Extra.SOLR).servers()) == names
     assert set(completed(Settings(module="m.py"), tmp_path).servers()) == names
-    told = ["valkey", "valkey", "opensearch", "cassandra", "valkey", "opensearch"]
+    told = ["valkey", "valkey", "opensearch", "cassandra", "valkey", "opensearch", "solr"]
     assert [name for name, _ in started] == told
     assert started[0] == started[1] == started[4]
