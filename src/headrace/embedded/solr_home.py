@@ -17,7 +17,10 @@ from typing import Final
 
 from headrace.embedded.addresses import HOST
 
+#: the type is one that the jars have, and is not looked up elsewhere
 _JETTY: Final = """<?xml version="1.0"?>
+<!DOCTYPE Configure PUBLIC "-//Jetty//Configure//EN"
+  "https://www.eclipse.org/jetty/configure_10_0.dtd">
 <Configure class="org.eclipse.jetty.server.Server">
   <Arg><New class="java.net.InetSocketAddress">
     <Arg>{host}</Arg><Arg type="int">{port}</Arg>
