@@ -206,7 +206,7 @@ class Decisions:
         places = {at.lane: at.next_offset for at in self.store.progress.load_positions([stream])}
         self.given_up.sent(stream, places, turned=turned)
 
-    def may_run(self, piece: Slice, wave: Wave) -> None:
+    def may_run(self, piece: Slice, wave: Wave, *, replaced: bool = False) -> None:
         """Note whether a slice starts that may not, or before what its lane follows is done."""
         topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
         if now is None or self.generations.is_late(piece) or self._is_removed(piece.lane.stream):
@@ -214,7 +214,9 @@ class Decisions:
         if not self.topics.is_there(topic, now.log):
             return
         self.gaps.starts(piece)
-        if not wave.intended and piece.lane.stream in self.left_alone.left:
+        # One that was replaced and does not know it yet is refused when it commits.
+        is_new = not (wave.intended or replaced)
+        if is_new and piece.lane.stream in self.left_alone.left:
             self.found.append(f"{piece} runs, and what is too old of it was not passed over")
         if wave.intended and self.given_up.has(wave, piece):
             self.found.append(f"{piece} of {wave.id} runs, and was given up")

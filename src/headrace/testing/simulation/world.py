@@ -485,7 +485,7 @@ class World:
         if life.replaced:
             self.touched.wave(wave)
         for piece in wave.slices:
-            self.decisions.may_run(piece, wave)
+            self.decisions.may_run(piece, wave, replaced=life.replaced)
             topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
             stopped_s = self.decisions.stopped.get(piece.lane.stream, life.turned_s)
             if stopped_s < life.turned_s:
