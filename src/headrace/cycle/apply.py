@@ -210,7 +210,7 @@ def _all_or_nothing(wave: Wave) -> bool:
     Of a recorded slice no part is done, and of merged lanes nothing if one cannot be read to its
     end.
     """
-    return wave.intended or (wave.terms is not None and wave.terms.order.merges_lanes)
+    return wave.intended or wave.merges_lanes
 
 
 def _learn_merged(held: HeldStream, receipts: Sequence[Receipt]) -> None:

@@ -84,13 +84,13 @@ def decide(
     streams, waiting = {piece.lane.stream for piece in due.slices}, stopped(due, board)
     short = [piece for piece in due.slices if _is_short(piece, board)]
     lost = [piece for piece in short if _is_surely_short(piece, board)]
-    if due.terms is not None and due.terms.order.merges_lanes:
+    if due.merges_lanes:
         lost = _with_merged(lost, recorded, due, board)
     gone = [piece for piece in lost if piece.lane.stream not in waiting]
     gone += _of_another_topic(recorded, board)
     going = (piece for piece in due.slices if piece.lane.stream not in waiting)
     gone += [piece for piece in going if _is_over(piece, board)]
-    if due.terms is not None and due.terms.order.merges_lanes:
+    if due.merges_lanes:
         gone += _before_others(due, board)
     waiting |= {piece.lane.stream for piece in short}
     if gone:

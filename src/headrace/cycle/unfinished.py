@@ -88,8 +88,7 @@ def _slices(result: WaveResult, board: Board) -> set[Slice]:
         for receipt in result.receipts
         if _untouched(receipt) or runs_whole(receipt, board) or _doubted(receipt, board)
     }
-    terms = result.wave.terms
-    if terms is None or not terms.order.merges_lanes:
+    if not result.wave.merges_lanes:
         return again
     # Its lanes are merged: what is left of one cannot run without the others.
     ended = {piece.lane.stream for piece in result.wave.slices if piece not in again}

@@ -10,10 +10,11 @@ the *terms* that it began under with it, and is run and judged by these to its e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
+from headrace.model.places import Place
+from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice
 
 
 def planned_id(wave_id: str) -> str:
@@ -89,6 +90,19 @@ class Wave:
         Of what an earlier version wrote down it is not known.
         """
         return self.terms is None or self.terms.form == "wave"
+
+    @property
+    def merges_lanes(self) -> bool:
+        """Whether the lanes of each of its streams are one call, in the order of time."""
+        return self.terms is not None and self.terms.order.merges_lanes
+
+    def is_cut_by(self, moves: Mapping[LaneId, Place]) -> bool:
+        """Whether a lane that goes on there does so in the middle of its slice."""
+        return any(
+            piece.from_offset < moves[piece.lane] < piece.until_offset
+            for piece in self.slices
+            if piece.lane in moves
+        )
 
     @property
     def slices(self) -> Iterator[Slice]:

@@ -14,8 +14,9 @@ written down, in its own record or in those of its parts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, update
@@ -30,6 +31,7 @@ from headrace.store.pairs import matching
 from headrace.store.positions import advance
 from headrace.store.schema import intents, positions, streams
 
+_NONE: Mapping[LaneId, Place] = MappingProxyType({})
 #: what is text in JSON
 _PLACES = ("from_offset", "until_offset")
 #: what came later to slices, and what it is called beside them, in their bin
@@ -120,15 +122,23 @@ def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
         finish(connection, wave.id, [], None)
 
 
-def leave_behind(connection: Connection, stream: StreamId, *, merged: bool) -> None:
+def leave_behind(
+    connection: Connection,
+    stream: StreamId,
+    *,
+    merged: bool,
+    moves: Mapping[LaneId, Place] = _NONE,
+) -> None:
     """Forget what was recorded of a stream but where its lanes stand, as some were sent elsewhere.
 
     Should they come by again, they come with new slices: it was said that these be read anew. With
-    ``merged`` nothing is left of merged lanes: what comes again belongs before their records.
+    ``merged`` nothing is left of merged lanes: what comes again belongs before their records. So it
+    is where one of them was moved into the middle of its slice: the rest of that is cut anew, and
+    belongs among their records.
     """
     reads.leave_behind(connection, stream)
     for wave in _each(connection, _naming(stream), lambda of: of == stream):
-        if merged and wave.terms is not None and wave.terms.order.merges_lanes:
+        if (merged or wave.is_cut_by(moves)) and wave.merges_lanes:
             _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
         else:
             finish(connection, wave.id, [], None)

@@ -69,7 +69,8 @@ class SqlProgress:
                 sent = {move.lane.name for move in moves}
                 lineage.decide(connection, stream, parents, gone, sent)
                 back = any(move.to_offset < move.from_offset for move in moves)
-                intents.leave_behind(connection, stream, merged=back)
+                to = {move.lane: move.to_offset for move in moves}
+                intents.leave_behind(connection, stream, merged=back, moves=to)
             return epoch
 
     def pass_over(

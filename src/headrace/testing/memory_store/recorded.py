@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from headrace.model.places import Place
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.data import Data
+
+_NONE: Mapping[LaneId, Place] = MappingProxyType({})
 
 
 def settle(
@@ -39,17 +42,19 @@ def settle(
     data.intents |= {part.id: (part, driver) for part in kept}
 
 
-def leave_behind(data: Data, stream: StreamId, *, merged: bool = False) -> None:
+def leave_behind(
+    data: Data, stream: StreamId, *, merged: bool = False, moves: Mapping[LaneId, Place] = _NONE
+) -> None:
     """Forget what was recorded of a stream but where its lanes stand, if it has any.
 
-    With ``merged`` nothing is left of merged lanes.
+    With ``merged``, or if a move ends in the middle of a slice, nothing is left of merged lanes.
     """
     leave_reads_behind(data, stream)
     for name, (wave, of) in list(data.intents.items()):
         if all(piece.lane.stream != stream for piece in wave.slices):
             continue
         settle(data, name)
-        if merged and name in data.intents and wave.terms and wave.terms.order.merges_lanes:
+        if (merged or wave.is_cut_by(moves)) and name in data.intents and wave.merges_lanes:
             left = data.intents[name][0].only(lambda piece: piece.lane.stream != stream)
             data.intents[name] = (left, of)
             if not left.bins:

@@ -57,5 +57,5 @@ class GivenUp:
 
 
 def _known(wave: Wave, piece: Slice) -> _Recorded:
-    merged = wave.terms is not None and wave.terms.order.merges_lanes
+    merged = wave.merges_lanes
     return _Recorded(planned_id(wave.id), *piece.begin, merged)

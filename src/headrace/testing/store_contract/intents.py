@@ -251,6 +251,19 @@ class TestIntents:
         left = [_merged("w1", first, second)] if kept else []
         assert store.progress.pending_intents() == left
 
+    @pytest.mark.parametrize(("to", "kept"), [(2, False), (5, True), (9, True)])
+    def test_of_merged_lanes_one_that_a_log_cuts_in_its_slice_gives_up_all(
+        self, store: Store, to: int, kept: bool
+    ) -> None:
+        """What is left of it is cut anew, and belongs among the records of the others."""
+        epoch = started(store, 0, 0)
+        first, second = (_slice(lane(number), epoch) for number in (0, 1))
+        store.progress.record_intent(_merged("w1", first, second))
+        move = Move(lane(0), place_at(0), place_at(to), epoch)
+        assert store.progress.skip_lost(ACME, [move], [], "id-1") is not None
+        left = [_merged("w1", second)] if kept else []
+        assert store.progress.pending_intents() == left
+
     def test_what_came_to_nothing_is_forgotten_by_who_has_the_stream(self, store: Store) -> None:
         acme, bolt = _both(store, "d1")
         wave = _wave("w1", acme, bolt)
