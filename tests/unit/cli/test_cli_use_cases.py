@@ -409,7 +409,8 @@ def test_what_would_hurt_a_driver_is_refused_at_deploy_and_nothing_is_deployed(
     path.write_text(SOURCE + "raise SystemExit\n")
     result = headrace("use-cases", "deploy")
     assert result.exit_code == 2
-    assert f"{path}, line 7, ends the process when it is imported" in result.output
+    line = SOURCE.count("\n") + 1
+    assert f"{path}, line {line}, ends the process when it is imported" in result.output
     assert store.registry.deployments() == before
     assert not (config.parent / ".headrace" / "versions").exists()
 
