@@ -227,12 +227,12 @@ def test_a_chain_that_compares_another_field_is_refused(core):
     assert field in config.read_text()
     config.write_text(config.read_text().replace(field, '<str name="versionField">size</str>'))
     core.solr.asked(f"/admin/cores?action=RELOAD&core={core.name}")
-    with pytest.raises(ConfigError, match="no update chain 'headrace' that compares"):
+    with pytest.raises(ConfigError, match="without versionField headrace_version"):
         core.prepared(leads(core.name))
     assert core.found() == {}
 
 
-def test_a_chain_that_does_not_leave_out_what_is_old_stops_the_lanes(core):
+def test_a_chain_that_does_not_leave_out_what_is_old_any_more_stops_the_lanes(core):
     sink = core.made().prepared(leads(core.name))
     config = core.server.folder / "home" / core.name / "conf" / "solrconfig.xml"
     ignores = '<bool name="ignoreOldUpdates">true</bool>'

@@ -1,9 +1,7 @@
 """Whether a collection is what its sink describes: with its fields, and a chain for its updates.
 
 It is looked at, and neither made nor altered: of which nodes, shards and analyzers it is made is
-for its owners to say. What is missing is told as what is to be sent to Solr. That the chain has its
-parts is listed; by which field it compares is not, so it is given a document that says nothing of
-it, which such a chain refuses.
+for its owners to say. What is missing is told as what is to be sent to Solr.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
+from xml.etree import ElementTree
 
 import orjson
 
@@ -18,14 +17,14 @@ from headrace.connectors.newest import VERSION
 from headrace.connectors.solr.documents import ID, NEWNESS
 from headrace.connectors.solr.library import odd
 from headrace.connectors.solr.servers import Solr
-from headrace.errors import CodeNotLoaded, ConfigError, HeadraceError, TargetMissing
+from headrace.errors import CodeNotLoaded, ConfigError, TargetMissing
 from headrace.payload.exact import digits_of
 
 #: the chain that documents are written by
 CHAIN: Final = "headrace"
 _COMPARES: Final = "DocBasedVersionConstraintsProcessorFactory"
-#: what that says to a document without the field
-_LACKS: Final = f"Doc does not have versionField: {NEWNESS}"
+#: what that has to say
+_SAID: Final[Mapping[str, str]] = {"versionField": NEWNESS, "ignoreOldUpdates": "true"}
 _LONGS: Final = ("LongPointField", "TrieLongField")
 #: kind of a column -> classes of fields that keep all it has; the first is that of the type behind
 _CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -58,22 +57,20 @@ def fit(solr: Solr, collection: str, columns: Mapping[str, str]) -> None:
     """
     where = f"{solr.where}: collection {collection}"
     try:
-        schema = solr.asked(f"/{collection}/schema").get("schema")
-        chains = solr.asked(f"/{collection}/config/updateRequestProcessorChain").get("config")
+        schema = solr.asked(f"/{collection}/schema")
+        config = solr.read(f"/{collection}/admin/file?file=solrconfig.xml")
     except (TargetMissing, CodeNotLoaded) as error:
         raise ConfigError(f"{where}: {error}") from error
     try:
-        problem = _problem_of_fields(schema, {**columns, NEWNESS: "bigint"})
-        has_chain = _has_chain(chains)
-    except (LookupError, TypeError, AttributeError) as error:
+        of_fields = _problem_of_fields(schema["schema"], {**columns, NEWNESS: "bigint"})
+        of_chain = _problem_of_chain(config)
+    except (LookupError, TypeError, AttributeError, ElementTree.ParseError) as error:
         raise odd(where) from error
-    if problem:
-        raise ConfigError(f"{where}: {problem}")
-    if not has_chain or not _compares(solr, collection):
-        raise ConfigError(
-            f"{where} has no update chain {CHAIN!r} that compares {NEWNESS} "
-            f"({_COMPARES}): add it to its configuration, as docs/sinks.md shows it"
-        )
+    if of_chain:
+        told = "write it in its solrconfig.xml as docs/sinks.md shows it"
+        raise ConfigError(f"{where} {of_chain}: {told}, and reload it")
+    if of_fields:
+        raise ConfigError(f"{where}: {of_fields}")
 
 
 def demand(solr: Solr) -> None:
@@ -115,19 +112,14 @@ def _matching(name: str, dynamic: Mapping[str, str]) -> str | None:
     return dynamic[max(patterns, key=len)] if patterns else None
 
 
-def _has_chain(config: Any) -> bool:
-    chains = config.get("updateRequestProcessorChain", ())
-    chain = next((one for one in chains if one.get("name") == CHAIN), None)
-    parts = chain.get("", ()) if chain is not None else ()
-    return any(part["class"].rpartition(".")[2] == _COMPARES for part in parts)
-
-
-def _compares(solr: Solr, collection: str) -> bool:
-    try:
-        solr.asked(f"/{collection}/update?update.chain={CHAIN}", b'[{"id": "headrace"}]')
-    except HeadraceError as error:
-        if _LACKS in str(error):
-            return True
-        if not isinstance(error, TargetMissing):
-            raise
-    return False
+def _problem_of_chain(config: bytes) -> str | None:
+    path = f"updateRequestProcessorChain[@name='{CHAIN}']/processor"
+    parts = ElementTree.fromstring(config).findall(path)  # noqa: S314 - whose documents these are
+    part = next((one for one in parts if one.get("class", "").endswith(f".{_COMPARES}")), None)
+    if part is None:
+        return f"has no update chain {CHAIN!r} with {_COMPARES}"
+    said = {one.get("name"): (one.text or "").strip() for one in part}
+    for name, needed in _SAID.items():
+        if said.get(name) != needed:
+            return f"has an update chain {CHAIN!r} without {name} {needed}"
+    return None

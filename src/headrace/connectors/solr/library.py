@@ -65,23 +65,28 @@ def unanswered(error: BaseException, where: str) -> HeadraceError:
     return SinkUnavailable(f"{where}: not now: {_short(words_of(error))}")
 
 
-def answer_of(status: int, content: bytes, where: str) -> dict[str, Any]:
-    """What a Solr says to a request that it has done.
+def demand_done(status: int, content: bytes, where: str) -> None:
+    """See that a Solr has done what a request asked for.
 
     Raises:
         SinkRefused: it refuses what it was given.
         TargetMissing: a person has to do something.
-        SinkUnavailable: not now, or it is no answer of a Solr.
+        SinkUnavailable: not now.
     """
-    try:
-        told = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        told = None
-    if status == _OK and isinstance(told, dict):
-        return told
-    if status == _OK:
+    if status != _OK:
+        raise _judged(status, _reason(_json(content)), where)
+
+
+def answer_of(content: bytes, where: str) -> dict[str, Any]:
+    """What a Solr says to what it has done.
+
+    Raises:
+        SinkUnavailable: it is no answer of a Solr.
+    """
+    told = _json(content)
+    if not isinstance(told, dict):
         raise odd(where)
-    raise _judged(status, _reason(told), where)
+    return told
 
 
 def odd(where: str) -> SinkUnavailable:
@@ -100,6 +105,13 @@ def _judged(status: int, reason: str, where: str) -> HeadraceError:
     if status == _WRONG:
         return SinkRefused(f"{where}: Solr refuses it: {reason}")
     return SinkUnavailable(f"{where}: not now: HTTP {status}: {reason}")
+
+
+def _json(content: bytes) -> object:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _reason(told: object) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from headrace.connectors.http_addresses import Address, Form, http_address
 from headrace.connectors.kept_servers import KeptServers, key_of
-from headrace.connectors.solr.library import answer_of, library, unanswered
+from headrace.connectors.solr.library import answer_of, demand_done, library, unanswered
 from headrace.connectors.tls_files import context_of
 from headrace.databases.deadline import Deadline
 from headrace.databases.sockets import connecting_in_time
@@ -65,9 +65,14 @@ class Solr:
         Raises:
             HeadraceError: there is none, or it is an error.
         """
+        return answer_of(self.read(path, body), self.where)
+
+    def read(self, path: str, body: bytes | None = None) -> bytes:
+        """The same as it stands there; raises the same."""
         with self.until(time.monotonic() + _ANSWER_S):
             status, content = self._exchanged(path, body)
-        return answer_of(status, content, self.where)
+        demand_done(status, content, self.where)
+        return content
 
     @contextmanager
     def until(self, until_s: float) -> Iterator[None]:

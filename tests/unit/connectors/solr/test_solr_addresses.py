@@ -14,7 +14,7 @@ from dripping import dripping
 from headrace.connectors.solr import servers
 from headrace.connectors.solr.documents import SolrDocuments
 from headrace.connectors.solr.fitting import fit
-from headrace.connectors.solr.library import answer_of, unanswered
+from headrace.connectors.solr.library import answer_of, demand_done, unanswered
 from headrace.connectors.solr.servers import Solr, address_of
 from headrace.embedded.addresses import free_ports
 from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
@@ -63,14 +63,14 @@ def test_an_address_that_is_wrong_is_told_without_what_may_be_a_secret(url):
 def test_a_document_waits_or_is_refused_or_a_person_is_asked(status, reason, told):
     content = b"<html>" if reason is None else orjson.dumps({"error": {"msg": reason}})
     with pytest.raises(HeadraceError) as error:
-        answer_of(status, content, "index")
+        demand_done(status, content, "index")
     assert type(error.value) is told
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"[]", b"", b"\xff"])
 def test_an_answer_that_is_none_says_nothing_of_what_was_written(content):
     with pytest.raises(SinkUnavailable, match="an answer that is none"):
-        answer_of(200, content, "index")
+        answer_of(content, "index")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_answer_that_is_none_says_nothing_of_what_was_written(content):
 )
 def test_the_value_that_does_not_fit_is_not_quoted(reason):
     with pytest.raises(SinkRefused) as told:
-        answer_of(400, orjson.dumps({"error": {"msg": reason}}), "index")
+        demand_done(400, orjson.dumps({"error": {"msg": reason}}), "index")
     assert "hunter2" not in str(told.value)
 
 
@@ -129,7 +129,7 @@ def a_solr(answer):
         def do_GET(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, told = answer(self.path, body, self.headers.get("Authorization"))
-            content = orjson.dumps(told)
+            content = told if isinstance(told, bytes) else orjson.dumps(told)
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -272,27 +272,21 @@ FIELDS = [
     {"name": "headrace_version", "type": "plong"},
     {"name": "lead", "type": "string"},
 ]
-CHAIN = {
-    "name": "headrace",
-    "": [
-        {"class": "solr.DocBasedVersionConstraintsProcessorFactory"},
-        {"class": "solr.RunUpdateProcessorFactory"},
-    ],
-}
-LACKS = (500, {"error": {"msg": "Doc does not have versionField: headrace_version"}})
+CHAIN = b"""<config><updateRequestProcessorChain name="other"/>
+<updateRequestProcessorChain name="headrace">
+  <processor class="solr.DocBasedVersionConstraintsProcessorFactory">
+    <str name="versionField"> headrace_version </str><bool name="ignoreOldUpdates">true</bool>
+  </processor><processor class="solr.RunUpdateProcessorFactory"/>
+</updateRequestProcessorChain></config>"""
 
 
-def looked_at(columns, *, fields=FIELDS, dynamic=(), key="id", chain=CHAIN, update=LACKS):
+def looked_at(columns, *, fields=FIELDS, dynamic=(), key="id", config=CHAIN, status=200):
     schema = {"uniqueKey": key, "fieldTypes": TYPES, "fields": fields, "dynamicFields": dynamic}
-
-    def answer(path, *_):
-        if path.endswith("/schema"):
-            return 200, {"schema": schema}
-        if "/config/" in path:
-            return 200, {"config": {"updateRequestProcessorChain": [{"name": "other"}, chain]}}
-        return update
-
-    with a_solr(answer) as port:
+    told = {
+        "/solr/leads/schema": {"schema": schema},
+        "/solr/leads/admin/file?file=solrconfig.xml": config,
+    }
+    with a_solr(lambda path, *_: (status, told[path])) as port:
         solr = Solr("solr", address_of(Server(f"http://127.0.0.1:{port}"), "solr"))
         try:
             fit(solr, "leads", columns)
@@ -321,10 +315,17 @@ def test_a_collection_that_has_its_fields_and_its_chain_is_taken():
         ),
         ({"lead": "text"}, {"fields": FIELDS[2:]}, '"name":"headrace_version","type":"plong"'),
         ({"lead": "text"}, {"key": "key"}, "its uniqueKey is 'key', and has to be 'id'"),
-        ({"lead": "text"}, {"chain": {"name": "headrace"}}, "has no update chain 'headrace'"),
-        ({"lead": "text"}, {"chain": {**CHAIN, "name": "x"}}, "has no update chain 'headrace'"),
-        ({"lead": "text"}, {"update": (200, {})}, "has no update chain 'headrace'"),
-        ({"lead": "text"}, {"update": (404, {})}, "has no update chain 'headrace'"),
+        ({"lead": "text"}, {"config": b"<config/>"}, "has no update chain 'headrace'"),
+        ({"lead": "text"}, {"config": CHAIN.replace(b'"headrace"', b'"x"')}, "has no update chain"),
+        ({"lead": "text"}, {"config": CHAIN.replace(b"DocBased", b"Run")}, "has no update chain"),
+        (
+            {"lead": "text"},
+            {"config": CHAIN.replace(b"true", b"false")},
+            "without ignoreOldUpdates",
+        ),
+        ({"lead": "text"}, {"config": CHAIN.replace(b"ce_v", b"cev")}, "without versionField head"),
+        ({"lead": "text"}, {"status": 404}, "there is no such collection"),
+        ({"lead": "text"}, {"status": 403}, "its user lacks a right"),
     ],
 )
 def test_what_a_collection_lacks_is_told_at_deploy(columns, more, said):
@@ -334,6 +335,8 @@ def test_what_a_collection_lacks_is_told_at_deploy(columns, more, said):
 
 def test_a_solr_that_is_away_says_nothing_of_a_collection():
     with pytest.raises(SinkUnavailable):
-        looked_at({"lead": "text"}, update=(503, {}))
+        looked_at({"lead": "text"}, status=503)
     with pytest.raises(SinkUnavailable, match="an answer that is none"):
         looked_at({"lead": "text"}, fields=[{"of": "another"}])
+    with pytest.raises(SinkUnavailable, match="an answer that is none"):
+        looked_at({"lead": "text"}, config=b"<html>")
