@@ -254,16 +254,16 @@ def test_attempts_of_all_kinds_at_once_and_late_leave_what_one_of_each_would(cor
 
 
 def test_a_solr_that_says_nothing_or_goes_away_delays_and_loses_nothing(own, monkeypatch):
-    monkeypatch.setattr(servers, "_ANSWER_S", 1.0)
-    monkeypatch.setattr(servers._solrs, "held", {})
     core = Core(own).made()
     sink = core.prepared(leads(core.name))
     many = of_leads(*((f"k{n}", "Rome", n, 1, False) for n in range(2_000)))
-    os.kill(own.pid, signal.SIGSTOP)
-    try:
-        [error] = core.write(sink, many)
-    finally:
-        os.kill(own.pid, signal.SIGCONT)
+    with monkeypatch.context() as hurried:
+        hurried.setattr(servers, "_ANSWER_S", 1.0)
+        os.kill(own.pid, signal.SIGSTOP)
+        try:
+            [error] = core.write(sink, many)
+        finally:
+            os.kill(own.pid, signal.SIGCONT)
     assert error.code == "SinkUnavailable"
     until_taken(core, sink, many, within_s=60)
     own.kill()
