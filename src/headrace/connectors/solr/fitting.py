@@ -17,7 +17,7 @@ from headrace.connectors.newest import VERSION
 from headrace.connectors.solr.documents import ID, NEWNESS
 from headrace.connectors.solr.library import odd
 from headrace.connectors.solr.servers import Solr
-from headrace.errors import CodeNotLoaded, ConfigError, TargetMissing
+from headrace.errors import CodeNotLoaded, ConfigError, SinkRefused, TargetMissing
 from headrace.payload.exact import digits_of
 
 #: the chain that documents are written by
@@ -59,7 +59,7 @@ def fit(solr: Solr, collection: str, columns: Mapping[str, str]) -> None:
     try:
         schema = solr.asked(f"/{collection}/schema")
         config = solr.read(f"/{collection}/admin/file?file=solrconfig.xml")
-    except (TargetMissing, CodeNotLoaded) as error:
+    except (TargetMissing, SinkRefused, CodeNotLoaded) as error:
         raise ConfigError(f"{where}: {error}") from error
     try:
         of_fields = _problem_of_fields(schema["schema"], {**columns, NEWNESS: "bigint"})

@@ -325,6 +325,7 @@ def test_a_collection_that_has_its_fields_and_its_chain_is_taken():
         ),
         ({"lead": "text"}, {"config": CHAIN.replace(b"ce_v", b"cev")}, "without versionField head"),
         ({"lead": "text"}, {"status": 404}, "there is no such collection"),
+        ({"lead": "text"}, {"status": 400}, "Solr refuses it"),
         ({"lead": "text"}, {"status": 403}, "its user lacks a right"),
     ],
 )
