@@ -139,3 +139,32 @@ def test_a_cluster_that_is_away_is_asked_once_in_a_call_however_many_tenants_the
     told = sink.open(site).write(effects)
     assert {one.error.code for one in told} == {"SinkUnavailable"}
     assert asked == [("GET", "/leads-t0/_mapping", None)]
+
+
+def test_a_request_that_is_too_large_is_halved_down_to_the_document_that_is(monkeypatch):
+    asked = []
+
+    def takes_little(_, method, path, body=None):
+        assert (method, path.partition("?")[0]) == ("POST", "/_bulk")
+        ids = [line.split(b'"_id":"')[1].split(b'"')[0] for line in body.splitlines()[::2]]
+        asked.append(ids)
+        if b"k5" in ids or len(ids) > 4:
+            raise opensearchpy.exceptions.TransportError(413, "too large", "<html>")
+        return {"items": [{"index": {"status": 201}} for _ in ids]}
+
+    monkeypatch.setattr(Cluster, "raw", takes_little)
+    sink = SearchIndex("leads", COLUMNS, key=("id",), newest_by="size", at="search")
+    site = Site(Connections({}, "", servers={"search": Server("http://a")}), None)
+    table = pa.table(
+        {
+            "id": [f"k{n}" for n in range(9)],
+            "size": [1] * 9,
+            "gone": [False] * 9,
+            "share": [0.5] * 9,
+        }
+    )
+    piece = Slice(LaneId("keep", "t", 0), "visits", 0, 1, epoch=1)
+    [told] = sink.open(site).write([Effect((piece,), (1,), table)])
+    assert [(row.row, row.error.code) for row in told.refused] == [(5, "SinkRefused")]
+    taken = [id_ for ids in asked if b"k5" not in ids and len(ids) <= 4 for id_ in ids]
+    assert sorted(taken) == [f"k{n}".encode() for n in range(9) if n != 5]
