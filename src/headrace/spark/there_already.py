@@ -10,9 +10,11 @@ Sinks that replace what an earlier attempt left are not asked: there the last at
 
 from __future__ import annotations
 
-from headrace.errors import HeadraceError
 from headrace.ports import AskedFirst, Effect, Written
+from headrace.process.crash_points import PlayedKill
 from headrace.spark.portions import Portion
+from headrace.spark.process_settings import run_apart
+from headrace.spark.sink_answers import answers_of
 from headrace.spark.slice_errors import error_of
 from headrace.spark.tally import Tally
 
@@ -30,19 +32,27 @@ def not_yet_there(
     asked = [portion for portion in portions if portion.records.num_rows]
     if writer is None or not asked:
         return portions
-    try:
-        told = writer.already([_without_rows(portion) for portion in asked])
-    except HeadraceError as error:
-        for portion in asked:
-            tally.stop(portion, error_of(error))
-        return [portion for portion in portions if not portion.records.num_rows]
     left = [portion for portion in portions if not portion.records.num_rows]
-    for portion, reached in zip(asked, told, strict=True):
-        if reached is None:
+    effects = [_without_rows(portion) for portion in asked]
+    for portion, answer in zip(asked, _answers(writer, effects), strict=True):
+        if answer.error is not None:
+            tally.stop(portion, answer.error)
+        elif answer.reached is None:
             left.append(portion)
         else:
-            tally.wrote(portion, Written(reached=reached), 0)
+            tally.wrote(portion, answer, 0)
     return left
+
+
+def _answers(writer: AskedFirst, effects: list[Effect]) -> list[Written]:
+    """How far each came; an error for each, whatever the sink raises, as it may be a user's own."""
+    try:
+        told = run_apart(lambda: [Written(reached=at) for at in writer.already(effects)])
+        return answers_of(effects, told)
+    except PlayedKill:
+        raise
+    except BaseException as error:  # asyncio.CancelledError, say, or a panic of Rust
+        return [Written(error=error_of(error))] * len(effects)
 
 
 def _without_rows(portion: Portion) -> Effect:

@@ -84,3 +84,25 @@ def test_a_sink_that_does_not_say_so_is_not_asked(bench):
     sink.asks_first = False
     run(bench, sink)
     assert sink.asked == []
+
+
+@pytest.mark.parametrize("answer", [[], [None], "no", None, [None, None, None], [7, 7], 3])
+def test_an_answer_that_means_nothing_stops_its_slices_and_nothing_else(bench, answer):
+    sink = MarkingSink()
+    sink.already = lambda _effects: answer
+    receipts = run(bench, sink)
+    assert sink.written == []
+    assert {found.reached for found in receipts.values()} == {0}
+    assert all(found.error is not None for found in receipts.values())
+
+
+def test_whatever_a_sink_raises_that_is_asked_stops_its_slices_alone(bench):
+    sink = MarkingSink()
+
+    def already(_effects):
+        raise RuntimeError("theirs")
+
+    sink.already = already
+    receipts = run(bench, sink)
+    assert {found.error.message for found in receipts.values()} == {"RuntimeError: theirs"}
+    assert sink.written == []
