@@ -64,10 +64,10 @@ class SocketInTime:
 
 
 def connecting_in_time(kind: Any, deadline: Deadline) -> Any:
-    """Connections of ``urllib3`` like these, all of whose waits end with the time of their thread.
+    """Connections like these, all of whose waits end with the time of their thread.
 
     Args:
-        kind: a class of ``urllib3``'s connections.
+        kind: a class of connections of ``http.client`` or ``urllib3``.
         deadline: of who uses them.
     """
 

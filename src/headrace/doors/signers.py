@@ -29,7 +29,7 @@ import jwt
 import structlog
 
 from headrace.databases.deadline import Deadline
-from headrace.databases.sockets import SocketInTime
+from headrace.databases.sockets import connecting_in_time
 from headrace.doors.problems import Problem
 from headrace.process.daemon_threads import DaemonThreads
 from headrace.settings.doors import is_safe
@@ -177,7 +177,7 @@ class _Opens(urllib.request.AbstractHTTPHandler):
         self._deadline = deadline
 
     def do_open(self, http_class: Any, *args: Any, **options: Any) -> Any:
-        return super().do_open(_connecting(http_class, self._deadline), *args, **options)
+        return super().do_open(connecting_in_time(http_class, self._deadline), *args, **options)
 
 
 class _Plain(_Opens, urllib.request.HTTPHandler):
@@ -196,14 +196,3 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             fp.close()
             raise ValueError(f"{req.full_url} leads to {newurl}, where anybody could answer")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _connecting(kind: Any, deadline: Deadline) -> Any:
-    class InTime(kind):  # type: ignore[misc]
-        sock: Any
-
-        def connect(self) -> None:
-            super().connect()
-            self.sock = SocketInTime(self.sock, deadline)
-
-    return InTime
