@@ -1,5 +1,6 @@
 """Cores of a real Solr, each of a configuration of its own."""
 
+import urllib.request
 from urllib.parse import urlencode
 
 import orjson
@@ -28,8 +29,10 @@ def asking(server):
 def make_core(server, name, columns):
     """Make an empty core with a field for each column; kinds may be types of fields."""
     make_config(server.folder / "home" / name)
+    query = urlencode({"action": "CREATE", "name": name})
+    # A machine that has much to do takes longer for it than a sink waits for an answer.
+    urllib.request.urlopen(f"{server.url}/admin/cores?{query}", timeout=120).close()
     solr = asking(server)
-    solr.asked(f"/admin/cores?{urlencode({'action': 'CREATE', 'name': name})}")
     fields = [{"name": one, "type": _TYPES.get(kind, kind)} for one, kind in columns.items()]
     if fields:
         solr.asked(f"/{name}/schema", orjson.dumps({"add-field": fields}))
