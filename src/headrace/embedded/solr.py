@@ -61,6 +61,8 @@ class EmbeddedSolr(OneProcess):
     def start(self, timeout_s: float = 180.0) -> None:
         """Start and wait until it answers. A free port is chosen anew at each start.
 
+        Its cores may still be loading then, and answer that they are (503).
+
         Raises:
             ServerError: Java is missing, jars cannot be had, the port is taken, the folder is in
                 use or cannot be written, or the server ends or does not answer; the message shows
