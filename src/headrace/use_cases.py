@@ -389,6 +389,8 @@ def _check(made: UseCase) -> None:
         problem = (
             "a name is lower-case letters, digits and dashes, starting with a letter, 63 at most"
         )
+    elif (of_topic := _topic_problem(made.topic)) is not None:
+        problem = of_topic
     elif made.form not in ("slice", "wave"):
         problem = f"form {made.form!r} is none of slice, wave"
     elif made.form == "slice" and made.sink is None:
@@ -403,13 +405,7 @@ def _check(made: UseCase) -> None:
             "the partitions that order stream merges do not compare: name a column of the data in "
             "newest_by"
         )
-    problem = (
-        problem
-        or _topic_problem(made.topic)
-        or _bucket_problem(made)
-        or _decode_problem(made)
-        or _async_problem(made)
-    )
+    problem = problem or _bucket_problem(made) or _decode_problem(made) or _async_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
 
