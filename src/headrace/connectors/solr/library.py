@@ -40,6 +40,10 @@ _VALUE: Final = re.compile(
 )
 
 
+class CollectionBlamed(TargetMissing):
+    """Solr says what would be of the collection; a document's id may hold the same words."""
+
+
 def library() -> Any:
     """The client, which only who uses such a collection needs.
 
@@ -70,7 +74,7 @@ def demand_done(status: int, content: bytes, where: str) -> None:
 
     Raises:
         SinkRefused: it refuses what it was given.
-        TargetMissing: a person has to do something.
+        TargetMissing: a person has to do something; ``CollectionBlamed``, or so it sounds.
         SinkUnavailable: not now.
     """
     if status != _OK:
@@ -97,7 +101,8 @@ def odd(where: str) -> SinkUnavailable:
 def _judged(status: int, reason: str, where: str) -> HeadraceError:
     for words, meaning in _OF_COLLECTION.items():
         if words in reason:
-            return TargetMissing(f"{where}: {meaning}, as docs/sinks.md shows it ({reason})")
+            told = f"{where}: {meaning}, as docs/sinks.md shows it ({reason})"
+            return CollectionBlamed(told)
     if status in _FOR_A_PERSON:
         return TargetMissing(f"{where}: {_FOR_A_PERSON[status]} ({reason})")
     if status == _TOO_LARGE:

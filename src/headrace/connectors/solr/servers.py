@@ -24,6 +24,8 @@ from headrace.ports import Connections, Server
 
 #: seconds for an answer, all of it
 _ANSWER_S: Final = 15.0
+#: a status from which on the node itself is in trouble
+_UNWELL: Final = 500
 _FORM: Final = Form(
     "Solr",
     "write it as https://host1,host2:8983/solr?ca_file=/etc/ssl/ca.pem, with the user apart",
@@ -101,6 +103,8 @@ class Solr:
         except Exception as error:
             self._turn += 1
             raise unanswered(error, self.where) from error
+        if answer.status >= _UNWELL:
+            self._turn += 1
         return answer.status, answer.data
 
     def _nodes(self) -> list[Any]:

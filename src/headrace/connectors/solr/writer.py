@@ -1,7 +1,9 @@
 """Writing effects: each row a document of requests, of which those that are older change nothing.
 
 A request is refused as a whole for one document of it, and those before that may be there. So it is
-halved, down to that document: who is written again changes nothing.
+halved, down to that document: who is written again changes nothing. Solr's reason names the id of
+the document, which is the tenant's to choose. So where it blames the collection, that is looked at
+before all lanes stop.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from headrace.connectors.changes import Change
 from headrace.connectors.in_parts import in_halves, sent
 from headrace.connectors.row_by_row import Key
 from headrace.connectors.solr.documents import SolrDocuments
-from headrace.connectors.solr.fitting import CHAIN
+from headrace.connectors.solr.fitting import CHAIN, fit
+from headrace.connectors.solr.library import CollectionBlamed
 from headrace.connectors.solr.servers import Solr
-from headrace.errors import HeadraceError
+from headrace.errors import ConfigError, HeadraceError, SinkRefused, TargetMissing
 from headrace.ports import Effect, Written
 
 #: seen by searches within so many milliseconds
@@ -32,6 +35,7 @@ class SolrWriter:
     ) -> None:
         """Take what documents are and where; others wait until a second of the steady clock."""
         self._documents, self._solr, self._until_s = documents, solr, until_s
+        self._collection = collection
         self._path = f"/{collection}/{_UPDATE}"
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
@@ -53,5 +57,15 @@ class SolrWriter:
 
     def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
         documents = b",".join(value for key in part for value in key.newest.values)
-        self._solr.asked(self._path, b"[" + documents + b"]")
+        try:
+            self._solr.asked(self._path, b"[" + documents + b"]")
+        except CollectionBlamed as error:
+            raise self._culprit(error) from error
         return [None] * len(part)
+
+    def _culprit(self, error: CollectionBlamed) -> HeadraceError:
+        try:
+            fit(self._solr, self._collection, self._documents.columns)
+        except ConfigError:
+            return TargetMissing(str(error))
+        return SinkRefused(str(error))

@@ -14,7 +14,12 @@ from dripping import dripping
 from headrace.connectors.solr import servers
 from headrace.connectors.solr.documents import SolrDocuments
 from headrace.connectors.solr.fitting import fit
-from headrace.connectors.solr.library import answer_of, demand_done, unanswered
+from headrace.connectors.solr.library import (
+    CollectionBlamed,
+    answer_of,
+    demand_done,
+    unanswered,
+)
 from headrace.connectors.solr.servers import Solr, address_of
 from headrace.embedded.addresses import free_ports
 from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
@@ -46,12 +51,12 @@ def test_an_address_that_is_wrong_is_told_without_what_may_be_a_secret(url):
     ("status", "reason", "told"),
     [
         (400, "ERROR: [doc=a] Error adding field 'size'='x' msg=For input string", SinkRefused),
-        (400, "unknown UpdateRequestProcessorChain: headrace", TargetMissing),
-        (400, "ERROR: [doc=a] unknown field 'size'", TargetMissing),
+        (400, "unknown UpdateRequestProcessorChain: headrace", CollectionBlamed),
+        (400, "ERROR: [doc=a] unknown field 'size'", CollectionBlamed),
         (401, "no", TargetMissing),
         (403, "no", TargetMissing),
         (404, None, TargetMissing),
-        (409, "user version is not high enough: 4", TargetMissing),
+        (409, "user version is not high enough: 4", CollectionBlamed),
         (409, "version conflict for a expected=1 actual=2", SinkUnavailable),
         (413, None, SinkRefused),
         (429, "too many requests", SinkUnavailable),
@@ -161,6 +166,16 @@ def test_where_a_node_does_not_answer_the_next_request_goes_to_the_next():
         solr.close()
 
 
+def test_where_a_node_is_not_well_the_next_request_goes_to_the_next():
+    with a_solr(lambda *_: (503, {})) as bad, a_solr(lambda *_: (200, {})) as good:
+        at = Server(f"http://127.0.0.1:{bad},127.0.0.1:{good}/solr")
+        solr = Solr("solr", address_of(at, "solr"))
+        with pytest.raises(SinkUnavailable, match="not now"):
+            solr.asked("/")
+        assert solr.asked("/") == {}
+        solr.close()
+
+
 def effects(*tables):
     for number, table in enumerate(tables):
         piece = Slice(LaneId("keep", f"t{number}", 0), "visits", 0, 9, epoch=1)
@@ -199,6 +214,40 @@ def test_a_document_that_is_refused_is_found_by_halves_and_the_others_are_taken(
         (77, "SinkRefused"),
     ]
     assert taken == {f"k{n}": n for n in range(100) if n not in (41, 77)}
+
+
+@pytest.mark.parametrize("is_fit", [True, False])
+def test_a_key_that_has_the_words_of_a_lost_field_is_held_against_its_record_alone(is_fit):
+    """Solr's reason has the id of the document in it, and ids are the tenants' to choose."""
+    taken = set()
+    kinds = {"lead": "string", "size": "plong", "gone": "boolean", "share": "pdouble"}
+    types = [*TYPES, {"name": "boolean", "class": "solr.BoolField"}]
+    types.append({"name": "pdouble", "class": "solr.DoublePointField"})
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()] + FIELDS[:2]
+    schema = {"uniqueKey": "id", "fieldTypes": types, "fields": fields[0 if is_fit else 1 :]}
+
+    def answer(path, body, _):
+        if path.endswith("/schema"):
+            return 200, {"schema": schema}
+        if "/admin/" in path:
+            return 200, CHAIN
+        for document in orjson.loads(body):
+            if document["size"] == 1:
+                said = f"ERROR: [doc={document['id']}] Error adding field 'size'='x' msg=no"
+                return 400, {"error": {"msg": said}}
+            taken.add(document["lead"])
+        return 200, {}
+
+    table = rows(0, 1, 2).set_column(0, "lead", pa.array(["a", "unknown field", "c"]))
+    with a_solr(answer) as port:
+        sink = SolrIndex("leads", COLUMNS, key=("lead",), newest_by="size", at="solr")
+        site = Site(Connections({}, "", servers={"solr": Server(f"http://127.0.0.1:{port}")}), None)
+        [told] = sink.open(site).write(list(effects(table)))
+    if is_fit:
+        assert [(row.row, row.error.code) for row in told.refused] == [(1, "SinkRefused")]
+        assert taken == {"a", "c"}
+    else:
+        assert told.error.code == "TargetMissing"
 
 
 def test_a_solr_that_is_away_is_asked_once_in_a_call(monkeypatch):
