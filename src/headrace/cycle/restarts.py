@@ -57,14 +57,15 @@ class _Told(NamedTuple):
     """What a log says of lanes: by seconds since 1970, and their ends."""
 
     then: Mapping[float, Mapping[str, Place]]
+    starts: Mapping[str, Place]
     ends: Mapping[str, Place]
 
     def edges(self, restart: Restart, now_s: float) -> RestartEdges:
         """What is needed of it for a stream."""
         waited = self.then.get(now_s - restart.after_s, {})
         if restart.max_age_s is None:
-            return RestartEdges(waited, self.ends)
-        return RestartEdges(waited, self.then.get(now_s - restart.max_age_s, {}))
+            return RestartEdges(self.starts, waited, self.ends)
+        return RestartEdges(self.starts, waited, self.then.get(now_s - restart.max_age_s, {}))
 
 
 @dataclass(slots=True)
@@ -124,7 +125,9 @@ class Restarts:
         stopped = {name for name, lane in held.lanes.items() if lane.failure is not None}
         merged = held.deployment.order.merges_lanes
         restart = held.deployment.restart
-        return _Asked(held, held.epoch, restart, movable(there, stopped, merged=merged))
+        return _Asked(
+            held, held.epoch, restart, movable(there, stopped, held.lineage, merged=merged)
+        )
 
     def _decide(self, asked: _Asked, told: _Told, asked_s: float) -> None:
         held, restart, to = asked.held, asked.restart, dict[str, Place]()
@@ -203,7 +206,9 @@ def _wanted(asked: Sequence[_Asked], now_s: float) -> tuple[dict[float, list[str
 def _ask(then: Mapping[float, Sequence[str]], ends: Sequence[str], log: Log) -> _Told:
     """Asked in a thread."""
     told = {at_s: log.offsets_at(lanes, at_s) for at_s, lanes in then.items()}
-    return _Told(told, log.end_offsets(ends) if ends else {})
+    lanes = {name for wanted in then.values() for name in wanted}
+    starts = log.start_offsets(lanes) if lanes else {}
+    return _Told(told, starts, log.end_offsets(ends) if ends else {})
 
 
 def _why(held: HeldStream, piece: Slice, restart: Restart) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from headrace.model.lineage import Lineage, followers
 from headrace.model.places import OPEN, Place
 from headrace.model.restarts import Restart
 
@@ -25,6 +26,8 @@ from headrace.model.restarts import Restart
 class RestartEdges:
     """What a log says of lanes; one that it cannot tell of now is left out."""
 
+    #: the first place that is still there
+    starts: Mapping[str, Place]
     #: the first place whose record has not waited for ``restart_after``
     waited: Mapping[str, Place]
     #: where they are to go on: at their ends, or the first place that is not too old
@@ -43,9 +46,8 @@ def is_left(silent_s: float | None, restart: Restart | None) -> bool:
 
 def unanswered(places: Mapping[str, Place], edges: RestartEdges) -> str | None:
     """A lane of which its log could not tell; None if it told of all."""
-    return next(
-        (name for name in places if name not in edges.waited or name not in edges.fresh), None
-    )
+    told = edges.starts.keys() & edges.waited.keys() & edges.fresh.keys()
+    return next((name for name in places if name not in told), None)
 
 
 def passed_over(
@@ -53,24 +55,28 @@ def passed_over(
 ) -> dict[str, Place]:
     """Where lanes go on, of those that pass something over; none goes back.
 
+    What a log has lost has no age any more: where nothing that is left has waited, it is a loss as
+    any other.
+
     Args:
         places: where the lanes are that may be moved.
         edges: what their log says of all of them.
         ends: of lanes that others follow: where these begin.
     """
-    if not any(at < edges.waited[name] for name, at in places.items()):
+    if not any(max(at, edges.starts[name]) < edges.waited[name] for name, at in places.items()):
         return {}
     to = {name: min(edges.fresh[name], ends.get(name, OPEN)) for name in places}
     return {name: at for name, at in to.items() if places[name] < at < OPEN}
 
 
 def movable(
-    places: Mapping[str, Place], stopped: Collection[str], *, merged: bool
+    places: Mapping[str, Place], stopped: Collection[str], lineage: Lineage, *, merged: bool
 ) -> dict[str, Place]:
     """Lanes that may pass something over: one that is stopped at a record is a person's to decide.
 
-    Merged lanes go on together, so none does while one is stopped.
+    So is what follows it. Merged lanes go on together, so none does while one is stopped.
     """
     if merged and stopped:
         return {}
-    return {name: at for name, at in places.items() if name not in stopped}
+    waiting = {*stopped, *followers(stopped, lineage)}
+    return {name: at for name, at in places.items() if name not in waiting}

@@ -15,16 +15,16 @@ it is forgotten.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, case, literal, select, update
 
-from headrace.model.places import Place
 from headrace.model.records import Failure, Move
 from headrace.model.streams import State, StreamId
 from headrace.store import depths, failures, reads, stops, streams
 from headrace.store.moments import now_s
 from headrace.store.pairs import of
-from headrace.store.schema import positions
+from headrace.store.schema import PlaceText, positions
 
 
 def skip(
@@ -63,13 +63,17 @@ def skip(
     return epoch
 
 
-def _passed(move: Move, was_of: str | None, is_of: str | None) -> dict[str, Place | None]:
+def _passed(move: Move, was_of: str | None, is_of: str | None) -> dict[str, Any]:
     """What of a lane is passed over with a move, in the topic that it stays in."""
     if move.to_offset < move.from_offset or was_of not in (None, is_of):
         return {"passed_from": None, "passed_until": None}
     if move.to_offset == move.from_offset:
         return {}
-    return {"passed_from": move.from_offset, "passed_until": move.to_offset}
+    begin = literal(move.from_offset, PlaceText())
+    # Nobody was told yet of what was passed over right before.
+    adjoins = positions.c.passed_until == move.from_offset
+    since = case((adjoins, positions.c.passed_from), else_=begin)
+    return {"passed_from": since, "passed_until": move.to_offset}
 
 
 def _as_thought(connection: Connection, stream: StreamId, moves: Sequence[Move]) -> bool:

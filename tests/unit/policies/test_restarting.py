@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.model.lineage import Parent
 from headrace.model.places import OPEN
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.policies.restarting import (
@@ -33,7 +34,14 @@ def test_a_stream_was_left_alone_when_nobody_committed_for_as_long_as_was_said(
 
 
 def edges(waited, fresh):
-    return RestartEdges(waited, fresh)
+    return RestartEdges(dict.fromkeys(waited, 0), waited, fresh)
+
+
+def test_where_nothing_that_is_left_has_waited_nothing_is_passed_over():
+    """Its log lost some of it for want of room, which says nothing of how old that was."""
+    places, fresh = {"a": 5}, {"a": 12}
+    assert passed_over(places, RestartEdges({"a": 9}, {"a": 9}, fresh), {}) == {}
+    assert passed_over(places, RestartEdges({"a": 9}, {"a": 10}, fresh), {}) == {"a": 12}
 
 
 @pytest.mark.parametrize(
@@ -74,9 +82,11 @@ def test_a_lane_of_which_its_log_does_not_tell_is_named():
 
 def test_a_lane_that_a_person_decides_about_stays_and_takes_those_along_that_it_is_merged_with():
     places = {"a": 1, "b": 2}
-    assert movable(places, {"a"}, merged=False) == {"b": 2}
-    assert movable(places, {"a"}, merged=True) == {}
-    assert movable(places, set(), merged=True) == places
+    assert movable(places, {"a"}, {}, merged=False) == {"b": 2}
+    assert movable(places, {"a"}, {}, merged=True) == {}
+    assert movable(places, set(), {}, merged=True) == places
+    lineage = {"b": (Parent("c", 9),), "c": (Parent("a", 9),)}
+    assert movable({**places, "d": 3}, {"a"}, lineage, merged=False) == {"d": 3}
 
 
 def test_what_was_said_of_a_use_case():

@@ -127,8 +127,8 @@ class MemoryProgress:
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
         gaps = {
-            move.lane.name: Gap(move.from_offset, move.to_offset)
-            for move in moves
+            move.lane.name: Gap(_untold_from(at, move), move.to_offset)
+            for at, move in places
             if move.to_offset > move.from_offset
         }
         stays = known.topic_id in (None, topic_id)
@@ -245,3 +245,8 @@ class MemoryProgress:
         self.data.set_stream(stream, epoch=epoch)
         lanes = self.data.positions.get(stream, {})
         self.data.put(stream, {name: at.next_offset for name, at in lanes.items()})
+
+
+def _untold_from(at: Position | None, move: Move) -> Place:
+    """Where begins what nobody was told yet that it was passed over."""
+    return move.from_offset if at is None or at.gap is None else at.gap.from_offset

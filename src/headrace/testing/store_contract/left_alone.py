@@ -158,6 +158,20 @@ class TestLeftAlone:
         assert store.positions.advance([Move(lane(0), place_at(9), place_at(9), epoch)]) == [True]
         assert _gaps(store) == [Gap(place_at(3), place_at(9)), None]
 
+    def test_what_is_passed_over_twice_before_anything_is_read_is_told_as_one(
+        self, store: Store
+    ) -> None:
+        _begun(store)
+        epoch = _passed(store, until=9)
+        more = Move(lane(0), place_at(9), place_at(12), epoch)
+        assert store.progress.pass_over(ACME, [more], []) == epoch + 1
+        assert _gaps(store) == [Gap(place_at(3), place_at(12)), None]
+        read = Move(lane(0), place_at(12), place_at(13), epoch + 1)
+        assert store.positions.advance([read]) == [True]
+        lost = Move(lane(0), place_at(13), place_at(15), epoch + 1)
+        assert store.progress.pass_over(ACME, [lost], []) == epoch + 2
+        assert _gaps(store) == [Gap(place_at(13), place_at(15)), None]
+
     def test_what_a_log_lost_does_not_decide_what_else_is_too_old(self, store: Store) -> None:
         _begun(store)
         epoch = _adopted(store).epoch
