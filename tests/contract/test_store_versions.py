@@ -77,6 +77,7 @@ MEANINGFUL = {
     "headrace_keys.subjects": (None, None),
     # Nor is a store taken back in which a use case has one.
     "restart_after_s": (None, None),
+    "moved_to": (None, "2"),
     "passed_from": (None, "1"),
     "passed_until": (None, "2"),
     "headrace_keys.prefix": ("prefix-1", "prefix-2"),

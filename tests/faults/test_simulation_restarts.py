@@ -80,6 +80,19 @@ def test_a_stream_that_was_given_back_and_passes_over_is_found(monkeypatch):
     assert first_wrong(made, how="nobody left it alone")
 
 
+def test_a_stream_for_which_it_counts_that_it_was_free_is_found(monkeypatch):
+    class Counting(MemoryMembership):
+        def hold(self, streams, driver=None, number=None):
+            before = dict(self.data.moved_s)
+            epochs = super().hold(streams, driver, number)
+            self.data.moved_s |= {of: before[of] for of in epochs.keys() & before.keys()}
+            return epochs
+
+    also(monkeypatch, RESTARTS)
+    made = replace(in_memory(), store=lambda: store_of(membership=Counting))
+    assert first_wrong(made, how="nobody left it alone")
+
+
 def test_a_driver_that_reads_what_is_to_be_passed_over_is_found(monkeypatch):
     also(monkeypatch, RESTARTS)
     monkeypatch.setattr("headrace.board.streams.HeldStream.restarts", False)

@@ -28,6 +28,9 @@ from headrace.store.pairs import matching
 from headrace.store.schema import drivers, intents, streams
 from headrace.store.unlocked import lock_all
 
+#: what a stream is that was given back
+_FREE = {"holder": None, "expected_s": None}
+
 
 def every(connection: Connection) -> list[Peer]:
     """All drivers, by name."""
@@ -127,7 +130,7 @@ def leave(connection: Connection, name: str, number: int) -> None:
     _lock(connection, ours)
     if pending(connection, name):
         return
-    connection.execute(update(streams).where(ours).values(holder=None))
+    connection.execute(update(streams).where(ours).values(_FREE))
     _forget(connection, name)
 
 
@@ -143,7 +146,7 @@ def release(connection: Connection, name: str, number: int, given: Collection[St
     owed = {piece.lane.stream for wave in pending(connection, name) for piece in wave.slices}
     for some in matching(streams, set(given) - owed):
         ours = update(streams).where(some, streams.c.holder == name)
-        connection.execute(ours.values(holder=None))
+        connection.execute(ours.values(_FREE))
 
 
 def is_still(connection: Connection, name: str, number: int) -> bool:

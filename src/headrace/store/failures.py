@@ -37,8 +37,8 @@ from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
 from headrace.model.streams import LaneId, Slice, State, Stopper, StreamId
 from headrace.policies import keeping
 from headrace.policies.stops import stopped
-from headrace.store import stoppers, stops, streams
-from headrace.store.moments import now_s
+from headrace.store import left_alone, stoppers, stops, streams
+from headrace.store.moments import moved
 from headrace.store.pairs import among, of, portions
 from headrace.store.schema import failure_headers, failures, positions, tenants
 from headrace.store.schema import streams as stream_rows
@@ -223,7 +223,9 @@ def one(connection: Connection, number: int, tenant: str | None = None) -> Failu
 
 def retry(connection: Connection, number: int) -> None:
     """Let the lane go on at the record."""
-    _end(connection, one(connection, number), FailureState.RETRIED)
+    failure = one(connection, number)
+    left_alone.expect(connection, failure.slice.lane.stream)
+    _end(connection, failure, FailureState.RETRIED)
 
 
 def skip(connection: Connection, number: int) -> None:
@@ -233,11 +235,10 @@ def skip(connection: Connection, number: int) -> None:
     streams.locked(connection, lane.stream)
     _end(connection, failure, FailureState.SKIPPED)
     ours = of(positions, lane.stream) & (positions.c.lane == lane.name)
-    moved = update(positions).where(ours, positions.c.next_offset.in_(failure.skipped_from))
+    there = update(positions).where(ours, positions.c.next_offset.in_(failure.skipped_from))
     passed = positions.c.ordinal + failure.skipped_records
-    if not connection.execute(
-        moved.values(next_offset=failure.skipped_to, ordinal=passed, moved_s=now_s(connection))
-    ).rowcount:
+    gone_on = there.values(ordinal=passed, **moved(connection, failure.skipped_to))
+    if not connection.execute(gone_on).rowcount:
         now = connection.scalar(select(positions.c.next_offset).where(ours))
         offset = failure.error.offset
         what = failure.slice if offset is None else f"the record at offset {offset}"

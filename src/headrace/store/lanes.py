@@ -20,7 +20,7 @@ from headrace.model.records import LaneStart
 from headrace.model.streams import Gap, LaneId, Position, State, StreamId
 from headrace.store import depths, left_alone, parents, reads, stops, streams
 from headrace.store.depths import Depths
-from headrace.store.moments import now_s
+from headrace.store.moments import moved, now_s
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
 from headrace.store.schema import streams as stream_rows
@@ -93,7 +93,7 @@ def seek(
         connection.execute(
             update(positions)
             .where(of(positions, stream), positions.c.lane == name)
-            .values(next_offset=offsets[name], moved_s=now_s(connection), **_NOTHING_PASSED)
+            .values(**moved(connection, offsets[name]), **_NOTHING_PASSED)
         )
     new = _without(offsets, known.lanes)
     _insert(connection, stream, epoch, new, lineage or {}, known)
@@ -107,7 +107,7 @@ def forget(connection: Connection, stream: StreamId, names: Collection[str], epo
     parents.forget(connection, stream, names)
     # When those were moved that are gone nobody knows any more.
     left = update(positions).where(of(positions, stream))
-    connection.execute(left.values(moved_s=now_s(connection)))
+    connection.execute(left.values(moved(connection, positions.c.next_offset)))
     return True
 
 
@@ -132,6 +132,7 @@ def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Positi
             followed,
             depth,
             ordinal,
+            _,
             _,
             passed_from,
             passed_until,
@@ -160,6 +161,7 @@ def _insert(
             **stream._asdict(),
             "lane": name,
             "next_offset": offset,
+            "moved_to": offset,
             "epoch": epoch,
             "parents": parents.written(_followed(lineage.get(name, ()), there)),
             "depth": deep[name],

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, case, literal, select, update
 from headrace.model.records import Failure, Move
 from headrace.model.streams import State, StreamId
 from headrace.store import depths, failures, reads, stops, streams
-from headrace.store.moments import now_s
+from headrace.store.moments import moved
 from headrace.store.pairs import of
 from headrace.store.schema import PlaceText, positions
 
@@ -54,10 +54,9 @@ def skip(
     epoch = streams.turn_to(connection, row, stream, topic_id)
     for move in moves:
         lane = of(positions, stream) & (positions.c.lane == move.lane.name)
-        moved = update(positions).where(lane).values(moved_s=now_s(connection))
-        connection.execute(
-            moved.values(next_offset=move.to_offset, **_passed(move, row.topic_id, topic_id))
-        )
+        passed = _passed(move, row.topic_id, topic_id)
+        there = moved(connection, move.to_offset)
+        connection.execute(update(positions).where(lane).values(**there, **passed))
     stops.release(connection, stream, {move.lane.name for move in moves})
     failures.note(connection, notes)
     return epoch

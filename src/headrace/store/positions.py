@@ -5,7 +5,7 @@ Spark started again. So a position moves only from exactly where it was, and onl
 that is written beside it::
 
     UPDATE headrace_positions
-    SET next_offset = :to, ordinal = ordinal + :passed, moved_s = :now
+    SET next_offset = :to, ordinal = ordinal + :passed, moved_to = :to, moved_s = :now
     WHERE use_case = .. AND tenant = .. AND lane = ..
       AND next_offset = :from AND epoch = :epoch
 
@@ -40,7 +40,7 @@ from headrace.store.moments import POSTGRES_NOW_S, SQLITE_NOW_S
 
 _MOVE_ONE = """
 UPDATE headrace_positions
-SET next_offset = ?, ordinal = ordinal + ?, moved_s = :now
+SET next_offset = ?, ordinal = ordinal + ?, moved_to = ?, moved_s = :now
 WHERE use_case = ? AND tenant = ? AND lane = ? AND next_offset = ? AND epoch = ?
 """
 # Under READ COMMITTED the conditions are checked again on the row as it is once its lock is had,
@@ -59,7 +59,8 @@ WITH moves AS (
     FOR UPDATE OF p
 )
 UPDATE headrace_positions p
-SET next_offset = m.to_offset, ordinal = p.ordinal + m.passed, moved_s = :now
+SET next_offset = m.to_offset, ordinal = p.ordinal + m.passed,
+    moved_to = m.to_offset, moved_s = :now
 FROM locked m
 WHERE p.use_case = m.use_case AND p.tenant = m.tenant AND p.lane = m.lane
 RETURNING m.number
@@ -186,7 +187,7 @@ def _one_by_one(connection: Connection, statement: str, moves: Sequence[Move]) -
     try:
         for move in moves:
             at, to = text_of(move.from_offset), text_of(move.to_offset)
-            row = (to, move.passed, *move.lane, at, move.epoch)
+            row = (to, move.passed, to, *move.lane, at, move.epoch)
             cursor.execute(statement, row)
             answers.append(cursor.rowcount == 1)
     finally:

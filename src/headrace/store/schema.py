@@ -120,6 +120,8 @@ tenants = Table(
     Column("added_again_s", Double),
     #: whether it has the streams of topics that name no tenant
     Column("reserved", Boolean, nullable=False, server_default=false()),
+    #: when it was resumed last; NULL: never
+    Column("resumed_s", Double),
 )
 
 deployments = Table(
@@ -190,6 +192,9 @@ streams = Table(
     Column("depth", BigInteger, nullable=False, server_default="0"),
     #: it was left alone for so long, and is to pass over what is too old; NULL: it is not
     Column("silent_s", Double),
+    #: since when somebody is to commit it: it was taken while it was free, was resumed, or a lane
+    #: of it retried; NULL: it is free, or an earlier version took it
+    Column("expected_s", Double),
 )
 
 positions = Table(
@@ -209,6 +214,8 @@ positions = Table(
     Column("ordinal", BigInteger, nullable=False, server_default="0"),
     #: when it was moved last, be it by decision: see ``moments.py``; NULL: nobody knows
     Column("moved_s", Double),
+    #: to where that was; if it is elsewhere, it was moved since, and nobody knows when
+    Column("moved_to", PlaceText),
     #: what it passed over last by decision; NULL for nothing
     Column("passed_from", PlaceText),
     Column("passed_until", PlaceText),

@@ -27,7 +27,7 @@ from headrace.model.everyone import EVERYONE, TOPIC_NAME, has_stream, is_plain
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
 from headrace.policies.stops import Status, changed
-from headrace.store import depths, intents, stoppers, stops
+from headrace.store import depths, intents, left_alone, stoppers, stops
 from headrace.store.own_topics import refuse_shared
 from headrace.store.pairs import matching, of, portions
 from headrace.store.schema import deployments, positions, streams, tenants
@@ -113,6 +113,7 @@ def fresh(stream: StreamId, topic: str, epoch: int, left: str | None = None) -> 
         "holder": None,
         "stopped_by": None,
         "silent_s": None,
+        "expected_s": None,
     }
 
 
@@ -204,6 +205,7 @@ def set_state(
     }
     connection.execute(update(streams).where(of(streams, stream)).values(values))
     if change.state is State.ACTIVE:
+        left_alone.expect(connection, stream)
         stops.release(connection, stream)
 
 
@@ -261,7 +263,7 @@ def hold(
     held = list(epochs)
     for some in matching(streams, held):
         raised = update(streams).where(some).values(epoch=streams.c.epoch + 1, holder=driver)
-        connection.execute(raised)
+        connection.execute(raised.values(left_alone.taken(connection)))
     of_stream = select(streams.c.epoch).where(
         streams.c.use_case == positions.c.use_case, streams.c.tenant == positions.c.tenant
     )
@@ -269,7 +271,8 @@ def hold(
         asked_lanes = select(positions.c.lane).where(some)
         in_order = asked_lanes.order_by(positions.c.tenant, positions.c.lane)
         connection.execute(in_order.with_for_update())
-        connection.execute(update(positions).where(some).values(epoch=of_stream.scalar_subquery()))
+        raised = update(positions).where(some).values(epoch=of_stream.scalar_subquery())
+        connection.execute(raised.values(left_alone.known(connection)))
     return epochs
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 
 from headrace.model.streams import State, Tenant, Throttle
 from headrace.store import stoppers
+from headrace.store.moments import now_s
 
 
 def of_row(row: Row[Any]) -> Tenant:
@@ -16,3 +17,8 @@ def of_row(row: Row[Any]) -> Tenant:
     by = stoppers.read(row.stopped_by)
     told = row.generation, row.added_again_s, row.reserved
     return Tenant(row.name, State(row.state), row.weight, throttle, by, *told)
+
+
+def resumed_then(connection: Connection, state: State) -> dict[str, Any]:
+    """What else is written of a tenant with a state: when it was resumed, see ``left_alone.py``."""
+    return {"resumed_s": now_s(connection)} if state is State.ACTIVE else {}

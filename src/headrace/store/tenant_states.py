@@ -22,7 +22,7 @@ from headrace.store import stoppers
 from headrace.store.pairs import portions
 from headrace.store.schema import keys, tenants
 from headrace.store.schema import streams as stream_rows
-from headrace.store.tenant_rows import of_row
+from headrace.store.tenant_rows import of_row, resumed_then
 
 
 def set_states(connection: Connection, wanted: Sequence[Tenant], state: State) -> list[str]:
@@ -39,7 +39,11 @@ def set_states(connection: Connection, wanted: Sequence[Tenant], state: State) -
         left = stopped(now[name].stopped_by, Stopper.OPERATOR)
         by_stoppers[left if state is State.SUSPENDED else frozenset()].append(name)
     for left, same in by_stoppers.items():
-        values = {"state": state.value, "stopped_by": stoppers.written(left)}
+        values = {
+            "state": state.value,
+            "stopped_by": stoppers.written(left),
+            **resumed_then(connection, state),
+        }
         for some in portions(same):
             connection.execute(update(tenants).where(tenants.c.name.in_(some)).values(values))
     if state is State.REMOVED:

@@ -26,7 +26,7 @@ from headrace.store import keys, stoppers, streams, tenants_again
 from headrace.store.own_topics import refuse_shared
 from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
-from headrace.store.tenant_rows import of_row
+from headrace.store.tenant_rows import of_row, resumed_then
 
 #: beyond these, sums and products with those of others are infinite or nothing, and no plan is made
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
@@ -143,7 +143,8 @@ def set_state(connection: Connection, name: str, state: State, by: Stopper) -> N
         left = resumed(before, by, f"tenant {name}")
     elif state is State.SUSPENDED:
         left = stopped(before, by)
-    _set(connection, name, state=state.value, stopped_by=stoppers.written(left))
+    then = resumed_then(connection, state)
+    _set(connection, name, state=state.value, stopped_by=stoppers.written(left), **then)
     if state is State.REMOVED:
         keys.drop_of(connection, name)
 
@@ -194,7 +195,7 @@ def _remove_streams(connection: Connection, name: str) -> None:
     connection.execute(update(stream_rows).where(ours).values(removed))
 
 
-def _set(connection: Connection, name: str, **values: str | float | None) -> None:
+def _set(connection: Connection, name: str, **values: Any) -> None:
     connection.execute(update(tenants).where(tenants.c.name == name).values(**values))
 
 

@@ -16,6 +16,11 @@ from headrace.model.streams import DataLossPolicy, Gap, Order, State, StreamId
 
 ACME = StreamId("keep", "acme")
 AFTER = Restart(300.0)
+_TIMES = [
+    ("headrace_positions", "moved_s"),
+    ("headrace_streams", "expected_s"),
+    ("headrace_tenants", "resumed_s"),
+]
 
 
 def begun(world, restart=AFTER, records=5, partitions=1, **options):
@@ -41,7 +46,8 @@ def passes(world, seconds):
     """Time, for the clocks of drivers and for that of the store."""
     world.clock.move(seconds)
     with closing(sqlite3.connect(f"{world.folder}/store.db")) as connection, connection:
-        connection.execute("UPDATE headrace_positions SET moved_s = moved_s - ?", [seconds])
+        for table, column in _TIMES:
+            connection.execute(f"UPDATE {table} SET {column} = {column} - ?", [seconds])
 
 
 def notes(world):
@@ -100,6 +106,90 @@ def test_what_was_given_back_is_all_read_however_late(world):
     world.driver.leave()
     world.send("acme", 7)
     passes(world, 86_400)
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(5, 13)]
+    assert notes(world) == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_was_given_back_is_all_read_though_the_next_driver_dies_at_once(world, again):
+    begun(world)
+    world.driver.drain()
+    world.turns(2)
+    world.driver.leave()
+    world.send("acme", 7)
+    passes(world, 86_400)
+    number = world.store.membership.join("driver", ["keep"])
+    assert world.store.membership.hold([ACME], "driver", number)
+    if again:
+        number = world.store.membership.join("driver", ["keep"])
+        assert world.store.membership.hold([ACME], "driver", number)
+    passes(world, 200)
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(5, 13)]
+    assert notes(world) == []
+
+
+@pytest.mark.parametrize("what", ["stream", "tenant", "tenants"])
+def test_what_is_resumed_is_all_read_though_its_driver_dies_at_once(world, what):
+    def state(wanted):
+        registry = world.store.registry
+        if what == "stream":
+            registry.set_stream_state(ACME, wanted)
+        elif what == "tenant":
+            registry.set_tenant_state("acme", wanted)
+        else:
+            registry.set_tenant_states(registry.tenants(), wanted)
+
+    begun(world)
+    state(State.SUSPENDED)
+    world.turns(2)
+    world.send("acme", 7)
+    passes(world, 400)
+    state(State.ACTIVE)
+    passes(world, 200)
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(5, 13)]
+    assert notes(world) == []
+
+
+def test_what_nobody_commits_for_long_after_it_was_resumed_is_passed_over(world):
+    begun(world)
+    world.store.registry.set_stream_state(ACME, State.SUSPENDED)
+    world.turns(2)
+    world.send("acme", 7)
+    world.store.registry.set_stream_state(ACME, State.ACTIVE)
+    passes(world, 400)
+    goes_on(world)
+    assert notes(world) == [(0, 5, 12)]
+
+
+def test_nothing_is_passed_over_for_a_time_that_an_earlier_version_left_behind(world):
+    begun(world)
+    world.send("acme", 7)
+    passes(world, 400)
+    with closing(sqlite3.connect(f"{world.folder}/store.db")) as connection, connection:
+        # as that moves a position
+        connection.execute("UPDATE headrace_positions SET next_offset = '6'")
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(6, 13)]
+    assert notes(world) == []
+    world.send("acme", 1)
+    passes(world, 400)
+    goes_on(world)
+    assert notes(world) == [(0, 13, 14)]
+
+
+def test_nothing_is_passed_over_of_a_stream_that_an_earlier_version_took(world):
+    begun(world)
+    world.driver.drain()
+    world.turns(2)
+    world.driver.leave()
+    world.send("acme", 7)
+    passes(world, 86_400)
+    with closing(sqlite3.connect(f"{world.folder}/store.db")) as connection, connection:
+        connection.execute("UPDATE headrace_streams SET holder = 'driver', epoch = epoch + 1")
+        connection.execute("UPDATE headrace_positions SET epoch = epoch + 1")
     goes_on(world)
     assert world.seen == [("acme", offset) for offset in range(5, 13)]
     assert notes(world) == []
@@ -295,6 +385,32 @@ def test_a_lane_that_is_stopped_at_a_record_stays_there(world):
     assert world.store.failures.every(ACME, only_open=True) == [stopped]
     assert (world.positions()["acme", 0], notes(world)) == (5, [])
     assert stream(world).silent_s is None
+
+
+def test_a_lane_that_somebody_retries_stays_though_its_driver_dies_at_once(world):
+    refused = []
+
+    def refuses(table, context):
+        if context.slices[0].from_offset >= 5 and not refused:
+            refused.append(table)
+            raise context.bad_record(0, "no JSON")
+        world.seen.extend((context.tenant, offset) for offset in table["offset"].to_pylist())
+        return pa.table({"offset": table["offset"]})
+
+    world.use_cases = [world.make(refuses)]
+    world.deploy(restart=AFTER, retries=0)
+    world.tenant("acme", 5)
+    world.start()
+    world.turns()
+    world.seen.clear()
+    world.send("acme", 7)
+    world.turns(4)
+    (stopped,) = world.store.failures.every(ACME, only_open=True)
+    passes(world, 400)
+    world.store.failures.retry(stopped.id)
+    goes_on(world)
+    assert world.seen == [("acme", offset) for offset in range(5, 13)]
+    assert notes(world) == []
 
 
 def test_a_seek_is_what_somebody_wants_and_nothing_of_it_is_passed_over(world):

@@ -37,7 +37,8 @@ class Data:
     tenants: dict[str, Tenant] = field(default_factory=dict)
     streams: dict[StreamId, Stream] = field(default_factory=dict)
     positions: dict[StreamId, dict[str, Position]] = field(default_factory=dict)
-    #: when the lanes of a stream were moved last
+    #: since when nobody commits a stream who is to: its lanes were moved last, it was taken while
+    #: it was free, or a person let it go on
     moved_s: dict[StreamId, float] = field(default_factory=dict)
     #: what time it is, in seconds since 1970
     now_s: Callable[[], float] = time.time
@@ -101,7 +102,11 @@ class Data:
             gap = known_at.gap if known_at.next_offset == offset else None
             lanes[name] = replace(known_at, next_offset=offset, epoch=epoch, gap=gap)
         if offsets:
-            self.moved_s[stream] = self.now_s()
+            self.expect(stream)
+
+    def expect(self, stream: StreamId) -> None:
+        """Let it count from now that nobody commits a stream."""
+        self.moved_s[stream] = self.now_s()
 
     def passed_over(self, stream: StreamId, gaps: Mapping[str, Gap | None]) -> None:
         """Let lanes have passed these over to stand where they do."""

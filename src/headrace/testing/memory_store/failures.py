@@ -97,7 +97,9 @@ class MemoryFailures:
     @alone
     def retry(self, number: int) -> None:
         """Let the lane of an open failure go on at its position."""
+        stream = self.data.failures.still_open(number).slice.lane.stream
         self.data.failures.end(number, FailureState.RETRIED)
+        self.data.expect(stream)
         self.data.changed()
 
     @alone
@@ -114,7 +116,7 @@ class MemoryFailures:
         lanes[lane.name] = replace(
             position, next_offset=failure.skipped_to, ordinal=ordinal, gap=None
         )
-        self.data.moved_s[lane.stream] = self.data.now_s()
+        self.data.expect(lane.stream)
         self.data.changed()
 
     def _is_current(self, failure: Failure) -> bool:

@@ -112,6 +112,8 @@ class MemoryMembership:
         for stream in found:
             if stream.holder in (None, driver):
                 epoch = epochs[stream.id] = stream.epoch + 1
+                if stream.holder is None:
+                    self.data.expect(stream.id)
                 self.data.set_stream(stream.id, epoch=epoch, holder=driver)
                 lanes = self.data.positions[stream.id]
                 for name, position in lanes.items():

@@ -70,7 +70,7 @@ class MemoryProgress:
         if self.data.stream(stream).epoch != epoch:
             return False
         self.data.forget(stream, names)
-        self.data.moved_s[stream] = self.data.now_s()
+        self.data.expect(stream)
         return True
 
     @alone

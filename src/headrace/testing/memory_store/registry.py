@@ -111,6 +111,9 @@ class MemoryRegistry:
         before = Status(state, None, frozenset() if known is None else known.stopped_by)
         left = changed(before, state, None, by, f"tenant {name}").stopped_by
         self._set_tenant(name, removed_too=state is State.REMOVED, state=state, stopped_by=left)
+        if state is State.ACTIVE:
+            for stream in [stream for stream in self.data.streams if stream.tenant == name]:
+                self.data.expect(stream)
         if state is State.REMOVED:
             for stream in [stream for stream in self.data.streams if stream.tenant == name]:
                 self.data.set_stream(stream, state=state, stopped_by=frozenset())
@@ -198,6 +201,7 @@ class MemoryRegistry:
             stream, state=change.state, reason=change.reason, stopped_by=change.stopped_by
         )
         if change.state is State.ACTIVE:
+            self.data.expect(stream)
             self.data.failures.release(stream)
 
     @alone

@@ -2,7 +2,8 @@
 
 It is told who took and gave back which streams, and when lanes were moved, in the moment in which
 the store has it. So it knows which streams a driver held that is gone, and for how long nobody had
-moved any lane of them. Only these may pass over what is too old, once for each time; and nothing
+moved any lane of them since somebody was to: since they were taken while they were free, or a
+person let them go on. Only these may pass over what is too old, once for each time; and nothing
 new of them may be planned before that was decided.
 """
 
@@ -27,13 +28,26 @@ class LeftAlone:
     left: set[StreamId] = field(default_factory=set)
     _holders: dict[StreamId, str] = field(default_factory=dict)
     _moved_s: dict[StreamId, float] = field(default_factory=dict)
+    _expected_s: dict[StreamId, float] = field(default_factory=dict)
 
     def moved(self, stream: StreamId) -> None:
         """A lane of it was moved, by work or by decision."""
         self._moved_s[stream] = self.clock.monotonic_s()
 
+    def resumed(self, stream: StreamId) -> None:
+        """A person lets it go on."""
+        self._expected_s[stream] = self.clock.monotonic_s()
+
+    def tenant_resumed(self, tenant: str) -> None:
+        """A person lets a tenant go on."""
+        for stream in self.store.registry.streams():
+            if stream.id.tenant == tenant:
+                self.resumed(stream.id)
+
     def held(self, driver: str, streams: Collection[StreamId]) -> None:
         """A driver has taken streams."""
+        for stream in set(streams) - self._holders.keys():
+            self._expected_s[stream] = self.clock.monotonic_s()
         self._holders |= dict.fromkeys(streams, driver)
 
     def given_back(self, driver: str) -> None:
@@ -48,7 +62,8 @@ class LeftAlone:
         for stream in self._held_by(driver):
             self._holders[stream] = heir
             restart, is_active = states.get(stream, (None, False))
-            silent_s = now_s - self._moved_s.get(stream, now_s)
+            since_s = max(self._moved_s.get(stream, now_s), self._expected_s.get(stream, 0.0))
+            silent_s = now_s - since_s
             if restart is not None and is_active and silent_s >= restart.after_s:
                 self.left.add(stream)
 
@@ -60,6 +75,7 @@ class LeftAlone:
         """It has no lanes, and so nothing to pass over, until somebody begins them."""
         self.left.discard(stream)
         self._moved_s.pop(stream, None)
+        self._holders.pop(stream, None)
 
     def _held_by(self, driver: str) -> set[StreamId]:
         return {stream for stream, holder in self._holders.items() if holder == driver}

@@ -42,6 +42,8 @@ def tenant_state(world: World) -> None:
     world.say(f"tenant {name}: {state}")
     with suppress(ConfigError):
         world.store.registry.set_tenant_state(name, state)
+        if state is State.ACTIVE:
+            world.decisions.left_alone.tenant_resumed(name)
 
 
 def stream_state(world: World) -> None:
@@ -52,6 +54,7 @@ def stream_state(world: World) -> None:
     with suppress(ConfigError):
         world.store.registry.set_stream_state(stream, state)
         if state is State.ACTIVE:
+            world.decisions.left_alone.resumed(stream)
             world.decisions.stopped.pop(stream, None)
 
 
@@ -142,6 +145,7 @@ def resume(world: World, stream: StreamId) -> None:
     if stream in world.decisions.stopped:
         _seek(world, stream, "earliest")
     world.store.registry.set_stream_state(stream, State.ACTIVE)
+    world.decisions.left_alone.resumed(stream)
     world.decisions.stopped.pop(stream, None)
 
 
@@ -173,6 +177,7 @@ def decide(world: World, number: int) -> None:
             return
     with suppress(ConfigError):
         world.store.failures.retry(number)
+        world.decisions.left_alone.resumed(failure.slice.lane.stream)
         world.say(f"failure {number} retried: {failure.error.message}")
 
 

@@ -84,6 +84,7 @@ def _stop_faults(world: World) -> None:
         # No more than needed: what operators change makes drivers look at everything again.
         if tenant.state is State.SUSPENDED:
             world.store.registry.set_tenant_state(tenant.name, State.ACTIVE)
+            world.decisions.left_alone.tenant_resumed(tenant.name)
         if tenant.state is not State.REMOVED and tenant.throttle != Throttle():
             world.store.registry.set_throttle(tenant.name, Throttle())
 

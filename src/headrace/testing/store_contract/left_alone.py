@@ -9,7 +9,11 @@ passes over after no time at all passes over always, and one that does after a d
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
+
+import pytest
 
 from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
@@ -42,6 +46,24 @@ def _adopted(store: Store) -> Stream:
     (dead,) = [peer for peer in store.membership.beat("d2", heir) if peer.name == "d1"]
     assert store.membership.adopt("d2", heir, dead)
     return _acme(store)
+
+
+def _silent_s(store: Store) -> float:
+    """For how long nobody has committed acme, as another process of d1 is told."""
+    store.membership.join("d1", ["score"])
+    silent_s = _acme(store).silent_s
+    assert silent_s is not None
+    return silent_s
+
+
+def _counts_from(store: Store, decided: Callable[[], object]) -> bool:
+    """Whether it counts from a decision on for how long nobody commits."""
+    while _silent_s(store) < 0.1:
+        pass
+    begun_s = time.monotonic()
+    decided()
+    silent_s = _silent_s(store)
+    return silent_s < time.monotonic() - begun_s + 0.05
 
 
 def _passed(store: Store, until: int) -> int:
@@ -98,6 +120,44 @@ class TestLeftAlone:
     def test_what_was_committed_lately_was_not_left_alone(self, store: Store) -> None:
         _begun(store, IN_A_DAY)
         assert _adopted(store).silent_s is None
+
+    def test_nobody_was_to_commit_what_was_free(self, store: Store) -> None:
+        def taken() -> None:
+            (d1,) = store.membership.drivers()
+            assert store.membership.hold([ACME], "d1", d1.number)
+
+        def given_back() -> None:
+            (d1,) = store.membership.drivers()
+            store.membership.release("d1", d1.number, [ACME])
+            taken()
+
+        _begun(store)
+        assert _counts_from(store, given_back)
+        assert not _counts_from(store, taken)
+
+    @pytest.mark.parametrize("what", ["stream", "tenant", "tenants"])
+    def test_nobody_was_to_commit_what_a_person_had_stopped(self, store: Store, what: str) -> None:
+        def resumed() -> None:
+            for state in (State.SUSPENDED, State.ACTIVE):
+                if what == "stream":
+                    store.registry.set_stream_state(ACME, state)
+                elif what == "tenant":
+                    store.registry.set_tenant_state("acme", state)
+                else:
+                    store.registry.set_tenant_states(store.registry.tenants(), state)
+
+        _begun(store)
+        assert _counts_from(store, resumed)
+
+    def test_nobody_was_to_commit_what_stopped_at_a_record(self, store: Store) -> None:
+        def retried() -> None:
+            piece = Slice(lane(0), "acme.visits", place_at(3), place_at(9), _acme(store).epoch)
+            store.failures.keep([Failure(piece, SliceError(False, "Bad", "bad"), 7.5, attempts=1)])
+            (stopped,) = store.failures.every(ACME, only_open=True)
+            store.failures.retry(stopped.id or 0)
+
+        _begun(store)
+        assert _counts_from(store, retried)
 
     def test_streams_of_use_cases_that_go_on_where_they_stopped_are_not_noted(
         self, store: Store

@@ -1,7 +1,7 @@
 """When positions were moved, what was passed over before them, and use cases that pass over.
 
-When a position was moved before nobody knows; a stream whose positions all are of before was left
-alone by nobody. On the way back a store is refused in which a use case passes over what is too
+When a position was moved before nobody knows, and no stream was left alone that nobody has taken
+since. On the way back a store is refused in which a use case passes over what is too
 old: an earlier Headrace would read it all.
 """
 
@@ -26,9 +26,11 @@ def upgrade() -> None:
     """Let none be known."""
     for name in ("restart_after_s", "max_age_s"):
         op.add_column("headrace_deployments", sa.Column(name, sa.Double))
-    op.add_column("headrace_streams", sa.Column("silent_s", sa.Double))
+    op.add_column("headrace_tenants", sa.Column("resumed_s", sa.Double))
+    for name in ("silent_s", "expected_s"):
+        op.add_column("headrace_streams", sa.Column(name, sa.Double))
     op.add_column("headrace_positions", sa.Column("moved_s", sa.Double))
-    for name in ("passed_from", "passed_until"):
+    for name in ("moved_to", "passed_from", "passed_until"):
         op.add_column("headrace_positions", sa.Column(name, sa.Text))
 
 
@@ -39,8 +41,10 @@ def downgrade() -> None:
             f"use case {row.use_case} has restart latest, and an earlier Headrace reads every "
             "record: deploy it without, or stay with this version; nothing was changed"
         )
-    for name in ("passed_until", "passed_from", "moved_s"):
+    for name in ("passed_until", "passed_from", "moved_to", "moved_s"):
         op.drop_column("headrace_positions", name)
-    op.drop_column("headrace_streams", "silent_s")
+    for name in ("expected_s", "silent_s"):
+        op.drop_column("headrace_streams", name)
+    op.drop_column("headrace_tenants", "resumed_s")
     for name in ("max_age_s", "restart_after_s"):
         op.drop_column("headrace_deployments", name)
