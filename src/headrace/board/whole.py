@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ class Board:
     ready: dict[StreamId, None] = field(default_factory=dict)
     #: streams that wait for what was recorded of them
     owing: frozenset[StreamId] = frozenset()
+    #: streams of recorded waves that are still to run again: held until then, removed or not
+    owed: Collection[StreamId] = frozenset()
     #: what at-most-once may yet have claimed
     doubts: ClaimsInDoubt = field(default_factory=ClaimsInDoubt)
     #: what recorded waves hold that are to run again or do so, by id; some of one may run alone

@@ -343,7 +343,7 @@ class Driver:
             end_lost(self.board, self.parts.engine, self.versions.of)
         if not self._recovered:
             self.recorded.find(newest)
-        self.observer.owed = self.recorded.streams
+        self.board.owed = self.recorded.streams
         if now_s >= self._look_s:
             self._control(newest)
         if self.versions.crowded:
@@ -351,10 +351,8 @@ class Driver:
             recorded = self.parts.store.progress.pending_intents()
             self.versions.keep([*flying, *recorded], self.board.streams)
         self.reach.asks(NeededServer.LOG)
-        self.observer.topics(now_s)
-        if self.observer.losses.sent_on:
+        if self.observer.topics(now_s):
             self.recorded.find(newest)
-            self.observer.losses.sent_on = False
         self._recovered = True
         if self.observer.ends(now_s):
             self.reach.answered(NeededServer.LOG)
@@ -374,7 +372,7 @@ class Driver:
             self.failing.reload(self.name)
             # Another one of our name may have written waves down until its streams were taken.
             self.recorded.find(newest)
-            self.observer.owed = self.recorded.streams
+            self.board.owed = self.recorded.streams
             if self.recorded.waiting:
                 self.versions.know(self.parts.store.registry.deployments())
         except StoreUnavailable:

@@ -80,10 +80,7 @@ class Losses:
     clock: Clock
     #: how long a log has to end before a position until it counts as cut
     cut_patience_s: float = CUT_PATIENCE_S
-    #: streams of recorded waves that are still to run again
-    owed: Collection[StreamId] = ()
-    #: lanes were sent on, so what was recorded of their streams may be forgotten since
-    sent_on: bool = False
+    _sent_on: bool = False
 
     def find(
         self, seen: Sequence[tuple[HeldStream, TopicInfo]], edges: FirstAndLast
@@ -99,6 +96,11 @@ class Losses:
             if reason is not None:
                 reasons[held.stream.id] = reason
         return reasons
+
+    def take_sent_on(self) -> bool:
+        """Whether lanes were sent on since this was asked last, or may have been."""
+        sent_on, self._sent_on = self._sent_on, False
+        return sent_on
 
     def ask(self, seen: Sequence[tuple[HeldStream, TopicInfo]]) -> Talk[FirstAndLast]:
         """Learn where the logs of these streams begin and, where that is doubtful, end.
@@ -167,7 +169,7 @@ class Losses:
                 continue  # a rerun has nothing left to read there
             lost = lost_range(lane.position, edges.starts.get(name), edges.ends.get(name))
             # What goes first of all that is too old is too old itself (`restarts.py`).
-            goes = held.restarts and held.stream.id not in self.owed and lane.failure is None
+            goes = held.restarts and held.stream.id not in self.board.owed and lane.failure is None
             if lost is not None and not (goes and lost.loss is Loss.RETENTION):
                 found[name] = lost
         return found
@@ -254,7 +256,7 @@ class Losses:
             fact = f"{_fact(held, name, loss, info)}; skipped, {_goes_on(name, loss, info)}"
             failures.append(self._over(piece, _error(loss, fact)))
         parents, gone = _lineage(held, info, found)
-        topic_id, self.sent_on = info.topic_id, True
+        topic_id, self._sent_on = info.topic_id, True
         epoch = self.progress.skip_lost(stream, moves, failures, topic_id, parents, gone)
         # What is read from now on may be deeper, and is so from its first slice on.
         positions = self.progress.load_positions([stream])

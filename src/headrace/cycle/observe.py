@@ -48,8 +48,6 @@ class Observer:
     log: Log
     #: asks the log, and is shut with this
     thread: Executor
-    #: streams of recorded waves that are still to run again: held until then, removed or not
-    owed: set[StreamId] = field(default_factory=set)
     _revision: int = -1
     #: streams that change hands, or were taken up anew, while a slice of them still runs
     _unsettled: set[StreamId] = field(default_factory=set)
@@ -128,8 +126,15 @@ class Observer:
         self._find_gone(streams, there)
         return there
 
-    def topics(self, now_s: float) -> None:
-        """Learn ids and lanes; give new lanes their first position."""
+    def topics(self, now_s: float) -> bool:
+        """Learn ids and lanes; give new lanes their first position.
+
+        Whether some were sent on, so that what was recorded may be forgotten since.
+        """
+        self._look(now_s)
+        return self.losses.take_sent_on()
+
+    def _look(self, now_s: float) -> None:
         if not self._about_topics.is_busy:
             self._about_topics.begin(self._topics.ask(now_s))
         self._about_topics.go_on()
@@ -137,7 +142,6 @@ class Observer:
 
     def _pass_over(self, now_s: float) -> None:
         """Let streams that were left alone pass over what is too old."""
-        self._restarts.owed = self.losses.owed = self.owed
         if not self._about_old.is_busy:
             self._about_old.begin(self._restarts.ask(now_s))
         self._about_old.go_on()
@@ -163,7 +167,7 @@ class Observer:
             if held.state is not State.REMOVED:
                 self._topics.doubt(held, why)
         if self._topics.woken(news.woken, now_s):
-            self.topics(now_s)
+            self._look(now_s)
 
     @property
     def asks(self) -> bool:
@@ -195,7 +199,7 @@ class Observer:
     def _is_new(self, stream: Stream, share: Assignment) -> bool:
         """Whether it is to be held from now on; one that is not ours any more is let go."""
         held = self.board.streams.get(stream.id)
-        if stream.state is State.REMOVED and stream.id not in self.owed:
+        if stream.state is State.REMOVED and stream.id not in self.board.owed:
             if held is not None and not self.board.runs(held):
                 self._drop(stream.id)
             return False
@@ -222,7 +226,7 @@ class Observer:
         given = set()
         for name in surplus:
             held = self.board.streams.get(name)
-            if name not in self.owed and (
+            if name not in self.board.owed and (
                 held is None or self._let_go(held, "another driver is to have it")
             ):
                 given.add(name)
@@ -301,7 +305,7 @@ class Observer:
         if held.another is None:
             held.waiting = None
         runs = any(lane.wave is not None for lane in held.lanes.values())
-        if runs or held.stream.id in self.owed:
+        if runs or held.stream.id in self.board.owed:
             self._topics.follow(held)
             self._ends.follow(held)
 

@@ -14,7 +14,9 @@ go on, is decided in ``policies/restarting.py``; that a stream was left alone, i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -25,6 +27,7 @@ from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
 from headrace.cycle.talks import Talk
 from headrace.model.buckets import share_of
+from headrace.model.lane_names import said
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
@@ -41,6 +44,8 @@ log = structlog.get_logger(__name__)
 PASSED_OVER = "PassedOver"
 #: a log that could not tell is asked again after so long
 _AGAIN_S = 1.0
+#: for so long a turn may decide
+_MOST_S = 0.2
 
 
 class _Asked(NamedTuple):
@@ -78,9 +83,9 @@ class Restarts:
     clock: Clock
     #: told which streams' lanes are elsewhere
     ends: Ends
-    #: streams of recorded waves that are still to run again
-    owed: Collection[StreamId] = ()
     _due: dict[StreamId, HeldStream] = field(default_factory=dict)
+    #: of which their log has told, and nothing is decided yet
+    _told: deque[tuple[_Asked, _Told, float]] = field(default_factory=deque)
     _not_before_s: float = float("-inf")
 
     def follow(self, held: HeldStream) -> None:
@@ -97,28 +102,40 @@ class Restarts:
     def ask(self, now_s: float) -> Talk[None]:
         """Pass over what is due, as soon as nothing of it runs or is to run again.
 
+        Each decision is a transaction, and after a crash a thousand may be due; so a turn makes as
+        many as a moment has room for, and the next one goes on.
+
         Raises:
             BrokerUnavailable: nothing was learned; it is asked again.
             StoreUnavailable: a decision may or may not be in the store; look at it again.
         """
-        due = [held for held in self._due.values() if self._is_settled(held)]
-        if not due or now_s < self._not_before_s:
-            return
-        self._not_before_s = now_s + _AGAIN_S
-        asked, asked_s = [self._asked(held) for held in due], self.clock.now_s()
-        told: _Told = yield partial(_ask, *_wanted(asked, asked_s))
-        for one in asked:
-            held = one.held
-            same = self._due.get(held.stream.id) is held and held.epoch == one.epoch
-            if same and self._is_settled(held) and self._asked(held) == one:
-                self._decide(one, told, asked_s)
+        if not self._told:
+            due = [held for held in self._due.values() if self._is_settled(held)]
+            if not due or now_s < self._not_before_s:
+                return
+            self._not_before_s = now_s + _AGAIN_S
+            asked, asked_s = [self._asked(held) for held in due], self.clock.now_s()
+            told: _Told = yield partial(_ask, *_wanted(asked, asked_s))
+            self._told.extend((one, told, asked_s) for one in asked)
+        until_s = self.clock.monotonic_s() + _MOST_S
+        while self._told:
+            self._decide_if_same(*self._told.popleft())
+            if self.clock.monotonic_s() >= until_s:
+                return
+
+    def _decide_if_same(self, asked: _Asked, told: _Told, asked_s: float) -> None:
+        """Decide about a stream, if it is as it was when its log was asked."""
+        held = asked.held
+        same = self._due.get(held.stream.id) is held and held.epoch == asked.epoch
+        if same and self._is_settled(held) and self._asked(held) == asked:
+            self._decide(asked, told, asked_s)
 
     def _is_settled(self, held: HeldStream) -> bool:
         """Whether nothing of a stream runs, is to run again, or holds it back."""
         if held.state is not State.ACTIVE or held.waits or not held.lanes:
             return False
         letters = any(lane.aside is not None for lane in held.lanes.values())
-        return not (letters or held.stream.id in self.owed or self.board.runs(held))
+        return not (letters or held.stream.id in self.board.owed or self.board.runs(held))
 
     def _asked(self, held: HeldStream) -> _Asked:
         there = {name: lane.position for name, lane in held.lanes.items() if not lane.gone}
@@ -212,10 +229,18 @@ def _ask(then: Mapping[float, Sequence[str]], ends: Sequence[str], log: Log) -> 
 
 
 def _why(held: HeldStream, piece: Slice, restart: Restart) -> str:
-    gone = f"{piece.lane.name} passed over offsets {piece.from_offset}..{piece.until_offset}"
+    records = f", {piece.records} records" if piece.records else ""
+    offsets = f"{piece.from_offset}..{piece.until_offset}"
+    gone = f"{piece.lane.name} passed over offsets {offsets}{records}"
     left = (
         f"its last driver did not give the stream back, and nobody had committed it for "
         f"{held.stream.silent_s:.0f} s (restart latest after {restart.after_s:g} s)"
     )
     young = "" if restart.max_age_s is None else f"; it goes on {restart.max_age_s:g} s ago"
-    return f"{gone}: {left}{young}"
+    return f"{gone}: {left}{young}; {_reads_them(piece)}"
+
+
+def _reads_them(piece: Slice) -> str:
+    stream, topic = piece.lane.stream, piece.topic
+    to = json.dumps({topic: {said(piece.lane.name, topic): piece.from_offset}})
+    return f"headrace streams seek {stream} --to '{to}' reads them"

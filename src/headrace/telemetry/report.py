@@ -169,6 +169,11 @@ class Shown(NamedTuple):
     next_try_s: float | None = None
 
 
+_LEFT_ALONE = (
+    "it was left alone; what was recorded of it ends first, and then what is too old is passed over"
+)
+
+
 def shown(
     held: HeldStream, meter: Meter, now_s: float, steady_s: float, long: Mapping[StreamId, str]
 ) -> Shown:
@@ -188,7 +193,8 @@ def shown(
     slot = long.get(held.stream.id, "")
     trouble = _first(stopped or troubled)
     trouble = f"{trouble}; {slot}" if trouble and slot and not stopped else trouble
-    note = held.stream.reason or waits_for or trouble or slot or meter.noted(now_s)
+    left = _LEFT_ALONE if held.restarts else ""
+    note = held.stream.reason or waits_for or trouble or slot or left or meter.noted(now_s)
     note = note or waits_told(held.closed)
     if state is not State.ACTIVE:
         return Shown(state.value, note)
@@ -198,6 +204,8 @@ def shown(
         return Shown(_suspended(held, len(stopped)), note)
     if troubled:
         return Shown(ShownState.RETRYING, note, _next_try_s(held, troubled, steady_s))
+    if left:
+        return Shown(ShownState.WAITING, note)
     limited = held.throttled and held.lag_records
     return Shown(ShownState.THROTTLED if limited else ShownState.ACTIVE, note)
 

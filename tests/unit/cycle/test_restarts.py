@@ -79,7 +79,9 @@ def test_a_stream_that_was_left_alone_goes_to_the_end_and_its_handler_is_told(wo
     assert notes(world) == [(0, 5, 12)]
     assert world.told == [Gap(5, 12)]
     (note,) = world.store.failures.every(ACME)
-    assert "acme.visits[0] passed over offsets 5..12" in note.error.message
+    assert "acme.visits[0] passed over offsets 5..12, 7 records:" in note.error.message
+    seek = """headrace streams seek acme/keep --to '{"acme.visits": {"0": 5}}' reads them"""
+    assert seek in note.error.message
     assert "nobody had committed it for 400 s (restart latest after 300 s)" in note.error.message
     assert note.slice.records == 7
     assert "passed over offsets 5..12" in world.row("acme").note
@@ -231,14 +233,19 @@ def test_with_an_age_what_is_young_enough_is_read(world):
     assert (notes(world), world.told) == ([(0, 5, 9)], [Gap(5, 9)])
 
 
-def test_what_was_recorded_comes_to_its_end_first(world):
+def test_what_was_recorded_comes_to_its_end_first_and_that_it_waits_is_shown(world):
     begun(world, guarantee="exactly-once")
     world.send("acme", 4)
     world.driver.turn()  # the wave is written down, and starts
     assert len(world.store.progress.pending_intents()) == 1
     world.send("acme", 3)
     passes(world, 400)
+    world.start()
+    world.driver.turn()
+    row = world.row("acme")
+    assert (row.state, "it was left alone" in row.note) == ("waiting", True)
     goes_on(world)
+    assert world.row("acme").state == "active"
     assert world.seen == [("acme", offset) for offset in (5, 6, 7, 8, 12)]
     assert notes(world) == [(0, 9, 12)]
     assert world.store.progress.pending_intents() == []
@@ -255,6 +262,22 @@ def test_what_its_log_lost_meanwhile_is_part_of_what_is_too_old(world, loss):
     assert (stream(world).state, world.seen) == (State.ACTIVE, [("acme", 12)])
     assert (notes(world), world.told) == ([(0, 5, 12)], [Gap(5, 12)])
     assert len(world.store.failures.every(ACME)) == 1
+
+
+def test_what_its_log_lost_of_what_is_recorded_is_decided_before_that_runs(world):
+    begun(world, guarantee="exactly-once")
+    world.deploy(restart=AFTER, guarantee="exactly-once", data_loss=DataLossPolicy.SKIP)
+    world.send("acme", 4)
+    world.driver.turn()  # the wave is written down, and starts
+    world.send("acme", 3)
+    passes(world, 400)
+    world.log.expire("acme.visits", 0, 9)
+    world.start()
+    world.driver.turn()
+    (lost,) = world.store.failures.every(ACME)
+    assert (lost.error.code, lost.state) == ("OffsetOutOfRange", FailureState.SKIPPED)
+    goes_on(world)
+    assert (world.seen, notes(world)) == ([("acme", 12)], [(0, 9, 12)])
 
 
 def test_of_a_topic_that_is_made_again_meanwhile_nothing_old_is_read_either(world):
@@ -420,6 +443,40 @@ def test_a_seek_is_what_somebody_wants_and_nothing_of_it_is_passed_over(world):
     goes_on(world)
     assert world.seen == [("acme", offset) for offset in range(2, 6)]
     assert notes(world) == []
+
+
+def test_after_a_crash_with_many_streams_no_turn_decides_for_long(world, monkeypatch):
+    begun(world)
+    tenants = [f"t{number}" for number in range(200)]
+    for name in tenants:
+        world.tenant(name, 1)
+    world.turns(8)
+    for name in tenants:
+        world.send(name, 2)
+    passes(world, 400)
+    decide, ask, asked = world.store.progress.pass_over, world.log.offsets_at, []
+
+    def pass_over(*args):
+        world.clock.move(0.05)
+        return decide(*args)
+
+    def offsets_at(lanes, at_s):
+        asked.append(at_s)
+        return ask(lanes, at_s)
+
+    monkeypatch.setattr(world.store.progress, "pass_over", pass_over)
+    monkeypatch.setattr(world.log, "offsets_at", offsets_at)
+    world.start()
+    turns_s = []
+    while len(world.store.failures.every()) < len(tenants):
+        begun_s = world.clock.monotonic_s()
+        world.driver.turn()
+        turns_s.append(world.clock.monotonic_s() - begun_s)
+        assert len(turns_s) < 100, "it does not come to its end"
+    assert max(turns_s) < 0.3
+    assert len(asked) == 1
+    world.turns(2)
+    assert all(found.silent_s is None for found in world.store.registry.streams())
 
 
 def test_a_use_case_that_passes_nothing_over_any_more_lets_the_stream_stay(world):
