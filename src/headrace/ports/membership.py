@@ -52,7 +52,10 @@ class Membership(Protocol):
         """
 
     def leave(self, driver: str, number: int) -> None:
-        """Give everything back and be gone; not while waves it wrote down are unfinished.
+        """Give everything back and be gone, but for streams of waves that are unfinished.
+
+        Where it wrote such waves down they wait for an heir with their streams, which nobody left
+        alone.
 
         One that is not there any more, or has another number, is let be. Raises the revision.
         """

@@ -123,15 +123,23 @@ def adopt(connection: Connection, heir: str, number: int, dead: Peer) -> bool:
 
 
 def leave(connection: Connection, name: str, number: int) -> None:
-    """Give everything back; waves that it wrote down and did not finish wait for an heir."""
+    """Give everything back but streams of waves that it wrote down and did not finish.
+
+    These wait for an heir, and nobody takes them for left alone: their driver ended in good order.
+    """
     if not is_still(connection, name, number):
         return
     ours = streams.c.holder == name
     _lock(connection, ours)
-    if pending(connection, name):
-        return
-    connection.execute(update(streams).where(ours).values(_FREE))
-    _forget(connection, name)
+    owed = _owed(connection, name)
+    asked = select(streams.c.use_case, streams.c.tenant).where(ours)
+    held = {StreamId(*row) for row in connection.execute(asked)}
+    for some in matching(streams, held - owed):
+        connection.execute(update(streams).where(some, ours).values(_FREE))
+    if owed:
+        connection.execute(update(streams).where(ours).values(expected_s=None))
+    else:
+        _forget(connection, name)
 
 
 def release(connection: Connection, name: str, number: int, given: Collection[StreamId]) -> None:
@@ -143,10 +151,13 @@ def release(connection: Connection, name: str, number: int, given: Collection[St
         return
     for some in matching(streams, given):
         _lock(connection, some)
-    owed = {piece.lane.stream for wave in pending(connection, name) for piece in wave.slices}
-    for some in matching(streams, set(given) - owed):
+    for some in matching(streams, set(given) - _owed(connection, name)):
         ours = update(streams).where(some, streams.c.holder == name)
         connection.execute(ours.values(_FREE))
+
+
+def _owed(connection: Connection, name: str) -> set[StreamId]:
+    return {piece.lane.stream for wave in pending(connection, name) for piece in wave.slices}
 
 
 def is_still(connection: Connection, name: str, number: int) -> bool:

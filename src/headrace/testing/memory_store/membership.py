@@ -85,11 +85,16 @@ class MemoryMembership:
 
     @alone
     def leave(self, driver: str, number: int) -> None:
-        """Give everything back and be gone, unless waves that it wrote down are unfinished."""
+        """Give everything back and be gone, but for streams of waves that are unfinished."""
         self.data.changed()
-        owes = any(of == driver for _, of in self.data.intents.values())
-        if self.data.is_still(driver, number) and not owes:
-            self._give(driver, None)
+        if not self.data.is_still(driver, number):
+            return
+        waves = (wave for wave, of in self.data.intents.values() if of == driver)
+        owed = {piece.lane.stream for wave in waves for piece in wave.slices}
+        self._give(driver, None, self.data.streams.keys() - owed)
+        for stream in owed:
+            self.data.moved_s.pop(stream, None)
+        if not owed:
             self._forget(driver)
 
     @alone

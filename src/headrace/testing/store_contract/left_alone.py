@@ -117,6 +117,17 @@ class TestLeftAlone:
         store.membership.join("d3", ["score"])
         assert _acme(store).silent_s is None
 
+    def test_what_a_driver_owes_that_ended_in_good_order_was_not_left_alone(
+        self, store: Store
+    ) -> None:
+        number = _begun(store)
+        piece = Slice(lane(0), "acme.visits", place_at(3), place_at(4), _acme(store).epoch)
+        wave = Wave("w1", "score", (Bin((piece,), 1.0),), 1.0)
+        assert store.progress.record_intent(wave, "d1")
+        store.membership.leave("d1", number)
+        assert _acme(store).holder == "d1"
+        assert _adopted(store).silent_s is None
+
     def test_what_was_committed_lately_was_not_left_alone(self, store: Store) -> None:
         _begun(store, IN_A_DAY)
         assert _adopted(store).silent_s is None

@@ -64,6 +64,20 @@ class TestMembership:
         store.membership.release("d1", number, [ACME, BOLT])
         assert _holders(store) == {ACME: None, BOLT: None}
 
+    def test_who_leaves_gives_back_all_that_no_unfinished_wave_is_of(self, store: Store) -> None:
+        started(store, 0)
+        number, heir = (store.membership.join(name, ["score"]) for name in ("d1", "d2"))
+        epoch = store.membership.hold([ACME, BOLT], "d1", number)[ACME]
+        piece = Slice(lane(0), "acme.visits", place_at(0), place_at(5), epoch)
+        wave = Wave("w1", "score", (Bin((piece,), 1.0),), 1.0)
+        assert store.progress.record_intent(wave, "d1")
+        store.membership.leave("d1", number)
+        assert _holders(store) == {ACME: "d1", BOLT: None}
+        (dead,) = [driver for driver in store.membership.drivers() if driver.name == "d1"]
+        assert store.membership.adopt("d2", heir, dead)
+        assert _holders(store) == {ACME: "d2", BOLT: None}
+        assert store.progress.pending_intents("d2") == [wave]
+
     def test_a_driver_that_comes_back_is_another_one(self, store: Store) -> None:
         first = store.membership.join("d1", ["score"])
         store.membership.leave("d1", first)
