@@ -38,7 +38,7 @@ def test_what_is_forgotten_with_a_loss_does_not_run_in_the_same_turn():
 
 
 def test_restarts_are_played():
-    counts = sum((simulate(seed, odds=RESTARTS).counts for seed in range(40)), start=Counter())
+    counts = sum((simulate(seed, odds=RESTARTS).counts for seed in range(120)), start=Counter())
     assert counts["old records passed over"] > 5
     assert counts["gaps told"] > 5
 

@@ -32,7 +32,10 @@ class Gaps:
         """Lanes were sent on, behind what is passed over; or into another topic."""
         for move in moves:
             if move.to_offset > move.from_offset and not elsewhere:
-                gap = self._due[move.lane] = Gap(move.from_offset, move.to_offset)
+                known = self._due.get(move.lane)
+                adjoins = known is not None and known.until_offset == move.from_offset
+                begin = known.from_offset if known is not None and adjoins else move.from_offset
+                gap = self._due[move.lane] = Gap(begin, move.to_offset)
                 self._ever.add((move.lane, gap))
             elif move.to_offset < move.from_offset or elsewhere:
                 self._due.pop(move.lane, None)
