@@ -26,18 +26,21 @@ def parts_of(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
         bins = tuple(_bins_of(wave, streams))
         slices = sorted((*piece.lane, piece.from_offset) for bin_ in bins for piece in bin_.slices)
         name = f"{zlib.crc32(repr(slices).encode()):08x}"
-        made.append(replace(wave, id=f"{planned_id(wave.id)}.{name}", bins=bins, turn=()))
+        made.append(_part(wave, name, bins))
     return made
 
 
 def by_tenant(wave: Wave) -> list[Wave]:
     """A wave of frames as one for each tenant, whose name says which: it names what is written."""
-    streams, planned = sorted({piece.lane.stream for piece in wave.slices}), planned_id(wave.id)
+    streams = sorted({piece.lane.stream for piece in wave.slices})
     alone = {stream: tuple(_bins_of(wave, {stream})) for stream in streams}
-    return [
-        replace(wave, id=f"{planned}.{stream.tenant}", bins=bins, turn=())
-        for stream, bins in alone.items()
-    ]
+    return [_part(wave, stream.tenant, bins) for stream, bins in alone.items()]
+
+
+def _part(wave: Wave, name: str, bins: tuple[Bin, ...]) -> Wave:
+    """A part has an id that nobody came through under, and that nobody's turn is at."""
+    whole = f"{planned_id(wave.id)}.{name}"
+    return replace(wave, id=whole, bins=bins, turn=(), taken=False)
 
 
 def _bins_of(wave: Wave, streams: Collection[StreamId]) -> Iterator[Bin]:

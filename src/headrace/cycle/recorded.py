@@ -14,6 +14,7 @@ what is left of one that came back in `unfinished.py`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -56,6 +57,24 @@ class LostWave(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Known:
+    """What this life knows of a recorded wave; forgotten when nothing of it is written down."""
+
+    #: how often in a row its job was lost
+    times_lost: int = 0
+    #: it was tried before, and nobody knows what that left
+    tried: bool = False
+    #: streams that run one group after the other under its id, in that order
+    groups: list[set[StreamId]] = field(default_factory=list)
+
+    def to_the_end(self, ran: Collection[set[StreamId]], left: Collection[StreamId]) -> None:
+        """Groups that ran and did not come through do so again when what else is left did."""
+        others = set(left).difference(*self.groups)
+        before = [group.difference(*ran) for group in (*self.groups, others)]
+        self.groups = [group for group in (*before, *ran) if not group.isdisjoint(left)]
+
+
+@dataclass(slots=True)
 class RecordedWaves:
     """The recorded waves of one driver."""
 
@@ -66,14 +85,7 @@ class RecordedWaves:
     driver: str
     #: those that are to run again, in the order in which they are looked at
     waiting: list[WaitingReplay] = field(default_factory=list)
-    #: how often in a row their jobs were lost, by wave
-    _times_lost: dict[str, int] = field(default_factory=dict)
-    #: those that were tried before, of which nobody knows what that left
-    _tried: set[str] = field(default_factory=set)
-    #: streams that run one group after the other under the id of their wave, in that order
-    _groups: dict[str, list[set[StreamId]]] = field(default_factory=dict)
-    #: those whose id somebody has, though more is written down under it
-    _taken: set[str] = field(default_factory=set)
+    _known: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
     #: one whose recording was not answered
     _unsure: Wave | None = None
     _fences: Fences = field(init=False)
@@ -118,22 +130,22 @@ class RecordedWaves:
         due_s = {wave.id: at_s for at_s, wave in self.waiting}
         for _, wave in self.waiting:
             self.board.ended(wave)
+            self._forget_unless(pending, wave)
         self.waiting.clear()
         for wave in pending:
             if wave.use_case not in use_cases or wave.id in self.board.flights:
                 continue
             self.waiting.append(WaitingReplay(due_s.get(wave.id, now_s), wave))
             if wave.id not in due_s:
-                self._tried.add(wave.id)
+                known = self._known[wave.id] = _Known(tried=True)
                 if wave.turn:
                     # Its last call may be asleep, and replace what others wrote under the id.
-                    turn = {StreamId(wave.use_case, tenant) for tenant in wave.turn}
-                    self._groups[wave.id] = [turn]
+                    known.groups.append({StreamId(wave.use_case, name) for name in wave.turn})
                 log.info("recorded wave found; it runs again unchanged", **of_wave(wave))
 
     def was_tried(self, wave: Wave) -> bool:
         """Whether an attempt was made at it of which nobody knows what it left."""
-        return wave.id in self._tried
+        return self._known[wave.id].tried
 
     # coming back
 
@@ -154,36 +166,36 @@ class RecordedWaves:
             StoreUnavailable: call again with the same.
         """
         parts = [part for part in rest if part.id != wave.id]
-        is_taken = bool(moves) and wave.writes_by_id
-        if is_taken:
+        if moves and wave.writes_by_id:
             parts += self._beside(wave)
-        done = self.progress.finish_intent(
+        return self.progress.finish_intent(
             wave.id, moves, self.driver, over=over, nothing=nothing, parts=parts
         )
-        if is_taken and wave.id in [part.id for part in done.left]:
-            self._taken.add(wave.id)
-        return done
 
     def _beside(self, wave: Wave) -> list[Wave]:
         """Parts for what waited while some of its wave ran, as it was to run."""
         left = self.board.beside(wave)
         labels = {piece.lane.stream: "" for piece in left.slices}
-        for number, group in enumerate(self._groups.get(wave.id, ())):
+        for number, group in enumerate(self._known[wave.id].groups):
             labels |= dict.fromkeys(labels.keys() & group, str(number))
         return parts_of(left, labels)
 
     def came_back(self, wave: Wave, left: Collection[Wave]) -> None:
-        """A wave's job came back; nothing is remembered of it but what is left."""
-        self._times_lost.pop(wave.id, None)
+        """A wave's job came back; nothing is remembered of it but what is left.
+
+        Of groups that run under the id of a wave one that did not come through is the last from now
+        on: the next one does not wait until a broker is back, or a handler works.
+        """
+        known = self._known[wave.id]
+        known.times_lost = 0
+        if known.groups:
+            known.to_the_end([{piece.lane.stream for piece in wave.slices}], _under(wave.id, left))
         self._forget_unless(left, wave)
 
     def _forget_unless(self, left: Collection[Wave], wave: Wave) -> None:
         """Remember nothing of a wave, unless it is among what is left."""
         if wave.id not in [part.id for part in left]:
-            self._times_lost.pop(wave.id, None)
-            self._tried.discard(wave.id)
-            self._taken.discard(wave.id)
-            self._groups.pop(wave.id, None)
+            self._known.pop(wave.id, None)
 
     def lost(self, wave: Wave, error: SliceError) -> LostWave:
         """A wave whose job was lost runs again as it was; in parts, if one of its streams kills it.
@@ -197,31 +209,21 @@ class RecordedWaves:
         What is left of it is the store's to say: a tenant may have been added again meanwhile.
         """
         streams = {piece.lane.stream for piece in wave.slices}
-        times = self._times_lost.get(wave.id, 0) + 1
+        known = self._known[wave.id]
+        times = known.times_lost + 1
         hurts = error.code in HURTS_NEIGHBOURS and len(streams) > 1
         apart = hurts or (times % LOST_OFTEN == 0 and len(streams) > 1)
         if apart and not wave.writes_by_id:
             left = self._divide(wave, divided(streams, wave.id))
         else:
-            if apart or wave.id in self._groups:
-                self._to_the_end(wave, streams)
             left = self._forget(wave)
+            if apart or known.groups:
+                known.to_the_end(_apart(streams, wave.id), _under(wave.id, left))
         times = 0 if hurts else times
-        self._times_lost |= {part.id: times for part in left}
-        self._tried |= {part.id for part in left}
+        for part in left:
+            self._known[part.id].times_lost = times
+            self._known[part.id].tried = True
         return LostWave(left, times)
-
-    def _to_the_end(self, wave: Wave, streams: Collection[StreamId]) -> None:
-        """Who ran and was lost is divided, and runs again when the others of its wave did."""
-        known = self._groups.get(wave.id, [])
-        others = {piece.lane.stream for piece in self.board.beside(wave).slices}
-        groups = [group.difference(streams) for group in (*known, others.difference(*known))]
-        labels = divided(streams, wave.id)
-        groups += [
-            {stream for stream in streams if labels[stream] == label}
-            for label in sorted(set(labels.values()))
-        ]
-        self._groups[wave.id] = list(filter(None, groups))
 
     # running again
 
@@ -255,9 +257,7 @@ class RecordedWaves:
         at = 0
         while at < len(self.waiting):
             due_s, wave = self.waiting[at]
-            replay = decide(wave, due_s <= now_s, self.board, self._groups.get(wave.id, ()))
-            if replay.step is ReplayStep.RUN and wave.id in self._taken:
-                replay = replace(replay, step=ReplayStep.DIVIDE)
+            replay = decide(wave, due_s <= now_s, self.board, self._known[wave.id].groups)
             # Nothing else of its lanes may be planned before it; their neighbours go on.
             self.board.claimed(wave, replay.due)
             if replay.step is ReplayStep.RUN and not may_run(replay.going):
@@ -271,8 +271,9 @@ class RecordedWaves:
                 yield again
             left = self._left(wave, replay)
             self.waiting[at : at + 1] = [WaitingReplay(due_s, part) for part in left]
-            # What did not get less is not looked at again before the next turn.
-            if any(len(list(part.slices)) >= len(list(wave.slices)) for part in left):
+            # What did not get less is not looked at again before the next turn, but for a new name.
+            size = len(list(wave.slices))
+            if any(part.id == wave.id and len(list(part.slices)) >= size for part in left):
                 at += len(left)
 
     def _takes_turn(self, wave: Wave, going: Wave) -> bool:
@@ -304,7 +305,7 @@ class RecordedWaves:
     def _divide(self, wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
         """Write a wave down in parts, a part for each label; what is left to run of it."""
         parts = parts_of(wave, labels)
-        self._times_lost.pop(wave.id, None)
+        self._known[wave.id].times_lost = 0
         left = self.progress.finish_intent(wave.id, [], self.driver, parts=parts).left
         self._forget_unless(left, wave)
         return left
@@ -322,3 +323,17 @@ class RecordedWaves:
         left = self.progress.finish_intent(wave.id, [], self.driver).left
         self._forget_unless(left, wave)
         return left
+
+
+def _under(wave_id: str, left: Collection[Wave]) -> set[StreamId]:
+    """Streams of what is left under the id of a wave."""
+    return {piece.lane.stream for part in left if part.id == wave_id for piece in part.slices}
+
+
+def _apart(streams: Collection[StreamId], label: str) -> list[set[StreamId]]:
+    """Streams of which one may hurt the others, in groups; see ``divided``."""
+    labels = divided(streams, label)
+    return [
+        {stream for stream in streams if labels[stream] == one}
+        for one in sorted(set(labels.values()))
+    ]

@@ -44,7 +44,8 @@ class ReplayStep(Enum):
 
     RUN = auto()  #: what is due of it runs
     WAIT = auto()  #: it is not time, or all of its streams wait
-    DIVIDE = auto()  #: some of its streams wait, and the others go on in a part without them
+    #: some of its streams wait, and the others go on in a part without them, or its id is taken
+    DIVIDE = auto()
     GIVE_UP = auto()  #: some of its slices can never run again
     FORGET = auto()  #: nothing of it is due here
 
@@ -100,7 +101,7 @@ def decide(
     elif not is_time or waiting == streams:
         step = ReplayStep.WAIT
     else:
-        divides = waiting and not due.writes_by_id
+        divides = due.taken or (waiting and not due.writes_by_id)
         step = ReplayStep.DIVIDE if divides else ReplayStep.RUN
     now = _whose_turn(streams - waiting, groups)
     return Replay(step, due, due.only(lambda piece: piece.lane.stream in now), waiting, gone)

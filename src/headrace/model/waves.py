@@ -10,7 +10,7 @@ the *terms* that it began under with it, and is run and judged by these to its e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from headrace.model.places import Place
@@ -77,6 +77,8 @@ class Wave:
     terms: Terms | None = None
     #: of a recorded wave: tenants that its last call was for, if it was not for all of them
     turn: tuple[str, ...] = ()
+    #: of a recorded wave: somebody came through under its id, so what is left of it needs another
+    taken: bool = False
 
     @property
     def intended(self) -> bool:
@@ -95,6 +97,11 @@ class Wave:
     def merges_lanes(self) -> bool:
         """Whether the lanes of each of its streams are one call, in the order of time."""
         return self.terms is not None and self.terms.order.merges_lanes
+
+    def is_taken_by(self, done: Collection[tuple[LaneId, Place]]) -> bool:
+        """Whether its id is taken when lanes have moved on from there: one of its own wrote."""
+        wrote = any(piece.begin in done for piece in self.slices)
+        return self.taken or (self.writes_by_id and wrote)
 
     def is_cut_by(self, moves: Mapping[LaneId, Place]) -> bool:
         """Whether a lane that goes on there does so in the middle of its slice."""

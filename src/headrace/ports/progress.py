@@ -158,6 +158,9 @@ class Progress(Protocol):
         a lost answer, moves nothing and tells the same ``left``. Of a wave that is another
         driver's by now nothing is changed but the positions.
 
+        Where a lane of a wave has moved that writes under its id, the id is taken, and what is left
+        under it says so from then on: run again so, it would replace what stands there.
+
         Args:
             wave_id: the wave's; it may be forgotten already.
             moves: what was done of it, and whatever else is to be moved with it.

@@ -90,6 +90,7 @@ def finish(
         left = wave.only(lambda piece: piece.begin in due and piece.begin not in parted)
         if believed:
             _keep(connection, believed, driver)
+        left = replace(left, taken=wave.is_taken_by(done))
         _leave(connection, wave, left)
         if not parts:
             return Finished(moved, [left] if left.bins else [])
@@ -254,12 +255,13 @@ def _pending(connection: Connection, *wanted: ColumnElement[bool]) -> list[Wave]
 def to_json(wave: Wave) -> str:
     """The wave as one JSON object with the names of its fields.
 
-    Its terms and its turn stand in its bins, and what came later beside them: there a driver of an
-    earlier version, which may inherit the wave while drivers are rolled, passes over what it does
-    not know.
+    Its terms stand in its bins, and what came later beside them: there a driver of an earlier
+    version, which may inherit the wave while drivers are rolled, passes over what it does not know.
+    Whose turn it is, and whether its id is taken, stand in the first bin alone: a turn may be of
+    thousands.
     """
     kept = asdict(wave)
-    terms, turn = kept.pop("terms") or {}, kept.pop("turn")
+    terms, turn, taken = kept.pop("terms") or {}, kept.pop("turn"), kept.pop("taken")
     later = {name: terms.pop(name) for name in ("place", "bad_record") if name in terms}
     for bin_ in kept["bins"]:
         del bin_["hurried"]  # nothing that is written down is
@@ -270,12 +272,12 @@ def to_json(wave: Wave) -> str:
             bin_["gaps"] = [gap and list(map(text_of, gap)) for gap in gaps]
         if terms:
             bin_ |= {"terms": terms, **later}
-        if turn:
-            bin_["turn"] = turn
         for name, kept_as in _LATER:
             values = [piece.pop(name) for piece in bin_["slices"]]
             if any(values):
                 bin_[kept_as] = values
+    for first in kept["bins"][:1]:
+        first.update({"turn": turn} if turn else {}, **{"taken": True} if taken else {})
     return json.dumps(kept, separators=(",", ":"))
 
 
@@ -285,8 +287,9 @@ def from_json(text: str) -> Wave:
     # What an earlier version wrote down has no terms.
     terms = next((_terms(bin_) for bin_ in kept["bins"] if "terms" in bin_), None)
     turn = next((tuple(bin_["turn"]) for bin_ in kept["bins"] if "turn" in bin_), ())
+    taken = any("taken" in bin_ for bin_ in kept["bins"])
     kept["bins"] = tuple(_bin(bin_) for bin_ in kept["bins"])
-    return Wave(**kept, terms=terms, turn=turn)
+    return Wave(**kept, terms=terms, turn=turn, taken=taken)
 
 
 def _terms(of_bin: dict[str, Any]) -> Terms:

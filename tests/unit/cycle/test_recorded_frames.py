@@ -11,6 +11,7 @@ from headrace.errors import BrokerUnavailable, SinkUnavailable
 from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.streams import State, StreamId
+from headrace.model.waves import planned_id
 from headrace.operating import quarantine
 from headrace.operating.seeking import seek
 from headrace.ports import SliceBatch, WaveResult
@@ -333,8 +334,9 @@ def test_a_tenant_that_is_suspended_has_an_id_of_its_own_when_its_neighbour_came
     assert pending(world) == []
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
 def test_a_tenant_whose_epoch_was_raised_meanwhile_does_not_have_the_id_that_is_anothers(
-    world, written, monkeypatch
+    world, written, monkeypatch, is_killed
 ):
     """Somebody seeks it to where it stands, so the name it was given is not believed."""
     world.store.registry.set_tenant_state("a", State.SUSPENDED)
@@ -345,13 +347,121 @@ def test_a_tenant_whose_epoch_was_raised_meanwhile_does_not_have_the_id_that_is_
         return run(engine, wave)
 
     monkeypatch.setattr(InProcessEngine, "_run", sought)
-    world.turns(1, 1.0)
-    world.turns(3, 1.0)
+    while world.positions()["b", 0] == 0:
+        world.turns(1, 1.0)
     monkeypatch.setattr(InProcessEngine, "_run", run)
+    if is_killed:
+        world.start()
+    world.store.registry.set_tenant_state("a", State.ACTIVE)
+    world.turns(40, 1.0)
+    assert all_of(written) == EACH_ONCE
+    assert len({planned_id(name) for name in written}) == 1, "it ran again as it was"
+    assert pending(world) == []
+
+
+def test_a_partition_that_stays_where_another_is_sought_takes_nobodys_records_away_later(
+    world, monkeypatch
+):
+    """What was to be its part was not believed; the driver is killed long after that."""
+    found = prepared(world, monkeypatch, partitions=2)
+    for name in "ab":
+        world.send(name, 5, partition=1)
+    world.killed_after_writing()
+    world.store.registry.set_tenant_state("a", State.SUSPENDED)
+    world.start()
+
+    def sought(engine, wave):
+        seek(world.store, world.log, StreamId("keep", "a"), {"a.visits[0]": 5})
+        return run(engine, wave)
+
+    monkeypatch.setattr(InProcessEngine, "_run", sought)
+    while world.positions()["b", 0] == 0:
+        world.turns(1, 1.0)
+    monkeypatch.setattr(InProcessEngine, "_run", run)
+    world.turns(20, 10.0)
+    world.start()
+    world.turns(5, 1.0)
+    world.store.registry.set_tenant_state("a", State.ACTIVE)
+    world.turns(40, 1.0)
+    assert all_of(found) == sorted(EACH_ONCE + EACH_ONCE[5:])
+    assert pending(world) == []
+
+
+def test_a_tenant_that_is_sought_to_where_it_stands_in_its_own_call_is_there_once(
+    world, written, monkeypatch
+):
+    """It has the id, and nobody moved: so it runs again under that, and not beside itself."""
+    world.store.registry.set_tenant_state("a", State.SUSPENDED)
+    world.start()
+
+    def sought(engine, wave):
+        monkeypatch.setattr(InProcessEngine, "_run", run)
+        result = run(engine, wave)
+        seek(world.store, world.log, StreamId("keep", "b"), "0")
+        return result
+
+    monkeypatch.setattr(InProcessEngine, "_run", sought)
+    world.turns(20, 1.0)
     world.store.registry.set_tenant_state("a", State.ACTIVE)
     world.turns(40, 1.0)
     assert all_of(written) == EACH_ONCE
     assert pending(world) == []
+
+
+@pytest.mark.parametrize("trouble", ["is not read", "is down"])
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_group_that_can_not_come_through_does_not_hold_up_the_next_one(
+    world, written, monkeypatch, first, trouble
+):
+    called = hanging(world, monkeypatch, "HandlerHung", [True])
+    world.start()
+    while not called:
+        world.turns(1, 1.0)
+    other = "ab".replace(first, "")
+    is_down(world, first, trouble)
+    world.turns(60, 2.0)
+    assert world.positions()[other, 0] == 5
+    is_up(world, first)
+    world.turns(60, 2.0)
+    assert all_of(written) == EACH_ONCE
+    assert pending(world) == []
+
+
+@pytest.mark.parametrize("trouble", ["is not read", "is down"])
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_who_is_to_be_first_after_a_takeover_and_can_not_holds_up_nobody(
+    world, written, monkeypatch, first, trouble
+):
+    other = "ab".replace(first, "")
+    world.store.registry.set_tenant_state(other, State.SUSPENDED)
+    called = hanging(world, monkeypatch, "HandlerHung")
+    world.start()
+    while {first} not in [set(wave.turn) for wave in pending(world)]:
+        world.turns(1, 1.0)
+    world.store.registry.set_tenant_state(other, State.ACTIVE)
+    is_down(world, first, trouble)
+    called.clear()
+    world.start()
+    world.turns(60, 2.0)
+    assert called[:2] == [{first}, {other}]
+    assert world.positions()[other, 0] == 5
+    is_up(world, first)
+    world.turns(60, 2.0)
+    assert all_of(written) == EACH_ONCE
+    assert pending(world) == []
+
+
+def is_down(world, tenant, trouble):
+    """Let a tenant's broker be away, or its handler down."""
+    if trouble == "is not read":
+        world.log.set_leader(f"{tenant}.visits", 0, False)
+    else:
+        world.down_for = tenant
+
+
+def is_up(world, tenant):
+    world.log.set_leader(f"{tenant}.visits", 0, True)
+    world.down_for = None
 
 
 def test_a_wave_that_is_lost_again_and_again_runs_in_groups_under_its_id(

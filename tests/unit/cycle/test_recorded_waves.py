@@ -467,7 +467,7 @@ def test_a_wave_that_is_divided_often_has_a_name_that_a_store_takes(world):
     world.turns(40, 1.0)
     assert all(effects(world, name) == list(range(5)) for name in tenants)
     assert world.store.progress.pending_intents() == []
-    assert world.driver.recorded._times_lost == {}
+    assert world.driver.recorded._known == {}
 
 
 def test_a_tenant_that_takes_executors_with_it_does_not_hold_up_others_for_ever(world, monkeypatch):

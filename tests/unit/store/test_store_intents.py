@@ -26,7 +26,9 @@ waves = some.builds(
     some.lists(bins, max_size=3).map(tuple),
     seconds,
     some.none() | terms,
-).filter(lambda wave: wave.bins or wave.terms is None)
+    some.lists(some.text()).map(tuple),
+    some.booleans(),
+).filter(lambda wave: wave.bins or (wave.terms, wave.turn, wave.taken) == (None, (), False))
 
 
 @settings(max_examples=15, deadline=None)
@@ -35,6 +37,21 @@ def test_a_wave_comes_back_equal_and_of_the_same_types(wave):
     kept = from_json(to_json(wave))
     assert kept == wave
     assert repr(kept) == repr(wave)
+
+
+def test_a_turn_of_many_is_written_down_once_for_all_bins():
+    bins = (Bin((Slice(LaneId("score", "a", "t[0]"), "t", 0, 5, 1),), 1.0),) * 3
+    wave = Wave("w", "score", bins, 1.0, turn=("acme", "bolt"), taken=True)
+    assert to_json(wave).count("acme") == 1
+    assert set(json.loads(to_json(wave))) == {"id", "use_case", "bins", "budget_s"}
+
+
+def test_a_turn_is_read_from_whichever_bin_has_it():
+    """An earlier version wrote it into all of them."""
+    bins = (Bin((Slice(LaneId("score", "a", "t[0]"), "t", 0, 5, 1),), 1.0),) * 2
+    kept = json.loads(to_json(Wave("w", "score", bins, 1.0)))
+    kept["bins"][1]["turn"] = ["a"]
+    assert from_json(json.dumps(kept)).turn == ("a",)
 
 
 def test_what_an_earlier_version_wrote_down_has_no_terms_and_no_fences():

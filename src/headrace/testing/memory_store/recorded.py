@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from headrace.model.places import Place
@@ -40,6 +41,15 @@ def settle(
     if not left.bins:
         del data.intents[wave_id]
     data.intents |= {part.id: (part, driver) for part in kept}
+
+
+def take(
+    data: Data, wave_id: str, driver: str | None, done: Collection[tuple[LaneId, Place]]
+) -> None:
+    """Remember whether somebody came through under a wave's id, if it is the driver's."""
+    known, of = data.intents.get(wave_id, (None, None))
+    if known is not None and driver in (None, of):
+        data.intents[wave_id] = (replace(known, taken=known.is_taken_by(done)), of)
 
 
 def leave_behind(

@@ -94,10 +94,10 @@ class TestIntents:
         store.progress.record_intent(wave, "d1")
         assert store.progress.take_turn("w1", ["acme"], "d1")
         assert store.progress.pending_intents("d1") == [replace(wave, turn=("acme",))]
-        left = [replace(_wave("w1", bolt), turn=("acme",))]
+        left = [replace(_wave("w1", bolt), turn=("acme",), taken=True)]
         assert store.progress.finish_intent("w1", [_done(acme)], "d1").left == left
         assert store.progress.take_turn("w1", [], "d1")
-        assert store.progress.pending_intents("d1") == [_wave("w1", bolt)]
+        assert store.progress.pending_intents("d1") == [replace(left[0], turn=())]
 
     def test_whose_turn_it_is_says_nobody_but_the_driver_in_whose_name_the_wave_is(
         self, store: Store
@@ -108,6 +108,31 @@ class TestIntents:
         assert not store.progress.take_turn("w1", ["acme"], "d2")
         assert not store.progress.take_turn("w2", ["acme"], "d1")
         assert store.progress.pending_intents("d1") == [wave]
+
+    def test_what_is_left_of_a_wave_that_writes_by_its_id_says_that_somebody_has_that(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        acme, bolt = _both(store, "d1")
+        terms = Terms(Guarantee.EXACTLY_ONCE, Order.LANE, "wave", "", intends=True)
+        wave, rest = (replace(_wave("w1", *of), terms=terms) for of in ([acme, bolt], [bolt]))
+        store.progress.record_intent(wave, "d1")
+        elsewhere = [Move(acme.lane, place_at(3), place_at(5), acme.epoch)]
+        assert store.progress.finish_intent("w1", elsewhere, "d1") == ([False], [wave])
+        # Who has the stream by now is not the one that names the part.
+        store.membership.hold([BOLT], "d1")
+        part, taken = replace(rest, id="w1.b"), replace(rest, taken=True)
+        for moved in ([True], [False]):
+            told = store.progress.finish_intent("w1", [_done(acme)], "d1", parts=[part])
+            assert told == (moved, [taken])
+        again = open_again()
+        assert again.progress.pending_intents("d1") == [taken]
+        again.close()
+
+    def test_an_id_is_taken_by_who_finishes_its_wave_alone(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", acme, bolt), "d1")
+        assert store.progress.finish_intent("w1", [_done(acme)], "d2") == ([True], [])
+        assert store.progress.pending_intents() == [_wave("w1", acme, bolt)]
 
     def test_finishing_moves_what_matches_and_forgets_the_intent(self, store: Store) -> None:
         epoch = started(store, 0, 0)
@@ -127,7 +152,7 @@ class TestIntents:
         epoch = started(store, 0, 0)
         first, second = (_slice(lane(number), epoch) for number in (0, 1))
         store.progress.record_intent(_wave("w1", first, second))
-        left = [_wave("w1", second)]
+        left = [replace(_wave("w1", second), taken=True)]
         assert store.progress.finish_intent("w1", [_done(first)]) == ([True], left)
         assert store.progress.pending_intents() == left
         refused = [Move(lane(1), place_at(3), place_at(5), epoch)]
