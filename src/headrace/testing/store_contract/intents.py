@@ -116,8 +116,8 @@ class TestIntents:
         terms = Terms(Guarantee.EXACTLY_ONCE, Order.LANE, "wave", "", intends=True)
         wave, rest = (replace(_wave("w1", *of), terms=terms) for of in ([acme, bolt], [bolt]))
         store.progress.record_intent(wave, "d1")
-        elsewhere = [Move(acme.lane, place_at(3), place_at(5), acme.epoch)]
-        assert store.progress.finish_intent("w1", elsewhere, "d1") == ([False], [wave])
+        refused = [_done(replace(acme, epoch=acme.epoch - 1))]
+        assert store.progress.finish_intent("w1", refused, "d1") == ([False], [wave])
         # Who has the stream by now is not the one that names the part.
         store.membership.hold([BOLT], "d1")
         part, taken = replace(rest, id="w1.b"), replace(rest, taken=True)
