@@ -37,6 +37,7 @@ from headrace.connectors.kafka.sink import KafkaTopic
 from headrace.connectors.kafka.tenant_topics import TenantTopics
 from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.errors import ConfigError
+from headrace.model.parked import brings, topic_of_parked
 from headrace.model.patterns import TENANT
 from headrace.model.streams import TENANT_NAME
 from headrace.payload.json_pointers import pointed
@@ -240,10 +241,10 @@ def split(  # noqa: PLR0913 - all that can be said of it is said in one place
     if isinstance(unknown, str) and unknown not in ("refuse", "dead-letter"):
         raise ConfigError(f"unknown {unknown!r} is none of refuse, dead-letter, Topic(name)")
     # Of another splitter's topic its second use case would bring all once more.
-    aside = f"{to}.{name}.parked"
+    aside = topic_of_parked(to, name)
     takes = unknown.name if isinstance(unknown, Topic) else ""
     shape = TopicShape(partitions, replication, retention)
-    sink = TenantTopics(to, aside, f"{name}-parked", takes, shape)
+    sink = TenantTopics(to, aside, brings(name), takes, shape)
     for read, kind in ((topic.replace(TENANT, operator or ""), "divided"), (takes, "of nobody")):
         if any(_is_of_a_tenant(read, pattern) for pattern in (to, aside)):
             raise ConfigError(f"topic {read!r} is {kind}, and would be a tenant's by {to!r}")
@@ -264,5 +265,5 @@ def split(  # noqa: PLR0913 - all that can be said of it is said in one place
         name=name,
         bad_record="dead-letter" if unknown == "dead-letter" else "suspend",
     )(_Divides(tenant, operator, bool(takes)))
-    parked = use_case(topic=aside, sink=back, guarantee="exactly-once", name=f"{name}-parked")
+    parked = use_case(topic=aside, sink=back, guarantee="exactly-once", name=brings(name))
     return Split(by_tenant, parked(_as_it_is))

@@ -14,7 +14,8 @@ from itertools import islice
 
 import structlog
 
-from headrace.model.streams import StreamId
+from headrace.model.parked import NOTHING_PARKED, is_of_parked
+from headrace.model.streams import Stream, StreamId, original
 from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
@@ -50,6 +51,15 @@ class MissingTopics:
 def not_there(topic: str) -> str:
     """How a stream says for itself that its topic is missing; lists know it again by this."""
     return f"topic {topic} is not there yet"
+
+
+def without_its_topic(stream: Stream) -> str:
+    """What a stream shows for itself as long as its topic is missing."""
+    use_case = original(stream.id.use_case)
+    if is_of_parked(stream.topic, use_case):
+        return NOTHING_PARKED
+    make = f"headrace topics create {use_case} --inputs --tenant {stream.id.tenant}"
+    return f"{not_there(stream.topic)}; '{make}' makes it"
 
 
 def _write(untold: Mapping[StreamId, str]) -> None:

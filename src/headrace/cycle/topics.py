@@ -47,14 +47,15 @@ from headrace.cycle.lineage import (
     unlisted,
 )
 from headrace.cycle.losses import FirstAndLast, Losses
-from headrace.cycle.missing_topics import MissingTopics, not_there
+from headrace.cycle.missing_topics import MissingTopics, without_its_topic
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.cycle.topic_ids import doubted_id, is_the_same
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.lineage import Lineage
+from headrace.model.parked import NOTHING_PARKED
 from headrace.model.records import LaneStart
-from headrace.model.streams import State, StreamId, original
+from headrace.model.streams import State, StreamId
 from headrace.ports import Log, Progress, TopicInfo
 
 TOPICS_EVERY_S = 30.0
@@ -246,11 +247,10 @@ class TopicKeeper:
             held.looked_at = None
             return False
         if info is None:
-            if held.waiting is None:
+            reason = without_its_topic(stream)
+            if held.waiting is None and reason != NOTHING_PARKED:
                 self._missing.note(stream.id, stream.topic)
-            use_case, tenant = original(stream.id.use_case), stream.id.tenant
-            make = f"headrace topics create {use_case} --inputs --tenant {tenant}"
-            self._wait(held, f"{not_there(stream.topic)}; '{make}' makes it")
+            self._wait(held, reason)
             return False
         return True
 

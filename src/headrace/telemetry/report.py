@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.model.lineage import waits_told
+from headrace.model.parked import NOTHING_PARKED
 from headrace.model.receipts import Receipt
 from headrace.model.statistics import LagIs, ShownState
 from headrace.model.streams import State, StreamId
@@ -199,7 +200,8 @@ def shown(
     if state is not State.ACTIVE:
         return Shown(state.value, note)
     if waits_for:
-        return Shown(ShownState.WAITING, note)
+        rests = waits_for == NOTHING_PARKED
+        return Shown(ShownState.ACTIVE if rests else ShownState.WAITING, note)
     if stopped:
         return Shown(_suspended(held, len(stopped)), note)
     if troubled:

@@ -4,7 +4,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.cycle.missing_topics import EVERY_S
+from headrace.model.parked import NOTHING_PARKED
+from headrace.model.records import Deployment
+from headrace.model.statistics import ShownState
 from headrace.model.streams import State, StreamId, Tenant
+from headrace.testing.log_fake import Row
 
 
 @pytest.fixture
@@ -66,3 +70,22 @@ def test_one_that_came_meanwhile_is_not_told_of(waiting):
         waiting.log.create_topic(f"t{number:03}.visits", 1)
     passing(waiting, 2 * EVERY_S)
     assert [line["topics"] for line in waiting.lines()] == ["t001.visits"]
+
+
+def test_of_parked_records_a_topic_that_is_not_there_is_no_trouble(world):
+    parked = "{tenant}.visits.split.parked"
+    world.use_cases = [world.make(name="split-parked")]
+    world.store.registry.deploy(Deployment("split-parked", "m.py", "0" * 64, parked))
+    world.store.registry.add_tenant(Tenant("acme"))
+    with capture_logs() as lines:
+        world.start()
+        passing(world, 2 * EVERY_S)
+    assert [line for line in lines if line["log_level"] == "warning"] == []
+    (row,) = world.driver.rows()
+    assert (row.state, row.note) == (ShownState.ACTIVE, NOTHING_PARKED)
+    world.log.create_topic("acme.visits.split.parked", 1)
+    world.log.append("acme.visits.split.parked", 0, [Row(b"x")])
+    passing(world, 5)
+    assert world.seen == [("acme", 0)]
+    (row,) = world.driver.rows()
+    assert row.note == ""
