@@ -188,18 +188,27 @@ def _as_it_is(records: pa.Table, _context: SliceContext) -> pa.Table:
     return records.select(_PASSED_ON)
 
 
+def operator_of(use_case: UseCase) -> str | None:
+    """The tenant whose topic a use case divides; None: it divides none, or one of no tenant."""
+    handler = use_case.handler
+    return handler.operator if isinstance(handler, _Divides) else None
+
+
+def brings_parked(use_case: UseCase) -> bool:
+    """Whether a use case brings what a splitter parked, in topics that nobody else makes."""
+    return use_case.handler is _as_it_is
+
+
 def makes_input_of(use_case: UseCase, tenants: list[str]) -> list[str]:
     """Of these tenants those for whom an operator makes the topic that a use case reads.
 
     One that is divided is of one tenant alone, and topics of parked records are made when they are
     needed, so that they keep all.
     """
-    handler = use_case.handler
-    if handler is _as_it_is:
+    if brings_parked(use_case):
         return []
-    if isinstance(handler, _Divides) and handler.operator is not None:
-        return [tenant for tenant in tenants if tenant == handler.operator]
-    return tenants
+    operator = operator_of(use_case)
+    return tenants if operator is None else [tenant for tenant in tenants if tenant == operator]
 
 
 def split(  # noqa: PLR0913 - all that can be said of it is said in one place

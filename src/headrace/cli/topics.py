@@ -35,6 +35,7 @@ from headrace.operating.topics import (
     wanted_topics,
 )
 from headrace.ports import Store
+from headrace.splitting import brings_parked
 from headrace.use_cases import UseCase
 
 app = typer.Typer(no_args_is_help=True, help="Topics of tenants: make those that are missing.")
@@ -101,8 +102,19 @@ def create(  # noqa: PLR0913 - options of a command
             _tell_resumes(stopped, config)
     if waiting:
         say(_left_out(waiting), err)
+    if inputs:
+        _tell_parked(use_cases)
     if any(outcome.error for outcome in found):
         raise typer.Exit(1)
+
+
+def _tell_parked(use_cases: Sequence[UseCase]) -> None:
+    for name in sorted(use_case.name for use_case in use_cases if brings_parked(use_case)):
+        say(
+            f"{name}: the topics that it reads are not to be made; the splitter makes one when it "
+            "parks something",
+            err,
+        )
 
 
 def _chosen(known: Collection[UseCase], name: str | None) -> list[UseCase]:

@@ -37,8 +37,10 @@ from headrace.cli.rollouts import (
     show_stopped,
     waited,
 )
+from headrace.deploying.checking import Declared
 from headrace.deploying.offer import (
     check,
+    connections_of,
     file_that_gives,
     no_more_in_file,
     paths_so_far,
@@ -59,6 +61,7 @@ from headrace.operating.rollout import (
     standings_now,
     stopped,
 )
+from headrace.operating.topics import absent
 from headrace.policies.rollout import Stand, Standing
 from headrace.ports import Store
 
@@ -262,7 +265,10 @@ def deploy(
         newer = overtaken(store.registry, deployments)
         paths = paths_so_far(offer, folder, store.registry)
         runs_on = left_out(store.registry, paths, offer.use_cases)
-        idle = lacking(store.registry, asked)
+        declared = {name: offer.use_cases[name] for name in asked}
+        operators = {name: one.operator for name, one in declared.items() if one.operator}
+        idle = lacking(store.registry, asked, operators)
+        tenants = {one.name for one in store.registry.tenants() if one.state is not State.REMOVED}
         deployed = [
             _deployed(store, deployment, changed, found, newer) for deployment in deployments
         ]
@@ -271,14 +277,48 @@ def deploy(
     else:
         _show(deployed)
     _tell_left_out(dict.fromkeys(runs_on, offer.path))
-    for stream in idle:
-        say(
-            f"warning: no tenant has a stream of {stream.use_case}, so nothing of it runs: "
-            f"'headrace streams add {stream}' gives it to one",
-            err,
-        )
+    _tell_idle(idle, asked, declared, tenants)
+    _tell_absent(connections_of(settings, folder).kafka, declared)
     if not no_wait and (newer or not is_done(found)):
         raise typer.Exit(1)
+
+
+def _tell_idle(
+    idle: Sequence[StreamId],
+    asked: Mapping[str, Deployment],
+    declared: Mapping[str, Declared],
+    tenants: Collection[str],
+) -> None:
+    """Tell of use cases of which nothing runs, with what gives them a stream."""
+    for stream in idle:
+        add = f"'headrace streams add {stream}' gives it to one"
+        operator = declared[stream.use_case].operator
+        if operator and operator not in tenants:
+            given = asked[stream.use_case].all_tenants
+            then = "" if given else f" and 'headrace streams add {stream}'"
+            add = (
+                f"'headrace tenants add {operator}'{then}, since it divides the topic of {operator}"
+            )
+        elif operator:
+            add = f"'headrace streams add {stream}', since it divides the topic of {operator}"
+        none = f"tenant {operator} has no" if operator else "no tenant has a"
+        say(
+            f"warning: {none} stream of {stream.use_case}, so nothing of it runs: {add}",
+            err,
+        )
+
+
+def _tell_absent(kafka: Mapping[str, str], declared: Mapping[str, Declared]) -> None:
+    """Tell of topics for all that are written to, are not there, and that nothing else makes."""
+    named = {name: one.has_to_be_there for name, one in declared.items() if one.has_to_be_there}
+    gone = absent(kafka, set(named.values()))
+    for name, topic in named.items():
+        if topic in gone:
+            say(
+                f"warning: topic {topic}, to which {name} writes, is not there: "
+                f"'headrace topics create {name}' makes it",
+                err,
+            )
 
 
 class _Deployed(NamedTuple):

@@ -79,6 +79,10 @@ class Declared:
     divides_by: int
     #: what becomes of its streams that nobody read for a while
     restart: Restart | None
+    #: the tenant whose topic it divides among others; None: it divides none
+    operator: str | None = None
+    #: the topic for all that it writes to and does not make
+    has_to_be_there: str | None = None
 
 
 def checked(check: Check) -> dict[str, Declared]:
@@ -130,7 +134,15 @@ def _declared(told: dict[str, Any]) -> Declared:
     if type(buckets) is not int or not least <= buckets <= most:
         raise ValueError(f"{buckets!r} buckets")
     made = Terms(**{**terms, "bad_record": bad_record})
-    return Declared(told["topic"], bad_record, made, buckets, _restart(told["restart"]))
+    return Declared(
+        told["topic"],
+        bad_record,
+        made,
+        buckets,
+        _restart(told["restart"]),
+        told["operator"],
+        told["has_to_be_there"],
+    )
 
 
 def _restart(told: dict[str, Any] | None) -> Restart | None:

@@ -35,10 +35,12 @@ from headrace.errors import (
     text_of,
     words_of,
 )
+from headrace.operating.topics import has_to_be_there
 from headrace.ports import Connections, Site
 from headrace.process import watchdog
 from headrace.spark.load_settings import BeforeLoad, before_load
 from headrace.spark.shipping import code_of
+from headrace.splitting import operator_of
 from headrace.store import SqlPositionsFactory
 from headrace.use_cases import UseCase
 from headrace.versions import load_code
@@ -102,6 +104,8 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
             "terms": asdict(use_case.terms),
             "buckets": use_case.divides_by,
             "restart": None if use_case.restart is None else asdict(use_case.restart),
+            "operator": operator_of(use_case),
+            "has_to_be_there": has_to_be_there(use_case),
         }
         for name, use_case in use_cases.items()
     }

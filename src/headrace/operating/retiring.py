@@ -9,7 +9,7 @@ A use case stays in the store: its positions tell how far it came, and its name 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from headrace.errors import ConfigError, no_use_case
@@ -37,21 +37,27 @@ def left_out(registry: Registry, modules: Collection[str], names: Collection[str
     ]
 
 
-def lacking(registry: Registry, names: Collection[str]) -> list[StreamId]:
+def lacking(
+    registry: Registry, names: Collection[str], operators: Mapping[str, str]
+) -> list[StreamId]:
     """For each of these use cases that no tenant has a stream of, the one that a tenant could have.
 
-    Without customers nothing is lacking of those that read a topic of each.
+    Without customers nothing is lacking of those that read a topic of each. Those that divide the
+    topic of one tenant, of ``operators``, lack the stream of this one, also if it is no tenant yet.
     """
     tenants = {one.name: one for one in registry.tenants() if one.state is not State.REMOVED}
     customers = [one.name for one in tenants.values() if not one.reserved]
-    had = {
-        stream.id.use_case
+    there = {
+        stream.id
         for stream in registry.streams()
         if stream.state is not State.REMOVED and stream.id.tenant in tenants
     }
+    had = {stream.use_case for stream in there}
     plain = {known.use_case for known in registry.deployments() if is_plain(known.topic)}
     could = {name: [EVERYONE] if name in plain else customers for name in set(names) - had}
-    return [StreamId(name, min(could[name])) for name in sorted(could) if could[name]]
+    divided = {StreamId(name, operators[name]) for name in set(names) & operators.keys()}
+    found = {StreamId(name, min(could[name])) for name in could.keys() - operators if could[name]}
+    return sorted(found | divided - there, key=lambda stream: stream.use_case)
 
 
 def retire(registry: Registry, name: str) -> list[StreamId]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from headrace.connectors.kafka import KafkaLog
+from headrace.connectors.kafka.tenant_topics import TenantTopics
 from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Stream
@@ -76,6 +77,8 @@ def wanted_topics(
         sink = use_case.sink
         if isinstance(sink, KafkaTopic):
             found |= _named(use_case.name, sink.topic, names, _over(sink.shape, said), output=True)
+        elif isinstance(sink, TenantTopics) and sink.unknown:
+            found |= _named(use_case.name, sink.unknown, names, said, output=True)
         if inputs:
             read = makes_input_of(use_case, names)
             found |= _named(use_case.name, use_case.topic, read, said, output=False)
@@ -87,6 +90,27 @@ def each_tenant_has_its_own(use_case: UseCase, *, inputs: bool = False) -> bool:
     sink = use_case.sink
     written = isinstance(sink, KafkaTopic) and TENANT in sink.topic
     return written or (inputs and TENANT in use_case.topic)
+
+
+def has_to_be_there(use_case: UseCase) -> str | None:
+    """The topic for all that a use case writes to and does not make by itself."""
+    sink = use_case.sink
+    if isinstance(sink, TenantTopics):
+        return sink.unknown or None
+    if not isinstance(sink, KafkaTopic) or TENANT in sink.topic:
+        return None
+    return sink.topic if sink.partitions is None else None
+
+
+def absent(config: Mapping[str, str], names: Collection[str]) -> set[str]:
+    """Which of these topics are surely not there; none where no broker answers."""
+    if not names:
+        return set()
+    log = KafkaLog(config)
+    try:
+        return set(log.absent(names))
+    finally:
+        log.close()
 
 
 def made(

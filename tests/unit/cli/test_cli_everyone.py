@@ -76,10 +76,10 @@ def test_who_has_no_stream_of_a_use_case_is_told_whose_it_is(headrace, store):
 
 def test_what_lacks_a_stream_is_given_to_who_can_have_it(store):
     store.registry.deploy(COUNT)
-    assert lacking(store.registry, ["count", "score"]) == []
+    assert lacking(store.registry, ["count", "score"], {}) == []
     for name in ("count", "score"):
         retire(store.registry, name)
-    assert lacking(store.registry, ["count", "score"]) == [
+    assert lacking(store.registry, ["count", "score"], {}) == [
         StreamId("count", EVERYONE),
         StreamId("score", "acme"),
     ]

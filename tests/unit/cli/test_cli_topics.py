@@ -184,3 +184,34 @@ def test_a_topic_for_all_is_made_once_for_all(headrace, kafka, store, config):
         assert result.exit_code == 0, result.output
         (row,) = json.loads(result.output)
         assert (row["topic"], row["tenant"]) == ("impressions", None)
+
+
+SPLITTER = """\
+from headrace.splitting import ByKey, Topic, split
+
+by_tenant, parked = split(topic="{tenant}.all", operator="acme", to="{tenant}.visits",
+                          tenant=ByKey(), unknown=Topic("strangers"), partitions=8)
+"""
+
+
+def test_of_a_splitter_the_topic_of_strangers_and_the_shared_one_are_made(
+    headrace, kafka, store, config
+):
+    (config.parent / "use_cases.py").write_text(SPLITTER)
+    store.registry.deploy(Deployment("split", "use_cases.py", "ab12", "{tenant}.all"))
+    assert rows(headrace("topics", "create", "split")).keys() == {"strangers"}
+    assert kafka.asked == [({"strangers": -1}, -1, {})]
+    made = headrace("topics", "create", "split", "--inputs", "--json")
+    assert [row["topic"] for row in json.loads(made.stdout)] == ["acme.all", "strangers"]
+    assert "split-parked" not in made.stderr
+
+
+def test_topics_of_parked_records_are_told_to_be_nobodys_to_make(headrace, kafka, store, config):
+    (config.parent / "use_cases.py").write_text(SPLITTER)
+    aside = "{tenant}.visits.split.parked"
+    store.registry.deploy(Deployment("split-parked", "use_cases.py", "ab12", aside))
+    made = headrace("topics", "create", "split-parked", "--inputs")
+    assert rows(made).keys() >= {"acme.visits", "bolt.visits"}
+    assert "acme.visits.split.parked" not in made.output
+    assert "split-parked: the topics that it reads are not to be made" in made.stderr
+    assert "not to be made" not in headrace("topics", "create", "split-parked").output

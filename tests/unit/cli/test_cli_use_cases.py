@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from headrace.cli import up as up_command
+from headrace.cli import use_cases
 from headrace.cli.servers import folder_of
 from headrace.deploying.offer import deploy as deploy_into
 from headrace.embedded.folder_lock import holder
@@ -156,6 +157,45 @@ def test_a_deploy_of_what_no_tenant_has_says_so_and_what_gives_it_to_one(headrac
     for tenant in ("acme", "bolt"):
         store.registry.set_tenant_state(tenant, State.REMOVED)
     assert "no tenant" not in headrace("use-cases", "deploy").output, "there is none"
+
+
+SPLITTER = """\
+from headrace.splitting import ByKey, Topic, split
+
+by_tenant, parked = split(topic="{tenant}.all", operator="shared", to="{tenant}.visits",
+                          tenant=ByKey(), unknown=Topic("strangers"))
+"""
+
+
+def _words(result):
+    return " ".join(result.stderr.split())
+
+
+def test_a_deploy_of_a_splitter_names_its_operator_and_nobody_else(
+    headrace, config, store, monkeypatch
+):
+    monkeypatch.setattr(use_cases, "absent", lambda _kafka, _names: set())
+    (config.parent / "use_cases.py").write_text(SPLITTER)
+    with config.open("a") as file:
+        file.write("use_cases:\n  split: {all_tenants: false}\n")
+    told = _words(headrace("use-cases", "deploy"))
+    assert "tenant shared has no stream of split" in told
+    assert "'headrace tenants add shared' and 'headrace streams add shared/split'" in told
+    store.registry.add_tenant(Tenant("shared"))
+    told = _words(headrace("use-cases", "deploy"))
+    assert "nothing of it runs: 'headrace streams add shared/split'" in told
+    assert "tenants add" not in told
+    assert "acme" not in told
+    assert headrace("streams", "add", "shared/split", "--yes").exit_code == 0
+    assert "no stream" not in _words(headrace("use-cases", "deploy"))
+
+
+def test_a_deploy_tells_that_the_topic_of_strangers_is_not_there(headrace, config, monkeypatch):
+    (config.parent / "use_cases.py").write_text(SPLITTER)
+    monkeypatch.setattr(use_cases, "absent", lambda _kafka, names: set(names))
+    told = _words(headrace("use-cases", "deploy"))
+    assert "topic strangers, to which split writes, is not there" in told
+    assert "'headrace topics create split' makes it" in told
 
 
 def test_a_url_in_place_of_a_folder_is_refused_at_deploy_and_nothing_is_deployed(

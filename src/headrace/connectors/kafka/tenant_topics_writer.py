@@ -31,7 +31,7 @@ from headrace.connectors.outcomes import failed, going_on
 from headrace.errors import HeadraceError, Permanent, SinkUnavailable, TargetMissing
 from headrace.model.patterns import TENANT
 from headrace.model.places import Place
-from headrace.model.streams import Slice
+from headrace.model.streams import Slice, original
 from headrace.ports import Effect, Site
 
 #: what a topic may say of a message while others take theirs
@@ -209,7 +209,10 @@ class TenantTopicsWriter(KafkaTransactionWriter):
                     outcomes[index] = failed(why)
                     continue
                 told = "it is not there" if why is None else f"it is not there ({why})"
-                stops = TargetMissing(f"topic {topic}: {told}; make it, and {going_on(effect)}")
+                use_case = effect.slices[0].lane.use_case
+                make = f"'headrace topics create {original(use_case)}' makes it"
+                make = make if topic == self._names.unknown else "make it"
+                stops = TargetMissing(f"topic {topic}: {told}; {make}, and {going_on(effect)}")
                 outcomes[index] = failed(stops)
         return outcomes
 
