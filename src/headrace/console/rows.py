@@ -265,7 +265,7 @@ def failure_row(failure: Failure, generation: int) -> Values:
         "at_s": failure.at_s,
         "state": failure.state.value,
         "earlier_tenant": piece.epoch < generation,
-        "record_kept": failure.record_kept,
+        "record_kept": failure.record_kept and not failure.unread,
     }
 
 

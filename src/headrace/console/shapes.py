@@ -272,7 +272,9 @@ class FailureRow(Shape):
     earlier_tenant: bool = Field(
         description="It is of a removed tenant of the same name, and operators alone see it."
     )
-    record_kept: bool = Field(description="False where its tenant had no room left for it.")
+    record_kept: bool = Field(
+        description="False where its tenant had no room left for it, or nothing of it was read."
+    )
 
 
 class Data(Shape):

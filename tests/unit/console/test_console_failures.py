@@ -99,6 +99,7 @@ def test_ranges_that_nobody_reads_any_more_are_asked_for_alone(api, store, fail)
         str(move.from_offset),
         str(move.to_offset),
     )
+    assert shown["record_kept"] is False, "nothing of it was read"
     assert [item["id"] for item in api.items("/v1/failures?unread=false")] == [failed]
     assert api.items("/v1/failures?unread=true&tenant=bolt") == []
 
