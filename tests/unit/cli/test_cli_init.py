@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
-from headrace.cli.init import FILES
+from headrace.cli.init import FILES, text_of
+from headrace.cli.servers import folder_of, remember
 from headrace.deploying.offer import load
 from headrace.settings import read_settings
 
@@ -60,3 +61,15 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     refused = init(tmp_path / "file" / "folder")
     assert (refused.exit_code, "cannot be written" in refused.output) == (2, True)
+
+
+def test_the_sender_says_within_seconds_that_no_kafka_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["send.py"])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.jsonl").write_text(text_of("visits.jsonl"))
+    remember(folder_of(tmp_path), {"bootstrap.servers": "127.0.0.1:1"})
+    program = text_of("send.py")
+    assert '"message.timeout.ms": 10000' in program
+    quick = program.replace("10000", "1000")
+    with pytest.raises(SystemExit, match=r"no Kafka answers at 127.0.0.1:1; does 'headrace up'"):
+        exec(quick, {})
