@@ -40,7 +40,8 @@ class Wanted:
     """Which streams are to be shown."""
 
     tenant: str | None = None
-    use_case: str | None = None
+    #: none: of any
+    use_cases: Collection[str] = ()
     #: of ``STATES``; none: any
     states: Collection[str] = ()
     #: also those that were removed
@@ -49,7 +50,7 @@ class Wanted:
     def is_named(self, stream: Stream, state: State) -> bool:
         """Whether it may be one of them, before it is known how it stands."""
         of_tenant = self.tenant in (None, stream.id.tenant)
-        of_use_case = self.use_case in (None, stream.id.use_case)
+        of_use_case = not self.use_cases or stream.id.use_case in self.use_cases
         removed_too = self.removed_too or ShownState.REMOVED.value in self.states
         return (
             of_tenant
@@ -65,7 +66,7 @@ class Wanted:
 def wanted(
     registry: Registry,
     tenant: str | None,
-    use_case: str | None,
+    use_cases: Collection[str],
     states: Collection[str],
     every: bool,
 ) -> Wanted:
@@ -77,18 +78,18 @@ def wanted(
     """
     if tenant is not None and tenant not in {known.name for known in registry.tenants()}:
         raise UnknownName(f"there is no tenant {tenant}; 'headrace tenants list --all' shows them")
-    if use_case is not None and use_case not in {
-        known.use_case for known in registry.deployments()
-    }:
-        raise UnknownName(
-            f"there is no use case {use_case}; 'headrace use-cases list --all' shows them"
-        )
+    known_use_cases = {known.use_case for known in registry.deployments()}
+    for use_case in use_cases:
+        if use_case not in known_use_cases:
+            raise UnknownName(
+                f"there is no use case {use_case}; 'headrace use-cases list --all' shows them"
+            )
     # One that has to be quoted in a shell may be typed with a dash.
     asked = [state.replace("-", " ").lower() for state in states]
     for typed, state in zip(states, asked, strict=True):
         if state not in STATES:
             raise ConfigError(f"--state {typed}: a stream is shown as {', '.join(STATES)}")
-    return Wanted(tenant, use_case, asked, every)
+    return Wanted(tenant, use_cases, asked, every)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,10 @@ _NO_USE_CASE = (
 def list_(
     *,
     tenant: Annotated[str | None, typer.Option(help="Those of one tenant.")] = None,
-    use_case: Annotated[str | None, typer.Option(help="Those of one use case.")] = None,
+    use_cases: Annotated[
+        list[str] | None,
+        typer.Option("--use-case", help="Those of this use case, or these. May be repeated."),
+    ] = None,
     states: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,7 +71,7 @@ def list_(
     Example: `headrace streams list --tenant acme`, or `headrace streams list --state suspended`
     """
     with store_of(config) as store:
-        asked = wanted(store.registry, tenant, use_case, states or (), every)
+        asked = wanted(store.registry, tenant, use_cases or (), states or (), every)
         with closing(log_of(config)) as log:
             lags, away = lags_or_why(store, log, asked)
         settings, folder = settings_and_folder(config)

@@ -592,6 +592,8 @@ def test_streams_are_listed_by_tenant_by_use_case_and_by_state(headrace, store, 
     assert names(headrace) == ["acme/keep", "bolt/keep", "acme/score", "bolt/score"]
     assert names(headrace, "--tenant", "acme") == ["acme/keep", "acme/score"]
     assert names(headrace, "--use-case", "score") == ["acme/score", "bolt/score"]
+    both = ("--use-case", "score", "--use-case", "keep")
+    assert names(headrace, *both) == names(headrace), "each that is named, not the last alone"
     assert names(headrace, "--tenant", "acme", "--use-case", "keep") == ["acme/keep"]
     assert names(headrace, "--state", "suspended") == ["bolt/keep", "acme/score"]
     assert names(headrace, "--state", "not-held") == names(headrace, "--state", "Not held")
