@@ -350,7 +350,7 @@ def test_what_the_guide_sends_is_not_lost_in_silence(tmp_path, monkeypatch):
     unreached = {"message.timeout.ms": 1, "log_level": 0}
     real = confluent_kafka.Producer
     monkeypatch.setattr("confluent_kafka.Producer", lambda config: real({**config, **unreached}))
-    told = "3 not sent: Local: Message timed out; is the topic there? 'headrace topics create"
+    told = "3 not sent: no Kafka answers at 127.0.0.1:1; does 'headrace up' run here?"
     with pytest.raises(SystemExit, match=re.escape(told)):
         exec(guides("# send.py"), {})
 
