@@ -23,10 +23,10 @@ def dripping(drips, *, greeting=b"", answers=(), unasked=False):
         try:
             one.sendall(greeting)
             for answer in answers:
-                one.recv(65536)
+                _request(one)
                 one.sendall(answer)
             if not unasked:
-                one.recv(65536)
+                _request(one)
             for byte in drips:
                 one.sendall(bytes([byte]))
                 if over.wait(EVERY_S):
@@ -53,3 +53,17 @@ def _take(listening, held, talk):
             return
         held.append(one)
         threading.Thread(target=talk, args=(one,), daemon=True).start()
+
+
+def _request(one):
+    """Take a whole request, if it is one of HTTP: its body may come apart from its head."""
+    taken = one.recv(65536)
+    if not taken.startswith((b"GET ", b"POST ", b"PUT ")):
+        return
+    while b"\r\n\r\n" not in taken and (more := one.recv(65536)):
+        taken += more
+    head, _, body = taken.partition(b"\r\n\r\n")
+    fields = (line.partition(b":") for line in head.lower().split(b"\r\n")[1:])
+    left = int({name: told for name, _, told in fields}.get(b"content-length", 0)) - len(body)
+    while left > 0 and (more := one.recv(left)):
+        left -= len(more)
