@@ -15,7 +15,7 @@ would tell an older one, which comes later, that it is too late.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,29 @@ from headrace.errors import SinkRefused, TargetMissing
 VERSION: Final = "version"
 #: kinds of columns that both databases compare as they are meant
 COMPARED: Final = ("bigint", "timestamp", "date", VERSION)
+
+
+class KeepsNewest:
+    """What sinks have in common whose target keeps the newest row of a key by its own means."""
+
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    keeps_newest: ClassVar[bool] = True
+
+    def _copy_given(self) -> None:
+        """Have what was given for itself: nobody else changes it, and any sequence is a key."""
+        object.__setattr__(self, "columns", dict(self.columns))
+        object.__setattr__(self, "key", tuple(self.key))
+
+    @property
+    def exactly_once(self) -> Literal["intent"]:
+        """The same rows, each as new as it was, leave the same state."""
+        return "intent"
+
+    @property
+    def compares_lanes(self) -> bool:
+        """Whether what is newer is told by versions, which compare along one lane alone."""
+        return VERSION in self.columns.values()
 
 
 def problem_of(

@@ -14,7 +14,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ from headrace.connectors.cassandra.problems import problem_with
 from headrace.connectors.cassandra.rows import Rows
 from headrace.connectors.cassandra.servers import Cluster, cluster_of
 from headrace.connectors.cassandra.writer import CassandraWriter
-from headrace.connectors.newest import VERSION
+from headrace.connectors.newest import VERSION, KeepsNewest
 from headrace.connectors.own_servers import is_one_for_each_tenant
 from headrace.connectors.tenants import TenantsWriter
 from headrace.errors import ConfigError
@@ -35,7 +35,7 @@ from headrace.ports import Connections, Site
 
 
 @dataclass(frozen=True)
-class CassandraTable:
+class CassandraTable(KeepsNewest):
     """A table of Cassandra.
 
     Args:
@@ -76,25 +76,13 @@ class CassandraTable:
     delete_by: str | None = field(default=None, repr=False)
     key_in_one_lane: bool = field(default=False, repr=False)
     ttl: dt.timedelta | None = field(default=dt.timedelta(days=60), repr=False)
-    keeps_newest: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict(self.columns))
-        object.__setattr__(self, "key", tuple(self.key))
+        self._copy_given()
         object.__setattr__(self, "partition_by", tuple(self.partition_by) or self.key[:1])
         problem = problem_with(self)
         if problem:
             raise ConfigError(f"Cassandra table {self.name!r}: {problem}")
-
-    @property
-    def exactly_once(self) -> Literal["intent"]:
-        """The same rows under the same timestamps leave the same state."""
-        return "intent"
-
-    @property
-    def compares_lanes(self) -> bool:
-        """Whether what is newer is told by versions, which compare along one lane alone."""
-        return VERSION in self.columns.values()
 
     def prepare(self, site: Site) -> None:
         """Make the table, or see that the one there has the columns and the key.

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from headrace.connectors.dynamodb.fitting import fit
 from headrace.connectors.dynamodb.items import Items
 from headrace.connectors.dynamodb.servers import Service, address_of, service_of
 from headrace.connectors.dynamodb.writer import ALONE_S, IN_COMPANY_S, DynamoWriter
-from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.newest import KeepsNewest, problem_of
 from headrace.connectors.newest_rows import text_key_problem
 from headrace.connectors.own_servers import filled, is_one_for_each_tenant, name_problem
 from headrace.connectors.tenants import TenantsWriter
@@ -37,7 +37,7 @@ _BY_TENANT: Final = f"{TENANT}."
 
 
 @dataclass(frozen=True)
-class DynamoTable:
+class DynamoTable(KeepsNewest):
     """A table of DynamoDB.
 
     Args:
@@ -68,24 +68,12 @@ class DynamoTable:
     # Not where effects go, but how they look: a recorded wave goes on when they are changed.
     delete_by: str | None = field(default=None, repr=False)
     key_in_one_lane: bool = field(default=False, repr=False)
-    keeps_newest: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict(self.columns))
-        object.__setattr__(self, "key", tuple(self.key))
+        self._copy_given()
         problem = _problem(self)
         if problem:
             raise ConfigError(f"DynamoDB table {self.name!r}: {problem}")
-
-    @property
-    def exactly_once(self) -> Literal["intent"]:
-        """The same rows, each as new as it was, leave the same state."""
-        return "intent"
-
-    @property
-    def compares_lanes(self) -> bool:
-        """Whether what is newer is told by versions, which compare along one lane alone."""
-        return VERSION in self.columns.values()
 
     def prepare(self, site: Site) -> None:
         """Make the table, or see that the one there has the key.

@@ -15,11 +15,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import Final
 
 import pyarrow as pa
 
-from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.newest import KeepsNewest, problem_of
 from headrace.connectors.newest_rows import text_key_problem
 from headrace.connectors.own_servers import filled, is_one_for_each_tenant, name_problem
 from headrace.connectors.redis.entries import Entries
@@ -38,7 +38,7 @@ _LONGEST: Final = dt.timedelta(days=20 * 365)
 
 
 @dataclass(frozen=True)
-class RedisHashes:
+class RedisHashes(KeepsNewest):
     """Hashes in Redis or Valkey, one for each key.
 
     Args:
@@ -71,24 +71,12 @@ class RedisHashes:
     key_in_one_lane: bool = field(default=False, repr=False)
     ttl: dt.timedelta | None = field(default=None, repr=False)
     marks_stay: dt.timedelta = field(default=dt.timedelta(days=7), repr=False)
-    keeps_newest: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict(self.columns))
-        object.__setattr__(self, "key", tuple(self.key))
+        self._copy_given()
         problem = _problem(self)
         if problem:
             raise ConfigError(f"hashes {self.name!r}: {problem}")
-
-    @property
-    def exactly_once(self) -> Literal["intent"]:
-        """The same rows, each as new as it was, leave the same state."""
-        return "intent"
-
-    @property
-    def compares_lanes(self) -> bool:
-        """Whether what is newer is told by versions, which compare along one lane alone."""
-        return VERSION in self.columns.values()
 
     def prepare(self, site: Site) -> None:
         """See that there is a server which takes scripts; there is nothing to make.

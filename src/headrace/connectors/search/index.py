@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
 
 import pyarrow as pa
 
-from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.newest import KeepsNewest, problem_of
 from headrace.connectors.newest_rows import text_key_problem
 from headrace.connectors.search.documents import Documents
 from headrace.connectors.search.fitting import Shape, demand, fit
@@ -30,7 +29,7 @@ from headrace.ports import Site
 
 
 @dataclass(frozen=True)
-class SearchIndex:
+class SearchIndex(KeepsNewest):
     """An index of OpenSearch or Elasticsearch.
 
     Args:
@@ -64,24 +63,12 @@ class SearchIndex:
     key_in_one_lane: bool = field(default=False, repr=False)
     shards: int = field(default=1, repr=False)
     copies: int = field(default=1, repr=False)
-    keeps_newest: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict(self.columns))
-        object.__setattr__(self, "key", tuple(self.key))
+        self._copy_given()
         problem = _problem(self)
         if problem:
             raise ConfigError(f"index {self.name!r}: {problem}")
-
-    @property
-    def exactly_once(self) -> Literal["intent"]:
-        """The same rows under the same versions leave the same state."""
-        return "intent"
-
-    @property
-    def compares_lanes(self) -> bool:
-        """Whether what is newer is told by versions, which compare along one lane alone."""
-        return VERSION in self.columns.values()
 
     def prepare(self, site: Site) -> None:
         """Make the index, or see that the one there has the fields.

@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import Final
 
 import pyarrow as pa
 
-from headrace.connectors.newest import VERSION, problem_of
+from headrace.connectors.newest import KeepsNewest, problem_of
 from headrace.connectors.newest_rows import text_key_problem
 from headrace.connectors.solr.documents import ID, NEWNESS, SolrDocuments
 from headrace.connectors.solr.fitting import demand, fit
@@ -31,7 +31,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
 @dataclass(frozen=True)
-class SolrIndex:
+class SolrIndex(KeepsNewest):
     """A collection of Solr, or a core of one that has no collections.
 
     Args:
@@ -60,24 +60,12 @@ class SolrIndex:
     # Not where effects go, but how they look: a recorded wave goes on when they are changed.
     delete_by: str | None = field(default=None, repr=False)
     key_in_one_lane: bool = field(default=False, repr=False)
-    keeps_newest: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict(self.columns))
-        object.__setattr__(self, "key", tuple(self.key))
+        self._copy_given()
         problem = _problem(self)
         if problem:
             raise ConfigError(f"Solr index {self.name!r}: {problem}")
-
-    @property
-    def exactly_once(self) -> Literal["intent"]:
-        """The same rows under the same versions leave the same state."""
-        return "intent"
-
-    @property
-    def compares_lanes(self) -> bool:
-        """Whether what is newer is told by versions, which compare along one lane alone."""
-        return VERSION in self.columns.values()
 
     def prepare(self, site: Site) -> None:
         """See that the collection is there, with its fields and its chain.
