@@ -6,7 +6,8 @@ where it ends, or which records are young enough. What is before that is passed 
 one transaction with the note of each range, as what a log lost is (`losses.py`): the range is kept
 as a failure that is over, and the first slice behind it says to its handler what is missing
 (``Slice.passed_over``). The epoch is raised, so what still runs of a dead driver is refused. What
-retention took meanwhile is part of such a range; of other losses `losses.py` decides before.
+retention took meanwhile is part of such a range, if what is left has waited; of other losses
+`losses.py` decides before.
 
 A stream of which nothing waited for long enough goes on where it is. Which it is, and where lanes
 go on, is decided in ``policies/restarting.py``; that a stream was left alone, in the store.
