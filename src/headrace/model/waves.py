@@ -10,10 +10,11 @@ the *terms* that it began under with it, and is run and judged by these to its e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from headrace.model.places import Place
+from headrace.model.records import Move
 from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice
 
 
@@ -103,12 +104,13 @@ class Wave:
         wrote = any(piece.begin in done for piece in self.slices)
         return self.taken or (self.writes_by_id and wrote)
 
-    def is_cut_by(self, moves: Mapping[LaneId, Place]) -> bool:
-        """Whether a lane that goes on there does so in the middle of its slice."""
+    def is_cut_by(self, moves: Iterable[Move]) -> bool:
+        """Whether a lane that is moved goes on in the middle of its slice."""
+        to = {move.lane: move.to_offset for move in moves}
         return any(
-            piece.from_offset < moves[piece.lane] < piece.until_offset
+            piece.from_offset < to[piece.lane] < piece.until_offset
             for piece in self.slices
-            if piece.lane in moves
+            if piece.lane in to
         )
 
     @property

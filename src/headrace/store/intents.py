@@ -14,9 +14,8 @@ written down, in its own record or in those of its parts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, replace
-from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, update
@@ -31,7 +30,6 @@ from headrace.store.pairs import matching
 from headrace.store.positions import advance
 from headrace.store.schema import intents, positions, streams
 
-_NONE: Mapping[LaneId, Place] = MappingProxyType({})
 #: what is text in JSON
 _PLACES = ("from_offset", "until_offset")
 #: what came later to slices, and what it is called beside them, in their bin
@@ -124,11 +122,7 @@ def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
 
 
 def leave_behind(
-    connection: Connection,
-    stream: StreamId,
-    *,
-    merged: bool,
-    moves: Mapping[LaneId, Place] = _NONE,
+    connection: Connection, stream: StreamId, *, merged: bool, moves: Sequence[Move] = ()
 ) -> None:
     """Forget what was recorded of a stream but where its lanes stand, as some were sent elsewhere.
 

@@ -69,8 +69,7 @@ class SqlProgress:
                 sent = {move.lane.name for move in moves}
                 lineage.decide(connection, stream, parents, gone, sent)
                 back = any(move.to_offset < move.from_offset for move in moves)
-                to = {move.lane: move.to_offset for move in moves}
-                intents.leave_behind(connection, stream, merged=back, moves=to)
+                intents.leave_behind(connection, stream, merged=back, moves=moves)
             return epoch
 
     def pass_over(

@@ -137,8 +137,7 @@ class MemoryProgress:
         )
         self.data.failures.release(stream, {move.lane.name for move in moves})
         self._turned(stream, parents, gone, [move.lane.name for move in moves])
-        to = {move.lane: move.to_offset for move in moves}
-        recorded.leave_behind(self.data, stream, merged=back, moves=to)
+        recorded.leave_behind(self.data, stream, merged=back, moves=moves)
         for failure in failures:
             self.data.failures.note(failure)
         return known.epoch + 1

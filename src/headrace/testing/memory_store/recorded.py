@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from headrace.model.places import Place
+from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.data import Data
-
-_NONE: Mapping[LaneId, Place] = MappingProxyType({})
 
 
 def settle(
@@ -53,7 +51,7 @@ def take(
 
 
 def leave_behind(
-    data: Data, stream: StreamId, *, merged: bool = False, moves: Mapping[LaneId, Place] = _NONE
+    data: Data, stream: StreamId, *, merged: bool = False, moves: Sequence[Move] = ()
 ) -> None:
     """Forget what was recorded of a stream but where its lanes stand, if it has any.
 
