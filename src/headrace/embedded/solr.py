@@ -61,7 +61,8 @@ class EmbeddedSolr(OneProcess):
     def start(self, timeout_s: float = 180.0) -> None:
         """Start and wait until it answers. A free port is chosen anew at each start.
 
-        Its cores may still be loading then, and answer that they are (503).
+        Its cores may still be loading then, and answer that they are (503). After a kill they
+        answer while they replay what was not committed, and find less until that is over.
 
         Raises:
             ServerError: Java is missing, jars cannot be had, the port is taken, the folder is in

@@ -113,7 +113,8 @@ class SparkEngine:
     _looked_at_s: float = -KNOWN_S
     #: the last version under each terms, and by None the last one of all
     _deployed: dict[tuple[str, Terms | None], _Deployed] = field(default_factory=dict)
-    _done: queue.SimpleQueue[WaveResult] = field(default_factory=queue.SimpleQueue)
+    #: no `SimpleQueue`: it waits for ever where a signal's handler outlasts the timeout
+    _done: queue.Queue[WaveResult] = field(default_factory=queue.Queue)
     #: job groups of the waves that did not come back yet, by wave id
     _groups: dict[str, str] = field(default_factory=dict)
     #: what these waves run, by wave id

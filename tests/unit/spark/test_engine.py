@@ -2,7 +2,9 @@
 
 import hashlib
 import pickle
+import signal
 import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -181,6 +183,27 @@ def test_tasks_keep_a_version_for_each_terms_until_it_is_forgotten(monkeypatch):
     assert started.start("w2", new) == {first, second}
     started.ended("w1")
     assert started.start("w3", new) == {second}
+
+
+def test_a_signal_whose_handler_outlasts_the_timeout_does_not_make_it_wait_for_ever(monkeypatch):
+    engine = Started(monkeypatch).engine
+    monkeypatch.setattr(SparkEngine, "_refuse_if_stopped", lambda _self: None)
+    handled = []
+
+    def handler(_number, _frame):
+        time.sleep(0.3)
+        handled.append(True)
+
+    ends_a_hang = threading.Timer(10.0, engine._done.put, [None])
+    ends_a_hang.start()
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert engine.finished(timeout_s=0.2) == []
+        assert handled
+    finally:
+        ends_a_hang.cancel()
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_modules_of_a_version_are_needed_until_its_last_wave_is_over(monkeypatch):
