@@ -27,6 +27,7 @@ from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable, Worker
 from headrace.model import lineage
 from headrace.model.starting import Edge
 from headrace.model.streams import Order, original
+from headrace.model.waves import Wave
 from headrace.operating import seeking
 from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_lanes, lost_range
@@ -737,16 +738,25 @@ def test_a_wave_of_frames_that_is_divided_beside_what_it_wrote_is_found(monkeypa
 
 def test_a_tenant_that_runs_under_an_id_that_is_anothers_is_found_by_what_is_gone(monkeypatch):
     """It waited while the other ran, and then takes all away that this one has there."""
-
-    def finished(self, wave, moves, over, nothing, rest):
-        how = {"over": over, "nothing": nothing}
-        parts = [part for part in rest if part.id != wave.id]
-        return self.progress.finish_intent(wave.id, moves, self.driver, **how, parts=parts)
-
     only_frames(monkeypatch, lost_after=0.4, kills=0.03)
     assert not first_wrong(seeds=12)
-    monkeypatch.setattr(RecordedWaves, "finish", finished)
+    monkeypatch.setattr(Wave, "is_taken_by", lambda self, done: False)
     assert first_wrong(how="lost: ")
+
+
+@pytest.mark.parametrize(
+    ("odds", "seed"),
+    [
+        ("lost_after=0.4,kills=0.02,bad=0.03,log_stale=0.5", 80),
+        ("reads_end=0.3,lost_after=0.4,raises=0.05,bad=0.03", 77),
+    ],
+)
+def test_a_tenant_with_a_bad_record_in_one_partition_does_not_wait_for_its_other_ones(
+    monkeypatch, odds, seed
+):
+    only_frames(monkeypatch, **read_odds(odds))
+    outcome = simulate(seed)
+    assert not outcome.wrong, str(outcome)
 
 
 def test_a_tenant_that_waits_and_has_an_id_of_its_own_before_anothers_call_is_found(monkeypatch):

@@ -37,6 +37,13 @@ def test_what_is_forgotten_with_a_loss_does_not_run_in_the_same_turn():
     assert not outcome.wrong, str(outcome)
 
 
+def test_what_a_replaced_driver_starts_with_says_nothing_of_what_was_passed_over():
+    odds = {"read_again": 0.2, "kills": 0.01, "hangs": 0.01, "lost_after": 0.1, "seeks": 0.3}
+    odds |= {"driver_paused": 0.01, "task_paused": 0.05, "comes_and_goes": 0.3}
+    outcome = simulate(9300170, actions=100, odds=odds)
+    assert not outcome.wrong, str(outcome)
+
+
 def test_restarts_are_played():
     counts = sum((simulate(seed, odds=RESTARTS).counts for seed in range(120)), start=Counter())
     assert counts["old records passed over"] > 5

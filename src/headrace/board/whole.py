@@ -146,11 +146,6 @@ class Board:
         if (claimed := self.claims.pop(wave.id, None)) is not None:
             self._free(claimed)
 
-    def beside(self, wave: Wave) -> Wave:
-        """What of a recorded wave waits while some of it runs."""
-        runs = {piece.begin for piece in wave.slices}
-        return self.claims.get(wave.id, wave).only(lambda piece: piece.begin not in runs)
-
     def owe(self, reasons: Mapping[StreamId, str]) -> None:
         """These streams, and no others, wait because of what was recorded of them."""
         for name in self.owing | reasons.keys():

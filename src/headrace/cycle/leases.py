@@ -96,6 +96,10 @@ class Leases:
         self._news |= self._living() != before
 
     def _join(self, loaded: frozenset[str], now_s: float) -> None:
+        if self._number is not None:
+            # Whoever has its name by now is not to be replaced in turn.
+            self.membership.beat(self.name, self._number)
+            self._number = None
         self._news = True
         self._number = self.membership.join(self.name, loaded, again=self._has_joined)
         self._has_joined = True

@@ -159,26 +159,16 @@ class RecordedWaves:
     ) -> Finished:
         """Move positions; the ``rest`` stays written down, in parts where it has other names.
 
-        Whoever came through under the id of a wave has it from now on, so those who waited beside
-        get names of their own with it.
+        Whoever came through under the id of a wave has it from now on: the store says then that it
+        is taken, and those who waited beside get names of their own when they are to run.
 
         Raises:
             StoreUnavailable: call again with the same.
         """
         parts = [part for part in rest if part.id != wave.id]
-        if moves and wave.writes_by_id:
-            parts += self._beside(wave)
         return self.progress.finish_intent(
             wave.id, moves, self.driver, over=over, nothing=nothing, parts=parts
         )
-
-    def _beside(self, wave: Wave) -> list[Wave]:
-        """Parts for what waited while some of its wave ran, as it was to run."""
-        left = self.board.beside(wave)
-        labels = {piece.lane.stream: "" for piece in left.slices}
-        for number, group in enumerate(self._known[wave.id].groups):
-            labels |= dict.fromkeys(labels.keys() & group, str(number))
-        return parts_of(left, labels)
 
     def came_back(self, wave: Wave, left: Collection[Wave]) -> None:
         """A wave's job came back; nothing is remembered of it but what is left.
@@ -264,7 +254,7 @@ class RecordedWaves:
                 at += 1
                 continue
             if replay.step is ReplayStep.RUN and not self._takes_turn(wave, replay.going):
-                replay = replace(replay, step=ReplayStep.FORGET)
+                replay = replace(replay, step=ReplayStep.WAIT)
             if replay.step is ReplayStep.RUN:
                 again = versions.again(replay.going)
                 assert again is not None, "it is held back"
@@ -277,13 +267,16 @@ class RecordedWaves:
                 at += len(left)
 
     def _takes_turn(self, wave: Wave, going: Wave) -> bool:
-        """Write down who runs under the id of a wave; False if that is somebody else's by now."""
+        """Write down who runs under the id of a wave; False if somebody else may have it by now.
+
+        If it is so, the next look at the board says whose it is.
+        """
         all_begins, begins = ({piece.begin for piece in of.slices} for of in (wave, going))
         tenants = {piece.lane.tenant for piece in going.slices}
         turn = () if begins == all_begins else tuple(sorted(tenants))
         if not wave.writes_by_id or turn == wave.turn:
             return True
-        return self.progress.take_turn(wave.id, turn, self.driver)
+        return self.progress.take_turn(going, turn, self.driver)
 
     def _left(self, wave: Wave, replay: Replay) -> list[Wave]:
         """Do what was decided about a recorded wave; what is left to run of it."""

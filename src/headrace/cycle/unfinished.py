@@ -36,9 +36,12 @@ def unfinished(result: WaveResult, board: Board, *, tried: bool) -> list[Wave]:
     again = _slices(result, board)
     if result.wave.writes_by_id and _keeps_id(result, tried=tried):
         # Only under this id is met what an earlier attempt may have written under it. Where all
-        # have raised nothing is to be waited for, and each goes on by itself.
+        # tenants have raised nothing is to be waited for, and each goes on by itself.
         raised = {receipt.slice for receipt in result.receipts if _has_raised(receipt)}
-        kept = again | raised if again and tried else again
+        blamed = {piece.lane.stream for piece in raised}
+        # Of a tenant that raised other slices wait as well, which nobody has come through with.
+        may_come = tried and any(piece.lane.stream not in blamed for piece in again)
+        kept = again | raised if may_come else again
         return [result.wave.only(kept.__contains__)]
     left = result.wave.only(again.__contains__)
     if any(map(_runs_apart, result.receipts)):

@@ -133,12 +133,14 @@ class Progress(Protocol):
         of its slices: somebody else has it, and runs other slices.
         """
 
-    def take_turn(self, wave_id: str, tenants: Sequence[str], driver: str) -> bool:
+    def take_turn(self, going: Wave, tenants: Sequence[str], driver: str) -> bool:
         """Write down for which tenants of a recorded wave its next call is; empty: for all of them.
 
-        Whoever inherits the wave begins with these: what writes under the id of a wave replaces all
-        that stands there, and its last call may be asleep and write yet. False, and nothing done,
-        if no such wave is written down in the driver's name.
+        ``going`` is what that call gets. Whoever inherits the wave begins with these tenants: what
+        writes under the id of a wave replaces all that stands there, and its last call may be
+        asleep and write yet. False, and nothing done, if no such wave is written down in the
+        driver's name, or it does not hold a stream of the call under the epoch of its slices:
+        whoever was started under its name has said whose turn it is.
         """
 
     def finish_intent(

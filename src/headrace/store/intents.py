@@ -54,9 +54,11 @@ def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
     return True
 
 
-def take_turn(connection: Connection, wave_id: str, tenants: Sequence[str], driver: str) -> bool:
+def take_turn(connection: Connection, going: Wave, tenants: Sequence[str], driver: str) -> bool:
     """Write down who of a wave runs next; see ``Progress.take_turn``."""
-    named = intents.c.wave_id == wave_id
+    if not _holds(connection, driver, going):
+        return False
+    named = intents.c.wave_id == going.id
     asked = select(intents.c.wave).where(named, _of(driver)).with_for_update()
     known = connection.scalar(asked)
     if known is None:

@@ -95,10 +95,10 @@ class SqlProgress:
         with self._database.write() as connection:
             return intents.record(connection, wave, driver)
 
-    def take_turn(self, wave_id: str, tenants: Sequence[str], driver: str) -> bool:
+    def take_turn(self, going: Wave, tenants: Sequence[str], driver: str) -> bool:
         """Write down for which tenants of a recorded wave its next call is."""
         with self._database.write() as connection:
-            return intents.take_turn(connection, wave_id, tenants, driver)
+            return intents.take_turn(connection, going, tenants, driver)
 
     def finish_intent(
         self,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.cycle.leases import Leases
 from headrace.errors import Fenced, OutcomeUnknown
 from headrace.model.streams import State, StreamId
 from headrace.testing.engine_fake import InProcessEngine
@@ -181,6 +182,34 @@ def test_a_second_driver_of_the_same_name_replaces_the_first(pair):
     with pytest.raises(Fenced, match="another driver named a was started"):
         turns(pair, "a", 10)
     assert first is not pair.driver
+
+
+def test_a_driver_that_was_replaced_and_loads_another_use_case_does_not_replace_its_successor(pair):
+    old, new = (Leases(pair.store.membership, "d", LEASE_S) for _ in range(2))
+    old.poll(["keep"], 0.0)
+    new.poll(["keep"], 1.0)
+    with pytest.raises(Fenced):
+        old.poll(["keep", "pages"], 2.0)
+    new.confirm(6.0)
+
+
+def test_a_driver_that_does_not_hear_that_it_joined_again_is_still_itself(pair):
+    class Lossy:
+        def __getattr__(self, name):
+            return getattr(pair.store.membership, name)
+
+        def join(self, *of, **more):
+            pair.store.membership.join(*of, **more)
+            raise OutcomeUnknown("lost")
+
+    leases = Leases(pair.store.membership, "d", LEASE_S)
+    leases.poll(["keep"], 0.0)
+    leases.membership = Lossy()
+    with pytest.raises(OutcomeUnknown):
+        leases.poll(["keep", "pages"], 2.0)
+    leases.membership = pair.store.membership
+    leases.poll(["keep", "pages"], 3.0)
+    leases.confirm(6.0)
 
 
 def test_a_tenant_added_later_goes_to_one_of_them(pair):

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.cycle.recorded import LOST_OFTEN
-from headrace.errors import BrokerUnavailable, SinkUnavailable
+from headrace.errors import BadRecord, BrokerUnavailable, SinkUnavailable
 from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.streams import State, StreamId
@@ -37,11 +37,12 @@ class Door:
 class Cut:
     """A reader whose broker goes, in `a` or a lane of it, behind its third record."""
 
-    def __init__(self, whole, lane="a.visits"):
+    def __init__(self, whole, lane="a.visits", error=None):
         self.whole, self.lane = whole, lane
+        self.error = error or BrokerUnavailable("it goes")
 
     def read(self, slices, batch_records):
-        gone = error_of(BrokerUnavailable("it goes"))
+        gone = error_of(self.error)
         for batch in self.whole.read(slices, batch_records):
             if not batch.slice.lane.name.startswith(self.lane):
                 yield batch
@@ -146,6 +147,69 @@ def test_a_tenant_of_which_one_partition_was_not_read_before_a_kill_was_not_hand
         for (tenant, _), reached in world.positions().items()
         for offset in range(reached)
     )
+
+
+def test_a_tenant_of_which_one_partition_has_a_bad_record_after_a_kill_is_judged(
+    world, monkeypatch
+):
+    """Its other partition waits as well, and nobody is there who could come through."""
+    found = prepared(world, monkeypatch, partitions=2)
+    world.store.registry.set_tenant_state("b", State.REMOVED)
+    world.send("a", 5, partition=1)
+    world.killed_after_writing()
+    assert Counter(all_of(found)) == Counter(2 * EACH_ONCE[:5])
+    cut = partial(Cut, lane="a.visits[1]", error=BadRecord(3, "it is bad now"))
+    monkeypatch.setattr(InProcessEngine, "_run", lambda engine, wave: run(engine, wave, cut))
+    world.start()
+    world.turns(60, 2.0)
+    (failure,) = world.store.failures.every(only_open=True)
+    assert failure.slice.lane.name == "a.visits[1]"
+    assert world.positions()["a", 0] == 5
+    assert pending(world) == []
+
+
+def test_a_replaced_driver_of_the_same_name_does_not_say_whose_turn_it_is(world, monkeypatch):
+    """Its successor has called somebody since, in a call that sleeps and writes at the end."""
+    found = prepared(world, monkeypatch)
+    world.killed_after_writing(name="d")
+    (name,) = found
+    hanging(world, monkeypatch, "HandlerHung", [True])
+    world.start(name="d")
+    late, told = world.driver.recorded, []
+
+    class Asleep(Exception):
+        pass
+
+    class Progress:
+        def __getattr__(self, name):
+            return getattr(world.store.progress, name)
+
+        def take_turn(self, *turn):
+            told.append(turn)
+            raise Asleep
+
+    def parked(_engine, _wave):
+        raise Asleep
+
+    late.progress = Progress()
+    with pytest.raises(Asleep):
+        world.turns(40, 1.0)
+    ((_, (first,), _),) = told
+    (other,) = {"a", "b"} - {first}
+    world.store.registry.set_tenant_state(first, State.SUSPENDED)
+    monkeypatch.setattr(InProcessEngine, "_run", parked)
+    world.start(name="d")
+    with pytest.raises(Asleep):
+        world.turns(40, 1.0)
+    assert [wave.turn for wave in pending(world)] == [(other,)]
+    assert not world.store.progress.take_turn(*told[0])
+    world.store.registry.set_tenant_state(first, State.ACTIVE)
+    monkeypatch.setattr(InProcessEngine, "_run", run)
+    world.start(name="heir")
+    world.turns(100, 1.0)
+    found[name] = [row for row in EACH_ONCE if row[0] == other]  # the call that slept
+    assert all_of(found) == EACH_ONCE
+    assert pending(world) == []
 
 
 def test_a_tenant_that_was_done_by_itself_is_there_once_whoever_is_left_out_after_a_kill(

@@ -164,23 +164,25 @@ class MemoryProgress:
     @alone
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
         """Write the wave down, if its streams are held; the same wave twice is once."""
-        if driver is not None:
-            for piece in wave.slices:
-                stream = self.data.stream(piece.lane.stream)
-                if (stream.holder, stream.epoch) != (driver, piece.epoch):
-                    return False
+        if driver is not None and not self._holds(driver, wave):
+            return False
         known, _ = self.data.intents.setdefault(wave.id, (wave, driver))
         assert known == wave, f"wave {wave.id} is written down with other slices"
         return True
 
     @alone
-    def take_turn(self, wave_id: str, tenants: Sequence[str], driver: str) -> bool:
+    def take_turn(self, going: Wave, tenants: Sequence[str], driver: str) -> bool:
         """Write down for which tenants of a recorded wave its next call is."""
-        known, of = self.data.intents.get(wave_id, (None, None))
-        if known is None or of != driver:
+        known, of = self.data.intents.get(going.id, (None, None))
+        if known is None or of != driver or not self._holds(driver, going):
             return False
-        self.data.intents[wave_id] = (replace(known, turn=tuple(tenants)), of)
+        self.data.intents[going.id] = (replace(known, turn=tuple(tenants)), of)
         return True
+
+    def _holds(self, driver: str, wave: Wave) -> bool:
+        """Whether a driver holds all streams of a wave."""
+        streams = ((self.data.stream(piece.lane.stream), piece.epoch) for piece in wave.slices)
+        return all((stream.holder, stream.epoch) == (driver, epoch) for stream, epoch in streams)
 
     @alone
     def finish_intent(

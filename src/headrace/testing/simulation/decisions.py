@@ -213,8 +213,9 @@ class Decisions:
             return
         if not self.topics.is_there(topic, now.log):
             return
-        self.gaps.starts(piece)
         # One that was replaced and does not know it yet is refused when it commits.
+        if not replaced:
+            self.gaps.starts(piece)
         is_new = not (wave.intended or replaced)
         if is_new and piece.lane.stream in self.left_alone.left:
             self.found.append(f"{piece} runs, and what is too old of it was not passed over")

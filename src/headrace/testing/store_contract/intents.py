@@ -92,11 +92,11 @@ class TestIntents:
         acme, bolt = _both(store, "d1")
         wave = _wave("w1", acme, bolt)
         store.progress.record_intent(wave, "d1")
-        assert store.progress.take_turn("w1", ["acme"], "d1")
+        assert store.progress.take_turn(_wave("w1", acme), ["acme"], "d1")
         assert store.progress.pending_intents("d1") == [replace(wave, turn=("acme",))]
         left = [replace(_wave("w1", bolt), turn=("acme",), taken=True)]
         assert store.progress.finish_intent("w1", [_done(acme)], "d1").left == left
-        assert store.progress.take_turn("w1", [], "d1")
+        assert store.progress.take_turn(left[0], [], "d1")
         assert store.progress.pending_intents("d1") == [replace(left[0], turn=())]
 
     def test_whose_turn_it_is_says_nobody_but_the_driver_in_whose_name_the_wave_is(
@@ -105,9 +105,22 @@ class TestIntents:
         acme, bolt = _both(store, "d1")
         wave = _wave("w1", acme, bolt)
         store.progress.record_intent(wave, "d1")
-        assert not store.progress.take_turn("w1", ["acme"], "d2")
-        assert not store.progress.take_turn("w2", ["acme"], "d1")
+        assert not store.progress.take_turn(wave, ["acme"], "d2")
+        assert not store.progress.take_turn(replace(wave, id="w2"), ["acme"], "d1")
         assert store.progress.pending_intents("d1") == [wave]
+
+    def test_whose_turn_it_is_says_nobody_whose_name_another_process_has(
+        self, store: Store
+    ) -> None:
+        acme, bolt = _both(store, "d1")
+        wave = _wave("w1", acme, bolt)
+        store.progress.record_intent(wave, "d1")
+        epochs = store.membership.hold([piece.lane.stream for piece in wave.slices], "d1")
+        assert not store.progress.take_turn(_wave("w1", acme), ["acme"], "d1")
+        (left,) = store.progress.pending_intents("d1")
+        assert left.turn == ()
+        again = [replace(piece, epoch=epochs[piece.lane.stream]) for piece in wave.slices]
+        assert store.progress.take_turn(_wave("w1", *again), ["acme"], "d1")
 
     def test_what_is_left_of_a_wave_that_writes_by_its_id_says_that_somebody_has_that(
         self, store: Store, open_again: Callable[[], Store]
