@@ -31,6 +31,7 @@ from headrace.cli.options import DeployAnew, HealthHost, HealthPort, Master, Nam
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
+from headrace.demo.tables import Asked
 from headrace.deploying.offer import driver_name
 from headrace.fleet.health import Pulse, answering
 from headrace.process.signals import CLOSE_S, ComingUp, ending_on_signals
@@ -116,6 +117,14 @@ def demo(  # noqa: PLR0913 - options of a command
             show_default=False,
         ),
     ] = None,
+    replicate: Annotated[
+        bool,
+        typer.Option(
+            "--replicate",
+            help="Have the visits searched in an OpenSearch, and the last one of each lead cached "
+            "in a Valkey; some 20 s to start, and 700 MB of memory.",
+        ),
+    ] = False,
 ) -> None:
     """Watch 10,000 real visits of several tenants become scores, mails and files.
 
@@ -130,20 +139,21 @@ def demo(  # noqa: PLR0913 - options of a command
     that posts a visit of your own.
 
     Visits are kept in a Delta table as well where deltalake is installed, and in Cassandra with
-    `--with cassandra`; both are read back and held against what was sent, record by record.
+    `--with cassandra`, in OpenSearch and Valkey with `--replicate`; all are read back and held
+    against what was sent, record by record.
 
     With --chaos the first act alone is run, and everything is killed in the middle of it, twice.
     """
-    cassandra = DemoExtra.CASSANDRA in (with_servers_of or ())
+    asked = Asked(DemoExtra.CASSANDRA in (with_servers_of or ()), replicate)
     # Failures are part of the second act; the table and the report show them.
     configure_logs("CRITICAL")
     with shown_errors():
         if chaos:
-            raise typer.Exit(run_chaos(folder, rate, master, out, cassandra=cassandra))
+            raise typer.Exit(run_chaos(folder, rate, master, out, asked))
         if acts is None:
             acts = 3 if sys.stdin.isatty() and out.is_terminal else 2
         killed_at = broker_killed_at()
-        run_demo(DemoOptions(folder, rate, master, fresh, acts, killed_at, cassandra), out)
+        run_demo(DemoOptions(folder, rate, master, fresh, acts, killed_at, asked), out)
 
 
 def with_options(settings: Settings, master: str | None, name: str | None) -> Settings:

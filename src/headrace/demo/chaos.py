@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 from headrace.demo.scenario import Journal
+from headrace.demo.tables import Asked
 
 #: the demo is killed as soon as this event has happened
 _KILLED_AFTER = ("late", "go-on")
@@ -31,13 +32,12 @@ _BROKER_KILLED_AT = "HEADRACE_DEMO_BROKER_KILLED_AT"
 _LOOK_EVERY_S = 0.05
 
 
-def run_chaos(
-    folder: Path, rate_per_s: float, master: str, console: Console, *, cassandra: bool
-) -> int:
+def run_chaos(folder: Path, rate_per_s: float, master: str, console: Console, asked: Asked) -> int:
     """Run the first act with kills; returns the exit code of its last life."""
     command = [sys.executable, "-m", "headrace", "demo", "--folder", str(folder)]
     command += ["--rate", str(rate_per_s), "--master", master, "--acts", "1"]
-    command += ["--with", "cassandra"] if cassandra else []
+    command += ["--with", "cassandra"] if asked.cassandra else []
+    command += ["--replicate"] if asked.replicate else []
     environment = {**os.environ, _BROKER_KILLED_AT: str(_BROKER_AT_SHARE)}
     # What an earlier demo did must not be taken for this one's.
     (folder / "journal.json").unlink(missing_ok=True)

@@ -25,11 +25,12 @@ from headrace.demo.doors import doors, sections
 from headrace.demo.feeder import Feeder
 from headrace.demo.guest import GuestBook
 from headrace.demo.poster import Poster
+from headrace.demo.reading_back import read_back, table_checks
 from headrace.demo.registry import registry
 from headrace.demo.report import Check, checks, collect
 from headrace.demo.scenario import EVENTS, HELD, Journal, apply, due, opening
 from headrace.demo.staying import stay
-from headrace.demo.tables import read_back, table_checks, with_tables
+from headrace.demo.tables import NOTHING_MORE, Asked, with_tables
 from headrace.demo.troubles import run_troubles
 from headrace.demo.typical import TypicalDelays, listen
 from headrace.demo.visits import GUEST, PARTITIONS, TENANTS, read_visits
@@ -59,8 +60,8 @@ class DemoOptions:
     acts: int = 2
     #: share of the visits after which the broker is killed and started again
     broker_killed_at: float | None = None
-    #: whether visits are kept in Cassandra too
-    cassandra: bool = False
+    #: where visits are kept beside files and Delta
+    asked: Asked = NOTHING_MORE
 
 
 def run_demo(options: DemoOptions, console: Console) -> list[Check]:
@@ -80,7 +81,7 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
         console.print(f"Kafka at {kafka.bootstrap_servers}, mail at {smtp.url}", highlight=False)
         settings = settings_of(folder, kafka.bootstrap_servers, smtp.url, options.master)
-        tables = with_tables(settings, folder, stack, cassandra=options.cassandra)
+        tables = with_tables(settings, folder, stack, options.asked)
         topics = {f"{tenant}.visits": PARTITIONS for tenant in (*TENANTS, GUEST)}
         create_topics(settings.kafka, topics)
         at = stack.enter_context(registry(tables.settings, folder))

@@ -1,6 +1,7 @@
 """The tables of the demo: what is in them is what was sent, and planted faults are caught."""
 
 import inspect
+import re
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -9,17 +10,26 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from headrace.demo import in_cassandra, in_delta
+from headrace.demo import in_all, in_cassandra, in_delta, replicated
 from headrace.demo.expected import came_by, expected
 from headrace.demo.in_cassandra import keep_in_cassandra
+from headrace.demo.reading_back import (
+    IN_CACHE,
+    IN_CASSANDRA,
+    IN_DELTA,
+    IN_SEARCH,
+    read_back,
+    table_checks,
+)
 from headrace.demo.run import settings_of
 from headrace.demo.scenario import REMOVED
-from headrace.demo.tables import IN_CASSANDRA, IN_DELTA, read_back, table_checks, with_tables
+from headrace.demo.tables import Asked, with_tables
 from headrace.demo.visits import GUEST, read_visits
 from headrace.ports import Connections
 from headrace.use_cases import UseCase
 
 VISITS = list(read_visits())[:500]
+DELTA = "visits in Delta, to the record"
 
 
 def rows() -> list[dict]:
@@ -44,11 +54,11 @@ def rows() -> list[dict]:
 
 def positions() -> dict:
     lanes = {lane: len(sent) for lane, sent in expected(VISITS, {}).lanes.items()}
-    return {IN_DELTA: lanes, IN_CASSANDRA: lanes}
+    return dict.fromkeys((IN_DELTA, IN_CASSANDRA, IN_SEARCH, IN_CACHE), lanes)
 
 
 def check_of(found, at=None):
-    (check,) = table_checks(VISITS, positions() if at is None else at, {IN_DELTA: found})
+    (check,) = table_checks(VISITS, positions() if at is None else at, {DELTA: found})
     return check
 
 
@@ -119,22 +129,54 @@ def test_delta_is_read_back_without_the_visits_of_a_guest(tmp_path):
     assert table_checks(VISITS, positions(), read_back(there, [IN_DELTA]))[0].passed
 
 
+def with_word(found):
+    alone = re.compile(r"(?<![a-z0-9._])puppet(?![a-z0-9._])", re.IGNORECASE)
+    return [row for row in found if alone.search(row["path"])]
+
+
+def last_ones(found):
+    return list({(row["tenant"], row["lead"]): row for row in found}.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("those that a search for puppet finds", with_word),
+        ("the last visit of each lead, in Valkey", last_ones),
+    ],
+)
+def test_of_a_search_and_a_cache_one_record_that_is_another_is_named(name, of):
+    def check(found):
+        (check,) = table_checks(VISITS, positions(), {name: found})
+        return check
+
+    right = of(rows())
+    assert 3 < len(right) < 500
+    assert check(right).passed
+    assert len(check(right[1:]).faults) == 1
+    assert "another" in check([{**right[0], "path": "another"}, *right[1:]]).faults[0]
+    assert len(check(rows()).faults) == 500 - len(right)
+
+
 def test_without_the_client_of_delta_the_demo_runs_and_says_how_to_see_tables(
     tmp_path, monkeypatch
 ):
     settings = settings_of(tmp_path, "127.0.0.1:1", "smtp://127.0.0.1:1", "local[1]")
     with ExitStack() as stack:
-        found = with_tables(settings, tmp_path, stack, cassandra=False)
+        found = with_tables(settings, tmp_path, stack, Asked())
         assert (found.settings.module, found.use_cases) == ("headrace.demo.in_delta", (IN_DELTA,))
         assert found.settings.connections == {}
         assert "demo --with cassandra" in found.told
+        assert "demo --replicate" in found.told
         monkeypatch.setattr("headrace.demo.tables.find_spec", lambda name: None)
-        found = with_tables(settings, tmp_path, stack, cassandra=False)
+        found = with_tables(settings, tmp_path, stack, Asked())
     assert (found.settings, found.use_cases) == (settings, ())
     assert "pip install 'headrace[delta,cassandra]'" in found.told
 
 
-@pytest.mark.parametrize(("module", "count"), [(in_delta, 4), (in_cassandra, 5)])
+@pytest.mark.parametrize(
+    ("module", "count"), [(in_delta, 4), (in_cassandra, 5), (replicated, 6), (in_all, 7)]
+)
 def test_the_modules_have_the_use_cases_of_those_before(module, count):
     assert len(inspect.getmembers(module, lambda found: isinstance(found, UseCase))) == count
 
