@@ -17,6 +17,8 @@ from headrace.testing.simulation import simulate
 from headrace.testing.simulation.run import in_memory, silent
 
 RESTARTS = {"restarts": 1.0, "driver_killed": 0.003}
+#: drivers that are not killed, but end though something hangs
+CUT = RESTARTS | {"drains_cut": 0.7}
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +44,30 @@ def test_what_a_replaced_driver_starts_with_says_nothing_of_what_was_passed_over
     odds |= {"driver_paused": 0.01, "task_paused": 0.05, "comes_and_goes": 0.3}
     outcome = simulate(9300170, actions=100, odds=odds)
     assert not outcome.wrong, str(outcome)
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_nothing_is_wrong_where_drains_that_take_too_long_give_back_what_is_idle(first):
+    for seed in range(first, first + 20):
+        outcome = simulate(seed, odds=CUT)
+        assert not outcome.wrong, str(outcome)
+
+
+def test_drains_that_take_too_long_are_played():
+    counts = sum((simulate(seed, odds=CUT).counts for seed in range(60)), start=Counter())
+    assert counts["drains cut beside what was idle"] > 5
+    assert counts["drains cut"] > counts["drains cut beside what was idle"]
+
+
+def test_a_driver_that_gives_nothing_back_where_something_still_runs_is_found(monkeypatch):
+    class Keeping(MemoryMembership):
+        def leave(self, driver, number, running=()):
+            mine = {one.id for one in self.data.streams.values() if one.holder == driver}
+            super().leave(driver, number, mine if running else ())
+
+    also(monkeypatch, CUT)
+    made = replace(in_memory(), store=lambda: store_of(membership=Keeping))
+    assert first_wrong(made, how="nobody left it alone")
 
 
 def test_restarts_are_played():

@@ -119,6 +119,11 @@ class HeldStream:
         return self.stream.silent_s is not None
 
     @property
+    def sets_aside(self) -> bool:
+        """Whether a lane of it waits until a dead letter is kept."""
+        return any(lane.aside is not None for lane in self.lanes.values())
+
+    @property
     def state(self) -> State:
         """Active only if both tenant and stream are."""
         return self.tenant.state if self.tenant.state is not State.ACTIVE else self.stream.state

@@ -73,6 +73,13 @@ class Board:
         """Whether a wave with some of the stream is in flight; one that is to run again is not."""
         return any(lane.wave in self.flights for lane in held.lanes.values())
 
+    @property
+    def busy_streams(self) -> set[StreamId]:
+        """Streams of which something is in flight or not committed yet, be it a dead letter."""
+        waves = (flight.wave for flight in self.flights.values())
+        running = {piece.lane.stream for wave in waves for piece in wave.slices}
+        return running | {name for name, held in self.streams.items() if held.sets_aside}
+
     def lane(self, lane: LaneId) -> Lane | None:
         """The lane, if its stream is held."""
         held = self.streams.get(lane.stream)

@@ -276,9 +276,17 @@ class Driver:
             self.publisher.poll(self._facts)
 
     def leave(self) -> None:
-        """Let other drivers have its streams at once; for one that has drained."""
-        self.leases.leave()
-        if self.publisher is not None:
+        """Let other drivers have its streams at once, and be gone; for one that drains.
+
+        What still runs of them is not heard of any more, so these wait until its lease is over.
+        """
+        self.late_claims.finish()
+        running = self.board.busy_streams
+        self.leases.leave(running)
+        if running:
+            first = str(min(running))
+            log.warning("not given back, as it still runs", streams=len(running), stream=first)
+        elif self.publisher is not None:
             self.publisher.leave()
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.model.streams import State, Stream
+from headrace.model.streams import State, Stream, StreamId
 from headrace.policies.leases import Assignment, PeerSilence, dead, may_inherit, share, watched
 from headrace.ports import Membership
 
@@ -124,10 +124,10 @@ class Leases:
         }
         return share(self.name, [silence.peer for silence in self._alive()], holders)
 
-    def leave(self) -> None:
-        """Give everything back; for a driver that has drained."""
+    def leave(self, running: Collection[StreamId] = ()) -> None:
+        """Give everything back but what is ``running``, which waits until the lease is over."""
         if self._number is not None:
-            self.membership.leave(self.name, self._number)
+            self.membership.leave(self.name, self._number, running)
             self._number = None
 
     def _inherit(self) -> None:

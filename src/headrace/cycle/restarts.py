@@ -135,8 +135,8 @@ class Restarts:
         """Whether nothing of a stream runs, is to run again, or holds it back."""
         if held.state is not State.ACTIVE or held.waits or not held.lanes:
             return False
-        letters = any(lane.aside is not None for lane in held.lanes.values())
-        return not (letters or held.stream.id in self.board.owed or self.board.runs(held))
+        owes = held.sets_aside or held.stream.id in self.board.owed
+        return not (owes or self.board.runs(held))
 
     def _asked(self, held: HeldStream) -> _Asked:
         there = {name: lane.position for name, lane in held.lanes.items() if not lane.gone}

@@ -51,11 +51,12 @@ class Membership(Protocol):
         Nothing is done for one that has another number by now: they are its successor's.
         """
 
-    def leave(self, driver: str, number: int) -> None:
+    def leave(self, driver: str, number: int, running: Collection[StreamId] = ()) -> None:
         """Give everything back and be gone, but for streams of waves that are unfinished.
 
         Where it wrote such waves down they wait for an heir with their streams, which nobody left
-        alone.
+        alone. So do ``running`` ones, of which a task may still write; but these count as not given
+        back. A driver of which anything waits for an heir is from now on as one that never beat.
 
         One that is not there any more, or has another number, is let be. Raises the revision.
         """

@@ -84,14 +84,16 @@ class Assembly:
         self._is_asked_to_stop = True
 
     def run(self, on_turn: Callable[[Driver], None] | None = None) -> bool:
-        """Turn until asked to stop, then drain; True if everything in flight ended by itself."""
+        """Turn until asked to stop, then drain; True if everything in flight ended by itself.
+
+        What nothing runs of is given back either way.
+        """
         self.taking.start()
         try:
             clean = self._turn(on_turn)
         finally:
             self.taking.stop()
-        if clean:
-            self._leave()
+        self._leave()
         return clean
 
     def _turn(self, on_turn: Callable[[Driver], None] | None) -> bool:

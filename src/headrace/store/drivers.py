@@ -122,10 +122,13 @@ def adopt(connection: Connection, heir: str, number: int, dead: Peer) -> bool:
     return True
 
 
-def leave(connection: Connection, name: str, number: int) -> None:
+def leave(
+    connection: Connection, name: str, number: int, running: Collection[StreamId] = ()
+) -> None:
     """Give everything back but streams of waves that it wrote down and did not finish.
 
     These wait for an heir, and nobody takes them for left alone: their driver ended in good order.
+    But not of those that are ``running``: they wait as if it had died.
     """
     if not is_still(connection, name, number):
         return
@@ -134,10 +137,14 @@ def leave(connection: Connection, name: str, number: int) -> None:
     owed = _owed(connection, name)
     asked = select(streams.c.use_case, streams.c.tenant).where(ours)
     held = {StreamId(*row) for row in connection.execute(asked)}
-    for some in matching(streams, held - owed):
+    running_ones = held.intersection(running)
+    for some in matching(streams, held - owed - running_ones):
         connection.execute(update(streams).where(some, ours).values(_FREE))
-    if owed:
-        connection.execute(update(streams).where(ours).values(expected_s=None))
+    for some in matching(streams, held & owed - running_ones):
+        connection.execute(update(streams).where(some, ours).values(expected_s=None))
+    if owed or running_ones:
+        # Nobody counts on it any more, as on one that was lost.
+        connection.execute(update(drivers).where(drivers.c.name == name).values(beats=0))
     else:
         _forget(connection, name)
 

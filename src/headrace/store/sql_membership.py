@@ -39,10 +39,10 @@ class SqlMembership:
         with changing(self._database) as connection:
             drivers.release(connection, driver, number, streams)
 
-    def leave(self, driver: str, number: int) -> None:
-        """Give everything back and be gone."""
+    def leave(self, driver: str, number: int, running: Collection[StreamId] = ()) -> None:
+        """Give everything back but what is running or unfinished, and be gone."""
         with changing(self._database) as connection:
-            drivers.leave(connection, driver, number)
+            drivers.leave(connection, driver, number, running)
 
     def drivers(self) -> list[Peer]:
         """All drivers, by name."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.cycle.commit import Committer
 from headrace.cycle.leases import Leases
 from headrace.errors import Fenced, OutcomeUnknown
 from headrace.model.streams import State, StreamId
@@ -159,6 +160,44 @@ def test_a_driver_that_drained_leaves_its_streams_at_once(pair):
     pair.drivers["a"].leave()
     turns(pair, "b", 8, seconds=LEASE_S / 10)
     assert held(pair, "b") == set(TENANTS)
+
+
+def test_who_leaves_while_something_hangs_gives_back_all_but_that_at_once(pair):
+    turns(pair)
+    first, second = (pair.drivers[name] for name in "ab")
+    hung = min(held(pair, "a"))
+    first.parts.engine.paused = True
+    pair.send(hung, 1)
+    turns(pair, "a", 3)
+    assert len(first.board.flights) == 1
+    first.drain()
+    first.leave()
+    turns(pair, "b", 4)
+    assert held(pair, "b") == {*TENANTS} - {hung}
+    pair.send(hung, 1)
+    turns(pair, "b", 4)
+    assert handled(pair, hung) == [0, 1, 2]
+    turns(pair, "b", 12)
+    assert held(pair, "b") == set(TENANTS)
+    assert handled(pair, hung) == list(range(5))
+    assert second.parts.store.membership.drivers()[0].name == "b"
+
+
+def test_what_came_back_and_is_not_in_the_store_is_not_given_back(pair, monkeypatch):
+    turns(pair, "a", 2)
+    first = pair.drivers["a"]
+    hung = min(held(pair, "a"))
+    pair.send(hung, 1)
+
+    def unknown(*_):
+        raise OutcomeUnknown("lost")
+
+    monkeypatch.setattr(Committer, "commit", unknown)
+    turns(pair, "a", 4)
+    first.drain()
+    first.leave()
+    holders = {stream.id.tenant: stream.holder for stream in pair.store.registry.streams()}
+    assert holders == dict.fromkeys(TENANTS) | {hung: "a"}
 
 
 def test_a_driver_that_drains_for_longer_than_its_lease_is_not_taken_for_dead(pair):

@@ -65,6 +65,16 @@ def at(world):
     return {tenant: offset for (tenant, _), offset in world.positions().items()}
 
 
+def test_a_stream_that_waits_for_its_letter_is_not_given_back_by_who_leaves(world, later):
+    later("acme")
+    world.tenant("bolt")
+    world.turns(20)
+    world.driver.drain()
+    world.driver.leave()
+    holders = {stream.id.tenant: stream.holder for stream in world.store.registry.streams()}
+    assert holders == {"acme": "driver", "bolt": None}
+
+
 def test_a_position_moves_when_its_letter_is_kept_and_not_before(world, later):
     thread = later("acme")
     world.turns(20)

@@ -113,6 +113,26 @@ def test_what_was_given_back_is_all_read_however_late(world):
     assert notes(world) == []
 
 
+def test_beside_a_call_that_hangs_what_was_idle_is_all_read_after_a_drain_that_was_too_long(world):
+    begun(world)
+    world.tenant("bolt", 1)
+    world.turns()
+    world.seen.clear()
+    world.engine.paused = True
+    world.send("acme", 1)
+    world.turns(3)
+    assert len(world.driver.board.flights) == 1
+    world.driver.drain()
+    world.turns(2)
+    world.driver.leave()
+    for name in ("acme", "bolt"):
+        world.send(name, 2)
+    passes(world, 400)
+    goes_on(world)
+    assert sorted(world.seen) == [("acme", 8), ("bolt", 1), ("bolt", 2)]
+    assert notes(world) == [(0, 5, 8)]
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_what_was_given_back_is_all_read_though_the_next_driver_dies_at_once(world, again):
     begun(world)

@@ -229,6 +229,28 @@ def test_who_has_drained_gives_back_what_it_held(assembly, store):
     assert holders(store) == {None}
 
 
+def test_a_drain_that_takes_too_long_gives_back_what_nothing_runs_of(assembly, store):
+    driver, clock = assembly.driver, assembly.driver.parts.clock
+    for name in ("acme", "bolt"):
+        store.registry.add_tenant(Tenant(name))
+        driver.parts.log.create_topic(f"{name}.visits")
+    driver.parts.log.append("acme.visits", 0, [Row(b"1")])
+    driver.parts.engine.paused = True
+    for _ in range(6):
+        driver.turn()
+        clock.move(1.0)
+    assert len(driver.board.flights) == 2
+    assembly.stop()
+    with capture_logs() as logs:
+        assert not assembly.run(lambda _: clock.move(0.4))
+    assert {stream.id.tenant: stream.holder for stream in store.registry.streams()} == {
+        "acme": "driver",
+        "bolt": None,
+    }
+    (told,) = [line for line in logs if line["event"] == "not given back, as it still runs"]
+    assert (told["streams"], told["stream"]) == (2, "acme/one")
+
+
 def test_who_drains_says_what_is_waited_for_and_for_how_long(assembly, store):
     driver, clock = assembly.driver, assembly.driver.parts.clock
     store.registry.add_tenant(Tenant("acme"))

@@ -268,6 +268,19 @@ def test_a_driver_that_leaves_is_forgotten_and_one_that_only_stops_is_not(world)
     assert world.statistics.reports() == []
 
 
+def test_a_driver_that_leaves_something_running_is_missed(world):
+    world.tenant("acme", records=3)
+    world.start()
+    world.turns(30)
+    world.engine.paused = True
+    world.send("acme", 1)
+    world.turns(3)
+    world.driver.drain()
+    world.driver.leave()
+    world.driver.close()
+    assert [report.driver for report in world.statistics.reports()] == ["driver"]
+
+
 def _written(world):
     """Wait until nothing waits to be written."""
     deadline_s = time.monotonic() + 60.0

@@ -84,17 +84,21 @@ class MemoryMembership:
             self._give(driver, None, set(streams) - owed)
 
     @alone
-    def leave(self, driver: str, number: int) -> None:
-        """Give everything back and be gone, but for streams of waves that are unfinished."""
+    def leave(self, driver: str, number: int, running: Collection[StreamId] = ()) -> None:
+        """Give everything back and be gone, but for what is running or unfinished."""
         self.data.changed()
         if not self.data.is_still(driver, number):
             return
         waves = (wave for wave, of in self.data.intents.values() if of == driver)
         owed = {piece.lane.stream for wave in waves for piece in wave.slices}
-        self._give(driver, None, self.data.streams.keys() - owed)
-        for stream in owed:
+        held = {one.id for one in self.data.streams.values() if one.holder == driver}
+        still = held.intersection(running)
+        self._give(driver, None, self.data.streams.keys() - owed - still)
+        for stream in owed - still:
             self.data.moved_s.pop(stream, None)
-        if not owed:
+        if owed or still:
+            self.data.drivers[driver] = replace(self.data.drivers[driver], beats=0)
+        else:
             self._forget(driver)
 
     @alone

@@ -132,8 +132,10 @@ class MembershipDoor(PartDoor):
         left = self._stage.left_alone
         if name == "hold":
             left.held(args[1], answer)
-        elif name in ("release", "leave"):
+        elif name == "release":
             left.given_back(args[0])
+        elif name == "leave":
+            left.has_left(*args)
         elif name == "join" and not self._again:
             left.is_gone(args[0], heir=args[0])
         elif name == "adopt" and answer:

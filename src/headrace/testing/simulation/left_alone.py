@@ -51,10 +51,17 @@ class LeftAlone:
         self._holders |= dict.fromkeys(streams, driver)
 
     def given_back(self, driver: str) -> None:
-        """A driver has given back some of its streams, or all."""
+        """A driver has given back some of its streams."""
         free = {stream.id for stream in self.store.registry.streams() if stream.holder is None}
         for stream in self._held_by(driver) & free:
             del self._holders[stream]
+
+    def has_left(self, driver: str, number: int, running: Collection[StreamId]) -> None:
+        """A driver has left in good order all but what still runs, unless it was replaced."""
+        numbers = {peer.name: peer.number for peer in self.store.membership.drivers()}
+        if numbers.get(driver, number) == number:
+            for stream in self._held_by(driver).difference(running):
+                del self._holders[stream]
 
     def is_gone(self, driver: str, heir: str) -> None:
         """Another process has what a driver did not give back."""

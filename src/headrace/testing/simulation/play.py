@@ -68,7 +68,15 @@ def _kill_driver(world: World) -> None:
         world.say(f"KILL {life.actor.name}")
         world.counts["drivers killed"] += 1
         life.actor.hurt()
-        world.kill(life.actor)
+        if not life.turning and _by(world, world.odds.drains_cut):
+            world.cut_drain(life)
+        else:
+            world.kill(life.actor)
+
+
+def _by(world: World, odds: float) -> bool:
+    """Chance; one that is not asked for draws nothing, so that seeds play what they played."""
+    return bool(odds) and world.rng.random() < odds
 
 
 def _pause_driver(world: World) -> None:

@@ -315,9 +315,7 @@ class World:
             life.driver.turn()
             self.decisions.left_out(life.driver.board)
             if life.driver.drained:
-                life.driver.leave()
-                self.say(f"{life.actor.name} has left")
-                self.kill(life.actor)
+                self._leave(life)
         except (Killed, StoreUnavailable):
             pass
         except (Fenced, EngineStopped) as end:
@@ -328,6 +326,24 @@ class World:
             self.kill(life.actor)
         finally:
             life.turning = False
+
+    def cut_drain(self, life: Life) -> None:
+        """A driver drained for too long: it ends, and gives back first what it can."""
+        self.counts["drains cut"] += 1
+        self.counts["drains cut beside what was idle"] += any(
+            of not in life.driver.board.busy_streams for of in life.driver.board.streams
+        )
+        life.turning = True
+        with suppress(Killed, StoreUnavailable):
+            life.driver.cancel_all()
+            self._leave(life)
+        life.turning = False
+        self.kill(life.actor)
+
+    def _leave(self, life: Life) -> None:
+        life.driver.leave()
+        self.say(f"{life.actor.name} has left")
+        self.kill(life.actor)
 
     def run_beside(self) -> None:
         """Something that a driver handed over, as far as it comes, or a commit that is late."""

@@ -22,7 +22,7 @@ from headrace.model.restarts import Restart
 from headrace.model.streams import Gap, Slice, State, Stream
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Store
-from headrace.testing.store_contract.begun import ACME, SCORE, by_lane, lane, offsets, started
+from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, by_lane, lane, offsets, started
 
 AT_ONCE, IN_A_DAY = Restart(0.0, 30.0), Restart(86_400.0)
 
@@ -127,6 +127,22 @@ class TestLeftAlone:
         store.membership.leave("d1", number)
         assert _acme(store).holder == "d1"
         assert _adopted(store).silent_s is None
+
+    @pytest.mark.parametrize("is_recorded", [False, True])
+    def test_what_still_ran_when_a_driver_left_was_left_alone_and_nothing_else(
+        self, store: Store, *, is_recorded: bool
+    ) -> None:
+        number = _begun(store)
+        store.progress.start_lanes([LaneStart(BOLT, "id-2", by_lane({0: 4}))])
+        assert store.membership.hold([BOLT], "d1", number)
+        piece = Slice(lane(0), "acme.visits", place_at(3), place_at(4), _acme(store).epoch)
+        if is_recorded:
+            wave = Wave("w1", "score", (Bin((piece,), 1.0),), 1.0)
+            assert store.progress.record_intent(wave, "d1")
+        store.membership.leave("d1", number, [ACME])
+        assert _adopted(store).silent_s is not None
+        silent_s = {one.id: one.silent_s for one in store.registry.streams()}
+        assert silent_s.pop(BOLT) is None
 
     def test_what_was_committed_lately_was_not_left_alone(self, store: Store) -> None:
         _begun(store, IN_A_DAY)

@@ -71,12 +71,39 @@ class TestMembership:
         piece = Slice(lane(0), "acme.visits", place_at(0), place_at(5), epoch)
         wave = Wave("w1", "score", (Bin((piece,), 1.0),), 1.0)
         assert store.progress.record_intent(wave, "d1")
+        store.membership.beat("d1", number)
         store.membership.leave("d1", number)
         assert _holders(store) == {ACME: "d1", BOLT: None}
         (dead,) = [driver for driver in store.membership.drivers() if driver.name == "d1"]
+        assert dead.beats == 0
         assert store.membership.adopt("d2", heir, dead)
         assert _holders(store) == {ACME: "d2", BOLT: None}
         assert store.progress.pending_intents("d2") == [wave]
+
+    def test_who_leaves_keeps_what_still_runs_for_an_heir_and_no_lease_longer(
+        self, store: Store
+    ) -> None:
+        started(store, 0)
+        number, heir = (store.membership.join(name, ["score"]) for name in ("d1", "d2"))
+        store.membership.hold([ACME, BOLT], "d1", number)
+        store.membership.beat("d1", number)
+        before = store.revision()
+        store.membership.leave("d1", number, [ACME])
+        assert store.revision() > before
+        assert _holders(store) == {ACME: "d1", BOLT: None}
+        left = _seen(store, "d2", heir)["d1"]
+        assert left.beats == 0
+        assert store.membership.adopt("d2", heir, left)
+        assert _holders(store) == {ACME: "d2", BOLT: None}
+
+    def test_what_runs_of_others_keeps_nobody_from_leaving(self, store: Store) -> None:
+        started(store, 0)
+        number, other = (store.membership.join(name, ["score"]) for name in ("d1", "d2"))
+        store.membership.hold([ACME], "d2", other)
+        store.membership.hold([BOLT], "d1", number)
+        store.membership.leave("d1", number, [ACME, StreamId("score", "unknown")])
+        assert _holders(store) == {ACME: "d2", BOLT: None}
+        assert list(_seen(store, "d2", other)) == ["d2"]
 
     def test_a_driver_that_comes_back_is_another_one(self, store: Store) -> None:
         first = store.membership.join("d1", ["score"])
