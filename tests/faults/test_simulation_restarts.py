@@ -11,7 +11,7 @@ import pytest
 from planted import also, first_wrong
 
 from headrace.cycle import restarts
-from headrace.model.streams import Gap
+from headrace.model.streams import PassedRange
 from headrace.testing.memory_store import MemoryMembership, MemoryProgress, MemoryStore
 from headrace.testing.simulation import simulate
 from headrace.testing.simulation.run import in_memory, silent
@@ -67,13 +67,13 @@ def test_a_driver_that_gives_nothing_back_where_something_still_runs_is_found(mo
 
     also(monkeypatch, CUT)
     made = replace(in_memory(), store=lambda: store_of(membership=Keeping))
-    assert first_wrong(made, how="nobody left it alone")
+    assert first_wrong(made, how="nobody left it alone", known=79)
 
 
 def test_restarts_are_played():
     counts = sum((simulate(seed, odds=RESTARTS).counts for seed in range(120)), start=Counter())
     assert counts["old records passed over"] > 5
-    assert counts["gaps told"] > 5
+    assert counts["ranges told"] > 5
 
 
 def test_what_is_passed_over_without_a_note_is_found(monkeypatch):
@@ -135,19 +135,23 @@ def test_a_driver_that_reads_what_is_to_be_passed_over_is_found(monkeypatch):
 def test_a_handler_that_is_not_told_what_was_passed_over_is_found(monkeypatch):
     also(monkeypatch, RESTARTS)
     monkeypatch.setattr("headrace.model.streams.Slice.passed_over", None)
-    assert first_wrong(how="its lane passed over Gap")
+    assert first_wrong(how="its lane passed over PassedRange")
     monkeypatch.undo()
     also(monkeypatch, RESTARTS)
-    monkeypatch.setattr("headrace.testing.simulation.gaps.Gaps.heard", lambda *_: None)
+    monkeypatch.setattr(
+        "headrace.testing.simulation.passed_ranges.PassedRanges.heard", lambda *_: None
+    )
     assert first_wrong(how="its handler was not told")
 
 
 def test_a_handler_that_is_told_of_what_was_not_passed_over_is_found(monkeypatch):
     also(monkeypatch, RESTARTS)
-    invented = property(lambda own: Gap(own.from_offset - 1, own.from_offset))
+    invented = property(lambda own: PassedRange(own.from_offset - 1, own.from_offset))
     monkeypatch.setattr("headrace.model.streams.Slice.passed_over", invented)
     assert first_wrong(how="its lane passed over None")
-    monkeypatch.setattr("headrace.testing.simulation.gaps.Gaps.starts", lambda *_: None)
+    monkeypatch.setattr(
+        "headrace.testing.simulation.passed_ranges.PassedRanges.starts", lambda *_: None
+    )
     assert first_wrong(how="which is not before it")
 
 

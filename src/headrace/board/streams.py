@@ -18,7 +18,7 @@ from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
 from headrace.model.second_division import divided_twice, told
 from headrace.model.statistics import LagIs, worst_known
-from headrace.model.streams import Gap, Position, Slice, State, Stream, Tenant
+from headrace.model.streams import PassedRange, Position, Slice, State, Stream, Tenant
 from headrace.policies.data_loss import Short
 from headrace.policies.density import SPREAD
 from headrace.policies.express import SlotRoom
@@ -96,7 +96,7 @@ class HeldStream:
     #: why what is too old of it can not be passed over for longer than a moment
     too_old: str | None = None
     #: what its lanes passed over by decision to come where they are, or were since
-    gaps: dict[str, Gap] = field(default_factory=dict)
+    passed_ranges: dict[str, PassedRange] = field(default_factory=dict)
     #: the store has not all of its lanes any more, so it is to be taken up anew
     is_outdated: bool = False
     #: why its part of a plan may not run, until somebody changes something
@@ -155,10 +155,10 @@ class HeldStream:
                 lane = new[name] = Lane(position.next_offset, bucket=bucket_of(name))
             lane.position = position.next_offset
             lane.depth, lane.ordinal = position.depth, position.ordinal
-            if position.gap is not None:
-                self.gaps[name] = position.gap
+            if position.passed_range is not None:
+                self.passed_ranges[name] = position.passed_range
             else:
-                self.gaps.pop(name, None)
+                self.passed_ranges.pop(name, None)
             if lane.parents != position.parents:
                 lane.parents, heirs = position.parents, True
         if new:
@@ -168,11 +168,11 @@ class HeldStream:
         if heirs or (new and self.is_divided):
             self._find_heirs()
 
-    def with_gap(self, piece: Slice) -> Slice:
+    def with_passed_range(self, piece: Slice) -> Slice:
         """A new slice of it, told what its lane passed over right before it."""
-        gap = self.gaps.get(piece.lane.name)
-        behind = gap is not None and gap.until_offset == piece.from_offset
-        return replace(piece, gap=gap) if behind else piece
+        last = self.passed_ranges.get(piece.lane.name)
+        behind = last is not None and last.until_offset == piece.from_offset
+        return replace(piece, passed_range=last) if behind else piece
 
     def follow(self, parents: Lineage) -> None:
         """Let its lanes follow these, and nothing else."""

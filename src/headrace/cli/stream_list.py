@@ -142,8 +142,11 @@ class Listed:
             "lag_records": self.of.lag_records,
             "positions": self._said(self.of.positions),
             "passed_over": {
-                said(lane, stream.topic): [text_of(gap.from_offset), text_of(gap.until_offset)]
-                for lane, gap in self.of.gaps.items()
+                said(lane, stream.topic): [
+                    text_of(passed.from_offset),
+                    text_of(passed.until_offset),
+                ]
+                for lane, passed in self.of.passed_ranges.items()
             },
             "waits_for": self.of.waits_for,
             "schemas": [asdict(schema) for schema in self.schemas],

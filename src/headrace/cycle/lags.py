@@ -29,7 +29,7 @@ from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.lineage import Lineage, Parent, closed, ends_in
 from headrace.model.places import OPEN, UNKNOWN, Place, Places, read_place
 from headrace.model.second_division import divided_twice
-from headrace.model.streams import Gap, Position, State, Stream, StreamId, lineage_of
+from headrace.model.streams import PassedRange, Position, State, Stream, StreamId, lineage_of
 from headrace.ports import Log, Registry, Store, TopicInfo
 
 #: offsets by lane
@@ -61,7 +61,7 @@ class StreamLag:
     #: what its lanes follow
     parents: Lineage = field(default_factory=dict)
     #: what lanes passed over right before where they read next
-    gaps: Mapping[str, Gap] = field(default_factory=dict)
+    passed_ranges: Mapping[str, PassedRange] = field(default_factory=dict)
 
     @property
     def waits_for(self) -> dict[str, list[str]]:
@@ -157,14 +157,14 @@ def lags(
     until = {deployment.use_case: deployment.until for deployment in store.registry.deployments()}
     positions: dict[StreamId, dict[str, Place]] = {}
     parents: dict[StreamId, dict[str, tuple[Parent, ...]]] = {}
-    gaps: dict[StreamId, dict[str, Gap]] = {}
+    ranges: dict[StreamId, dict[str, PassedRange]] = {}
     for position in store.progress.load_positions():
         stream_id, lane = position.lane.stream, position.lane.name
         positions.setdefault(stream_id, {})[lane] = position.next_offset
         if position.parents:
             parents.setdefault(stream_id, {})[lane] = position.parents
-        if position.gap is not None:
-            gaps.setdefault(stream_id, {})[lane] = position.gap
+        if position.passed_range is not None:
+            ranges.setdefault(stream_id, {})[lane] = position.passed_range
     infos = {
         stream.id: _divided(known.get(stream.topic), positions.get(stream.id, {}))
         for stream in streams
@@ -180,7 +180,7 @@ def lags(
             until=until.get(stream.id.use_case),
             places=None if log is None else log.places,
             parents=parents.get(stream.id, {}),
-            gaps=gaps.get(stream.id, {}),
+            passed_ranges=ranges.get(stream.id, {}),
         )
         for stream in streams
     ]

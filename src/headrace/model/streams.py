@@ -121,7 +121,7 @@ class LaneId(NamedTuple):
         return f"{self.tenant}/{self.use_case}/{self.name}"
 
 
-class Gap(NamedTuple):
+class PassedRange(NamedTuple):
     """A half-open range of a lane that was passed over: nobody reads it any more."""
 
     from_offset: Place
@@ -152,16 +152,16 @@ class Slice:
     #: the number of its first record below the depth, where its log gives none of so few bits
     ordinal: int = 0
     #: what its lane passed over last, as far as that ends where the slice began when it was planned
-    gap: Gap | None = None
+    passed_range: PassedRange | None = None
 
     @property
-    def passed_over(self) -> Gap | None:
+    def passed_over(self) -> PassedRange | None:
         """What was passed over right before its first record; None: it goes on where others ended.
 
         A part of it that does not begin where it does has nothing before it but the rest of it.
         """
-        gap = self.gap
-        return gap if gap is not None and gap.until_offset == self.from_offset else None
+        last = self.passed_range
+        return last if last is not None and last.until_offset == self.from_offset else None
 
     @property
     def is_open(self) -> bool:
@@ -197,7 +197,7 @@ class Position:
     #: as many records as were passed since then, or more, where its log has no number for each
     ordinal: int = 0
     #: what it passed over by decision to come here; None once it went on
-    gap: Gap | None = None
+    passed_range: PassedRange | None = None
 
 
 def places_of(positions: Iterable[Position]) -> dict[str, Place]:

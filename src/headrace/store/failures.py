@@ -317,7 +317,7 @@ def _row(failure: Failure) -> dict[str, Any]:
     values |= {"kept_bytes": keeping.bytes_of(failure), "record_kept": failure.record_kept}
     values["state"] = failure.state.value
     # What runs again has the depth that its lane has by then, and the ordinal, and is planned anew.
-    for name in ("raw_headers", "depth", "ordinal", "most_bytes", "gap"):
+    for name in ("raw_headers", "depth", "ordinal", "most_bytes", "passed_range"):
         del values[name]
     return values
 

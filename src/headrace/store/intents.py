@@ -22,7 +22,15 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, 
 
 from headrace.model.places import Place, read_place, text_of
 from headrace.model.records import Move
-from headrace.model.streams import BadRecordPolicy, Gap, Guarantee, LaneId, Order, Slice, StreamId
+from headrace.model.streams import (
+    BadRecordPolicy,
+    Guarantee,
+    LaneId,
+    Order,
+    PassedRange,
+    Slice,
+    StreamId,
+)
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Finished
 from headrace.store import reads
@@ -263,9 +271,9 @@ def to_json(wave: Wave) -> str:
         del bin_["hurried"]  # nothing that is written down is
         for piece in bin_["slices"]:
             piece |= {name: text_of(piece[name]) for name in _PLACES}
-        gaps = [piece.pop("gap") for piece in bin_["slices"]]
-        if any(gaps):
-            bin_["gaps"] = [gap and list(map(text_of, gap)) for gap in gaps]
+        ranges = [piece.pop("passed_range") for piece in bin_["slices"]]
+        if any(ranges):
+            bin_["passed_ranges"] = [passed and list(map(text_of, passed)) for passed in ranges]
         if terms:
             bin_ |= {"terms": terms, **later}
         for name, kept_as in _LATER:
@@ -307,8 +315,10 @@ def _slice(kept: dict[str, Any], later: dict[str, Any]) -> Slice:
 def _bin(kept: dict[str, Any]) -> Bin:
     # What an earlier version wrote down has none of it, nor what needs none.
     later = {name: kept[kept_as] for name, kept_as in _LATER if kept_as in kept}
-    if "gaps" in kept:
-        later["gap"] = [gap and Gap(*map(read_place, gap)) for gap in kept["gaps"]]
+    if "passed_ranges" in kept:
+        later["passed_range"] = [
+            passed and PassedRange(*map(read_place, passed)) for passed in kept["passed_ranges"]
+        ]
     slices = (
         _slice(piece, {name: values[number] for name, values in later.items()})
         for number, piece in enumerate(kept["slices"])

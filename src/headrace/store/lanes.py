@@ -17,7 +17,7 @@ from headrace.model.buckets import divided_otherwise
 from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
-from headrace.model.streams import Gap, LaneId, Position, State, StreamId
+from headrace.model.streams import LaneId, PassedRange, Position, State, StreamId
 from headrace.store import depths, left_alone, parents, reads, stops, streams
 from headrace.store.depths import Depths
 from headrace.store.moments import moved, now_s
@@ -121,7 +121,7 @@ def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Positi
             parents.read(followed) if followed else (),
             depth,
             ordinal,
-            Gap(passed_from, passed_until) if passed_until == next_offset else None,
+            PassedRange(passed_from, passed_until) if passed_until == next_offset else None,
         )
         for (
             use_case,

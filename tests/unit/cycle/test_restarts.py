@@ -12,7 +12,7 @@ from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.lane_names import number_of
 from headrace.model.records import FailureState
 from headrace.model.restarts import Restart
-from headrace.model.streams import DataLossPolicy, Gap, Order, State, StreamId
+from headrace.model.streams import DataLossPolicy, Order, PassedRange, State, StreamId
 
 ACME = StreamId("keep", "acme")
 AFTER = Restart(300.0)
@@ -77,7 +77,7 @@ def test_a_stream_that_was_left_alone_goes_to_the_end_and_its_handler_is_told(wo
     goes_on(world)
     assert world.seen == [("acme", 12)]
     assert notes(world) == [(0, 5, 12)]
-    assert world.told == [Gap(5, 12)]
+    assert world.told == [PassedRange(5, 12)]
     (note,) = world.store.failures.every(ACME)
     assert "acme.visits[0] passed over offsets 5..12, 7 records:" in note.error.message
     seek = """headrace streams seek acme/keep --to '{"acme.visits": {"0": 5}}' reads them"""
@@ -88,7 +88,7 @@ def test_a_stream_that_was_left_alone_goes_to_the_end_and_its_handler_is_told(wo
     assert world.row("acme").passed_over_records == 7
     world.send("acme", 1)
     world.turns(3, seconds=1.0)
-    assert (world.seen[-1], world.told) == (("acme", 13), [Gap(5, 12)])
+    assert (world.seen[-1], world.told) == (("acme", 13), [PassedRange(5, 12)])
 
 
 @pytest.mark.parametrize("restart", [None, Restart(401.0)])
@@ -250,7 +250,7 @@ def test_with_an_age_what_is_young_enough_is_read(world):
     passes(world, 30)
     goes_on(world)
     assert world.seen == [("acme", 9), ("acme", 10), ("acme", 11)]
-    assert (notes(world), world.told) == ([(0, 5, 9)], [Gap(5, 9)])
+    assert (notes(world), world.told) == ([(0, 5, 9)], [PassedRange(5, 9)])
 
 
 def test_what_was_recorded_comes_to_its_end_first_and_that_it_waits_is_shown(world):
@@ -280,7 +280,7 @@ def test_what_its_log_lost_meanwhile_is_part_of_what_is_too_old(world, loss):
     world.log.expire("acme.visits", 0, 9)
     goes_on(world)
     assert (stream(world).state, world.seen) == (State.ACTIVE, [("acme", 12)])
-    assert (notes(world), world.told) == ([(0, 5, 12)], [Gap(5, 12)])
+    assert (notes(world), world.told) == ([(0, 5, 12)], [PassedRange(5, 12)])
     assert len(world.store.failures.every(ACME)) == 1
 
 
@@ -312,7 +312,7 @@ def test_of_a_topic_that_is_made_again_meanwhile_nothing_old_is_read_either(worl
     world.send("acme", 1)
     world.turns(8, seconds=1.0)
     assert (world.seen, notes(world)) == ([("acme", 7)], [(0, 0, 7)])
-    assert world.told == [Gap(0, 7)]
+    assert world.told == [PassedRange(0, 7)]
 
 
 @pytest.mark.parametrize("order", [Order.LANE, Order.STREAM])
@@ -351,7 +351,11 @@ def test_the_gap_is_told_again_by_whoever_comes_when_nobody_heard_of_it_yet(worl
     world.turns()
     assert (world.positions()["acme", 0], world.told) == (12, [])
     goes_on(world)
-    assert (world.seen, world.told, notes(world)) == ([("acme", 12)], [Gap(5, 12)], [(0, 5, 12)])
+    assert (world.seen, world.told, notes(world)) == (
+        [("acme", 12)],
+        [PassedRange(5, 12)],
+        [(0, 5, 12)],
+    )
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable, OutcomeUnknown])

@@ -13,7 +13,7 @@ from headrace.connectors.kafka import OFFSETS
 from headrace.errors import ConfigError
 from headrace.model.lineage import Ahead
 from headrace.model.plans import Credit, LaneView, Plan, Snapshot, StreamView
-from headrace.model.streams import Gap, LaneId, Order, Slice, StreamId
+from headrace.model.streams import LaneId, Order, PassedRange, Slice, StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.planning import check, plan
 from headrace.telemetry.snapshot_json import (
@@ -216,7 +216,7 @@ def test_a_plan_is_written_in_the_form_of_its_schema():
         "records": 0,
         "most_bytes": 0,
         "ordinal": 0,
-        "gap": None,
+        "passed_range": None,
     }
     assert written["credits"] == [
         {"stream": {"use_case": "score", "tenant": "acme"}, "credit_s": 0.5}
@@ -235,11 +235,13 @@ def test_the_example_shows_each_kind_of_stream_and_has_a_plan_without_fault():
 
 
 def test_what_was_passed_over_before_a_slice_is_written_as_places_are():
-    gap = Gap(int("7" * 56), int("8" * 56))
+    passed = PassedRange(int("7" * 56), int("8" * 56))
     end = int("9" * 56)
-    piece = Slice(LaneId("score", "acme", "shard-1"), "t", gap.until_offset, end, 1, gap=gap)
+    piece = Slice(
+        LaneId("score", "acme", "shard-1"), "t", passed.until_offset, end, 1, passed_range=passed
+    )
     text = plan_to_json(Plan((Wave("t-1-0", "score", (Bin((piece,), 0.25),), 1.0),), ()))
     written = json.loads(text)
     jsonschema_rs.validate(schemas()["plan.schema.json"], written)
     (found,) = written["waves"][0]["bins"][0]["slices"]
-    assert found["gap"] == {"from_offset": "7" * 56, "until_offset": "8" * 56}
+    assert found["passed_range"] == {"from_offset": "7" * 56, "until_offset": "8" * 56}

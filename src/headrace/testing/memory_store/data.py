@@ -20,7 +20,7 @@ from headrace.model.credentials import CHANGES_KEPT, Change, Key
 from headrace.model.lineage import Lineage, depths, without
 from headrace.model.places import Place
 from headrace.model.records import Answer, Deployment, Move, Peer, ReadRange
-from headrace.model.streams import Gap, LaneId, Position, Stream, StreamId, Tenant, original
+from headrace.model.streams import LaneId, PassedRange, Position, Stream, StreamId, Tenant, original
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.kept import KeptFailures
 from headrace.testing.memory_store.kept_schemas import KeptSchemas
@@ -99,8 +99,8 @@ class Data:
             if name not in lanes and name in live:
                 new = replace(new, depth=live[name].depth)
             known_at = lanes.get(name, new)
-            gap = known_at.gap if known_at.next_offset == offset else None
-            lanes[name] = replace(known_at, next_offset=offset, epoch=epoch, gap=gap)
+            passed = known_at.passed_range if known_at.next_offset == offset else None
+            lanes[name] = replace(known_at, next_offset=offset, epoch=epoch, passed_range=passed)
         if offsets:
             self.expect(stream)
 
@@ -108,11 +108,11 @@ class Data:
         """Let it count from now that nobody commits a stream."""
         self.moved_s[stream] = self.now_s()
 
-    def passed_over(self, stream: StreamId, gaps: Mapping[str, Gap | None]) -> None:
+    def passed_over(self, stream: StreamId, ranges: Mapping[str, PassedRange | None]) -> None:
         """Let lanes have passed these over to stand where they do."""
         lanes = self.positions[stream]
-        for name, gap in gaps.items():
-            lanes[name] = replace(lanes[name], gap=gap)
+        for name, passed in ranges.items():
+            lanes[name] = replace(lanes[name], passed_range=passed)
 
     def deepen(self, stream: StreamId) -> None:
         """Let all lanes of a stream be deeper than any of it ever was; those of a rerun stay."""

@@ -114,7 +114,7 @@ class MemoryFailures:
         self.data.failures.end(number, FailureState.SKIPPED)
         ordinal = position.ordinal + failure.skipped_records
         lanes[lane.name] = replace(
-            position, next_offset=failure.skipped_to, ordinal=ordinal, gap=None
+            position, next_offset=failure.skipped_to, ordinal=ordinal, passed_range=None
         )
         self.data.expect(lane.stream)
         self.data.changed()

@@ -94,9 +94,9 @@ class MemoryPositions:
             return False
         transaction.before.setdefault(move.lane, position)
         ordinal = position.ordinal + move.passed
-        gap = position.gap if move.to_offset == move.from_offset else None
+        passed = position.passed_range if move.to_offset == move.from_offset else None
         lanes[move.lane.name] = replace(
-            position, next_offset=move.to_offset, ordinal=ordinal, gap=gap
+            position, next_offset=move.to_offset, ordinal=ordinal, passed_range=passed
         )
         stream, moved_s = move.lane.stream, self._data.moved_s
         transaction.moved_s.setdefault(stream, moved_s.get(stream, 0.0))

@@ -10,7 +10,7 @@ from headrace.model.buckets import divided_otherwise
 from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.places import Place
 from headrace.model.records import Failure, LaneStart, Move
-from headrace.model.streams import Gap, Position, Slice, State, StreamId, ids_left, original
+from headrace.model.streams import PassedRange, Position, Slice, State, StreamId, ids_left, original
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.memory_store import recorded
@@ -126,14 +126,14 @@ class MemoryProgress:
             self.data.deepen(stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
-        gaps = {
-            move.lane.name: Gap(_untold_from(at, move), move.to_offset)
+        ranges = {
+            move.lane.name: PassedRange(_untold_from(at, move), move.to_offset)
             for at, move in places
             if move.to_offset > move.from_offset
         }
         stays = known.topic_id in (None, topic_id)
         self.data.passed_over(
-            stream, gaps if stays else dict.fromkeys(move.lane.name for move in moves)
+            stream, ranges if stays else dict.fromkeys(move.lane.name for move in moves)
         )
         self.data.failures.release(stream, {move.lane.name for move in moves})
         self._turned(stream, parents, gone, [move.lane.name for move in moves])
@@ -252,4 +252,6 @@ class MemoryProgress:
 
 def _untold_from(at: Position | None, move: Move) -> Place:
     """Where begins what nobody was told yet that it was passed over."""
-    return move.from_offset if at is None or at.gap is None else at.gap.from_offset
+    return (
+        move.from_offset if at is None or at.passed_range is None else at.passed_range.from_offset
+    )

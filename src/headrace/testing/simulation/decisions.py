@@ -44,12 +44,12 @@ from headrace.ports import Store
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.deployed import Deployed
 from headrace.testing.simulation.divided import Divided, lacking
-from headrace.testing.simulation.gaps import Gaps
 from headrace.testing.simulation.generations import Generation, Generations
 from headrace.testing.simulation.given_up import GivenUp
 from headrace.testing.simulation.keys import those_in
 from headrace.testing.simulation.left_alone import LeftAlone
 from headrace.testing.simulation.lineage import Gate
+from headrace.testing.simulation.passed_ranges import PassedRanges
 from headrace.testing.simulation.topics import WorldTopics, lane_of, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
 
@@ -82,14 +82,14 @@ class Decisions:
     #: streams that may pass over what is too old
     left_alone: LeftAlone = field(init=False)
     #: what lanes passed over, and who was told
-    gaps: Gaps = field(init=False)
+    passed_ranges: PassedRanges = field(init=False)
     divided: Divided = field(init=False)
     gate: Gate = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing is given up yet."""
         self.left_alone = LeftAlone(self.store, self.topics.clock)
-        self.gaps = Gaps(self.counts)
+        self.passed_ranges = PassedRanges(self.counts)
         self.divided = Divided(self.generations)
         self.gate = Gate(self.divided)
 
@@ -122,7 +122,7 @@ class Decisions:
         """
         self.counts["seeks"] += 1
         self.left_alone.decided(stream)
-        self.gaps.elsewhere([LaneId(*stream, name) for name in offsets])
+        self.passed_ranges.elsewhere([LaneId(*stream, name) for name in offsets])
         self.begun.add(stream)
         self.gate.sent_back(stream)
         self.stopped.pop(stream, None)
@@ -184,7 +184,7 @@ class Decisions:
         """A stream begins afresh."""
         self.begun.discard(stream)
         self.left_alone.added_again(stream)
-        self.gaps.begins_anew(stream)
+        self.passed_ranges.begins_anew(stream)
         self.found += self._forgotten_topics(stream)
         self.generations.added_again(stream)
         self.stopped.pop(stream, None)
@@ -215,7 +215,7 @@ class Decisions:
             return
         # One that was replaced and does not know it yet is refused when it commits.
         if not replaced:
-            self.gaps.starts(piece)
+            self.passed_ranges.starts(piece)
         is_new = not (wave.intended or replaced)
         if is_new and piece.lane.stream in self.left_alone.left:
             self.found.append(f"{piece} runs, and what is too old of it was not passed over")
@@ -301,7 +301,7 @@ class Decisions:
     def moved(self, lane: LaneId, to: places.Place) -> None:
         """A slice moved its lane, or a person; its log may have been cut since it was read."""
         self.left_alone.moved(lane.stream)
-        self.gaps.stands(lane, to)
+        self.passed_ranges.stands(lane, to)
         self._stands(lane, number_at(to))
 
     def _stands(self, lane: LaneId, offset: int) -> None:
@@ -381,7 +381,7 @@ class Decisions:
         log = self.topics.log_of_id(topic_id)
         ways = [self.generations.now(move.lane) for move in moves]
         turned = any(way is not None and way.log != log for way in ways)
-        self.gaps.passed(moves, elsewhere=turned)
+        self.passed_ranges.passed(moves, elsewhere=turned)
         if any(way is not None and way.log > log for way in ways):
             self.found.append(f"{stream} goes back to topic {log}, which it left")
         if not self.gate.knows(stream, log):
@@ -441,7 +441,7 @@ class Decisions:
                 number = number_of(move.lane.name)
                 if number_at(move.to_offset) > self.topics.log.edges(topic_of(stream), number).stop:
                     self.found.append(f"{move.lane} passes over {bounds}, beyond its log")
-        self.gaps.passed(moves, elsewhere=False)
+        self.passed_ranges.passed(moves, elsewhere=False)
         self._sent(stream, turned=False)
         self._begin_all(
             stream, {move.lane.name: (number_at(move.to_offset), log) for move in moves}

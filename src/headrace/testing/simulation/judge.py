@@ -69,7 +69,7 @@ def judge(world: World) -> list[str]:
     ]
     wrong += _some("moves that cannot be", world.generations.found)
     wrong += _some("decisions that cannot be", world.decisions.found)
-    wrong += _some("gaps told otherwise", world.decisions.gaps.found)
+    wrong += _some("passed ranges told otherwise", world.decisions.passed_ranges.found)
     wrong += _some("rates that cannot be", world.rates.found)
     wrong += _kept_lanes(world)
     wrong += _positions(world)

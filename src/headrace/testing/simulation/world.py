@@ -217,9 +217,9 @@ class World:
     def _moved(self, move: Move) -> None:
         self.say(f"moved {move.lane} {move.from_offset} to {move.to_offset} (epoch {move.epoch})")
         self.generations.moved(move)
-        gaps, use_case = self.decisions.gaps, self.deployed.use_case(move.lane.use_case)
-        if gaps.untold(move) and not use_case.claims and self.topics.good_in(move):
-            gaps.goes_on(move)
+        ranges, use_case = self.decisions.passed_ranges, self.deployed.use_case(move.lane.use_case)
+        if ranges.untold(move) and not use_case.claims and self.topics.good_in(move):
+            ranges.goes_on(move)
         self.decisions.moved(move.lane, move.to_offset)
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
@@ -469,7 +469,7 @@ class World:
 
     def heard(self, piece: Slice) -> None:
         """A handler is called with a part of a slice."""
-        self.decisions.gaps.heard(piece)
+        self.decisions.passed_ranges.heard(piece)
 
     def hurt_wave(self) -> None:
         """A fault may have touched any slice of the wave that runs now."""

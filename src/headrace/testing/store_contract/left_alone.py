@@ -19,7 +19,7 @@ from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, LaneStart, Move
 from headrace.model.restarts import Restart
-from headrace.model.streams import Gap, Slice, State, Stream
+from headrace.model.streams import PassedRange, Slice, State, Stream
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Store
 from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, by_lane, lane, offsets, started
@@ -78,8 +78,8 @@ def _passed(store: Store, until: int) -> int:
     return made
 
 
-def _gaps(store: Store) -> list[Gap | None]:
-    return [position.gap for position in store.progress.load_positions([ACME])]
+def _passed_ranges(store: Store) -> list[PassedRange | None]:
+    return [position.passed_range for position in store.progress.load_positions([ACME])]
 
 
 class TestLeftAlone:
@@ -230,12 +230,12 @@ class TestLeftAlone:
     def test_what_a_lane_passed_over_is_known_until_it_goes_on(self, store: Store) -> None:
         _begun(store)
         epoch = _passed(store, until=9)
-        gap = Gap(place_at(3), place_at(9))
-        assert (_gaps(store), offsets(store)) == ([gap, None], {0: 9, 1: 5})
+        passed = PassedRange(place_at(3), place_at(9))
+        assert (_passed_ranges(store), offsets(store)) == ([passed, None], {0: 9, 1: 5})
         epoch = store.membership.hold([ACME], "d1")[ACME]
-        assert _gaps(store) == [gap, None]
+        assert _passed_ranges(store) == [passed, None]
         assert store.positions.advance([Move(lane(0), place_at(9), place_at(10), epoch)]) == [True]
-        assert _gaps(store) == [None, None]
+        assert _passed_ranges(store) == [None, None]
 
     def test_a_move_to_where_a_lane_is_leaves_what_it_passed_over_to_be_told(
         self, store: Store
@@ -243,7 +243,7 @@ class TestLeftAlone:
         _begun(store)
         epoch = _passed(store, until=9)
         assert store.positions.advance([Move(lane(0), place_at(9), place_at(9), epoch)]) == [True]
-        assert _gaps(store) == [Gap(place_at(3), place_at(9)), None]
+        assert _passed_ranges(store) == [PassedRange(place_at(3), place_at(9)), None]
 
     def test_what_is_passed_over_twice_before_anything_is_read_is_told_as_one(
         self, store: Store
@@ -252,12 +252,12 @@ class TestLeftAlone:
         epoch = _passed(store, until=9)
         more = Move(lane(0), place_at(9), place_at(12), epoch)
         assert store.progress.pass_over(ACME, [more], []) == epoch + 1
-        assert _gaps(store) == [Gap(place_at(3), place_at(12)), None]
+        assert _passed_ranges(store) == [PassedRange(place_at(3), place_at(12)), None]
         read = Move(lane(0), place_at(12), place_at(13), epoch + 1)
         assert store.positions.advance([read]) == [True]
         lost = Move(lane(0), place_at(13), place_at(15), epoch + 1)
         assert store.progress.pass_over(ACME, [lost], []) == epoch + 2
-        assert _gaps(store) == [Gap(place_at(13), place_at(15)), None]
+        assert _passed_ranges(store) == [PassedRange(place_at(13), place_at(15)), None]
 
     def test_what_a_log_lost_does_not_decide_what_else_is_too_old(self, store: Store) -> None:
         _begun(store)
@@ -265,16 +265,16 @@ class TestLeftAlone:
         lost = Move(lane(0), place_at(3), place_at(4), epoch)
         assert store.progress.skip_lost(ACME, [lost], [], "id-1") == epoch + 1
         assert _acme(store).silent_s is not None
-        assert _gaps(store) == [Gap(place_at(3), place_at(4)), None]
+        assert _passed_ranges(store) == [PassedRange(place_at(3), place_at(4)), None]
         again = replace(lost, from_offset=place_at(4), to_offset=place_at(4), epoch=epoch + 1)
         assert store.progress.skip_lost(ACME, [again], [], "id-2") == epoch + 2
-        assert (_acme(store).silent_s is not None, _gaps(store)) == (True, [None, None])
+        assert (_acme(store).silent_s is not None, _passed_ranges(store)) == (True, [None, None])
 
     def test_what_is_sought_passed_nothing_over(self, store: Store) -> None:
         _begun(store)
         _passed(store, until=9)
         store.progress.seek(ACME, by_lane({0: 9}))
-        assert _gaps(store) == [None, None]
+        assert _passed_ranges(store) == [None, None]
 
     def test_what_stays_where_it_is_was_left_alone_no_longer(self, store: Store) -> None:
         _begun(store)
@@ -284,14 +284,16 @@ class TestLeftAlone:
         assert store.progress.stay(ACME, epoch)
         assert _acme(store).silent_s is None
         assert (_acme(store).epoch, offsets(store)) == (epoch, {0: 3, 1: 5})
-        assert _gaps(store) == [None, None]
+        assert _passed_ranges(store) == [None, None]
 
     def test_a_wave_comes_back_with_what_was_passed_over_before_it(self, store: Store) -> None:
         _begun(store)
         epoch = _acme(store).epoch
         pieces = [
-            Slice(lane(number), "acme.visits", place_at(at), place_at(9), epoch, gap=gap)
-            for number, at, gap in ((0, 3, Gap(place_at(1), place_at(3))), (1, 5, None))
+            Slice(
+                lane(number), "acme.visits", place_at(at), place_at(9), epoch, passed_range=passed
+            )
+            for number, at, passed in ((0, 3, PassedRange(place_at(1), place_at(3))), (1, 5, None))
         ]
         wave = Wave("w1", "score", (Bin(tuple(pieces), 1.0),), 1.0)
         assert store.progress.record_intent(wave, "d1")
