@@ -449,6 +449,21 @@ def test_a_driver_that_leaves_looks_once_more(world, late):
     assert sorted(told(world)) == BOTH
 
 
+def test_so_does_one_that_leaves_while_a_call_hangs(world, late):
+    world.store.registry.set_tenant_state("a", State.SUSPENDED)
+    world.turns(2)
+    world.engine.paused = True
+    world.tenant("b", 1)
+    while not world.driver.board.flights:
+        world.turns(1)
+    late.carry_out()
+    world.driver.drain()
+    world.driver.leave()
+    assert sorted(told(world)) == BOTH
+    holders = {stream.id.tenant: stream.holder for stream in world.store.registry.streams()}
+    assert holders == {"a": None, "b": "driver"}
+
+
 def test_a_late_claim_is_told_though_its_use_case_claims_nothing_by_now(world, late):
     """What runs then meets it, and does nothing."""
     sink = SqlTable("rows", columns={"offset": "bigint"})
