@@ -284,8 +284,8 @@ class Driver:
         running = self.board.busy_streams
         self.leases.leave(running)
         if running:
-            first = str(min(running))
-            log.warning("not given back, as it still runs", streams=len(running), stream=first)
+            why = f"something of them still runs, as of {min(running)}"
+            log.warning("streams are not given back", streams=len(running), why=why)
         elif self.publisher is not None:
             self.publisher.leave()
 

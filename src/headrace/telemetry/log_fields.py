@@ -23,7 +23,7 @@ FIELDS = {
     "driver": "name of a driver; of the process itself, unless the line says otherwise",
     "tenant": "a tenant",
     "use_case": "a use case",
-    "stream": "a stream, as tenant/use-case; of several the first",
+    "stream": "a stream, as tenant/use-case",
     "slice": "a slice, as lane from..until: acme.visits[3] 40..64",
     "wave": "id of a wave",
     "topic": "a Kafka topic",

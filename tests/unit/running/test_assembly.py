@@ -247,8 +247,8 @@ def test_a_drain_that_takes_too_long_gives_back_what_nothing_runs_of(assembly, s
         "acme": "driver",
         "bolt": None,
     }
-    (told,) = [line for line in logs if line["event"] == "not given back, as it still runs"]
-    assert (told["streams"], told["stream"]) == (2, "acme/one")
+    (told,) = [line for line in logs if line["event"] == "streams are not given back"]
+    assert (told["streams"], told["why"]) == (2, "something of them still runs, as of acme/one")
 
 
 def test_who_drains_says_what_is_waited_for_and_for_how_long(assembly, store):
