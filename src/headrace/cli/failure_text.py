@@ -23,10 +23,9 @@ MOST_CHARACTERS = 1000
 _ABSENT = "none"
 
 
-def when(at_s: float, *, zone: bool = True) -> str:
-    """A time where the reader lives, to the second; with the zone it is ISO 8601."""
-    local = datetime.fromtimestamp(at_s).astimezone()
-    return local.isoformat(timespec="seconds") if zone else f"{local:%Y-%m-%d %H:%M:%S}"
+def when(at_s: float) -> str:
+    """A time where the reader lives, to the second, with its zone; a seek takes it as it is."""
+    return datetime.fromtimestamp(at_s).astimezone().isoformat(timespec="seconds")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -58,7 +57,7 @@ def data(raw: bytes | None, *, full: bool) -> str:
 def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
     """Everything about a failure, as pairs of a heading and a text of one or more lines."""
     piece, error = failure.slice, failure.error
-    yield "failure", f"{failure.id}, {failure.state}, of {when(failure.at_s)}"
+    yield "failure", f"{failure.id}, {failure.became}, of {when(failure.at_s)}"
     yield "stream", f"{piece.lane.stream}, {spoken(piece.lane.name)} of {piece.topic}"
     until = "" if piece.is_open else piece.until_offset
     yield "slice", f"offsets {piece.from_offset}..{until}, epoch {piece.epoch}"

@@ -222,12 +222,12 @@ def _print_drivers(view: FleetView) -> None:
     names = ("driver", "state", "pid", "since", "restarts", "missing", "last error")
     table = Table(*names, box=None)
     for driver in view.drivers:
-        missing = [f"{one.what} since {when(one.since_s, zone=False)}" for one in driver.missing]
+        missing = [f"{one.what} since {when(one.since_s)}" for one in driver.missing]
         table.add_row(
             Text(printable(driver.name)),
             driver.state,
             "-" if driver.pid is None else str(driver.pid),
-            when(driver.since_s, zone=False),
+            when(driver.since_s),
             str(driver.restarts),
             printable(", ".join(missing)) or "-",
             Text(printable(_in_brief(driver.error))),

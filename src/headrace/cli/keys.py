@@ -7,7 +7,6 @@ the store has only a digest of it.
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -26,7 +25,7 @@ from headrace.cli.console import (
     shown_errors,
     store_of,
 )
-from headrace.cli.failure_text import printable
+from headrace.cli.failure_text import printable, when
 from headrace.console.rows import key_row
 from headrace.doors.keys import bound_to, new_key, rotate
 from headrace.doors.secret import secret_of
@@ -110,7 +109,7 @@ def list_(
                 Text(_does(key)),
                 key.tenant or "-",
                 Text(printable(key.label) or "-"),
-                _time(key.created_at_s),
+                when(key.created_at_s),
                 _state(key, now_s),
             )
         values = [{**key_row(key), "works": key.works(now_s)} for key in found]
@@ -174,12 +173,8 @@ def _show(text: str, key: Key) -> None:
 
 def _state(key: Key, now_s: float) -> str:
     if key.revoked_at_s is not None:
-        return f"revoked {_time(key.revoked_at_s)}"
+        return f"revoked {when(key.revoked_at_s)}"
     if key.expires_at_s is None:
         return "works"
     word = "works until" if key.works(now_s) else "expired"
-    return f"{word} {_time(key.expires_at_s)}"
-
-
-def _time(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{word} {when(key.expires_at_s)}"

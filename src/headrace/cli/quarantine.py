@@ -71,7 +71,8 @@ OfStream = Annotated[
 def list_(
     stream: OfStream = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Also those that were retried or skipped.")
+        bool,
+        typer.Option("--all", help="Also those that are over, and what was passed over unread."),
     ] = False,
     as_json: JsonOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -113,7 +114,7 @@ def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> T
             offsets(failure),
             "-" if failure.unread else str(failure.attempts),
             str(failure.times),
-            when(failure.at_s, zone=False),
+            when(failure.at_s),
             Text(in_one_line(failure.error), no_wrap=True, overflow="ellipsis"),
         )
     return table
@@ -121,7 +122,7 @@ def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> T
 
 def _state(failure: Failure, generation: int) -> str:
     earlier = failure.slice.epoch < generation
-    return f"{failure.state.value}, earlier tenant" if earlier else failure.state.value
+    return f"{failure.became}, earlier tenant" if earlier else failure.became
 
 
 @app.command()

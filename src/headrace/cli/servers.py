@@ -86,7 +86,7 @@ class RunningUp:
     @property
     def told(self) -> str:
         """It, in words."""
-        return f"'headrace up' runs here since {when(self.since_s, zone=False)}"
+        return f"'headrace up' runs here since {when(self.since_s)}"
 
 
 def running_up(base: Path) -> RunningUp | None:
@@ -108,7 +108,7 @@ def about_up(base: Path) -> str | None:
     if (up := running_up(base)) is not None:
         if up.served_s is None:
             return f"{up.told}, and its servers are not all there yet: try again when it names them"
-        served = when(up.served_s, zone=False)
+        served = when(up.served_s)
         return f"{up.told}, and its servers were there at {served}: see what it says, and try again"
     if (folder_of(base) / _FILE).is_file():
         return "'headrace up' does not run here now: type 'headrace up', and try again"

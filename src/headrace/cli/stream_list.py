@@ -118,7 +118,7 @@ class Listed:
             positions = f"{positions}, the least of {most} buckets"
         note = printable(" ".join(how.reason.split()))
         if how.retry_at_s is not None:
-            note = f"next try {when(how.retry_at_s, zone=False)}: {note}"
+            note = f"next try {when(how.retry_at_s)}: {note}"
         if self.shared_with:
             note = f"this topic is read for {', '.join(self.shared_with)} as well; {note}".rstrip(
                 "; "
@@ -245,4 +245,4 @@ def _starting(up: RunningUp | None, reports: Iterable[Report]) -> str | None:
     """That `up` starts, in words; None: no `up` runs, or a driver has told something since."""
     if up is None or any(report.at_s >= up.since_s for report in reports):
         return None
-    return f"'headrace up' is starting here, since {when(up.since_s, zone=False)}"
+    return f"'headrace up' is starting here, since {when(up.since_s)}"

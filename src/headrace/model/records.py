@@ -202,6 +202,12 @@ class Failure:
         return self.attempts == 0
 
     @property
+    def became(self) -> str:
+        """What became of it, in the words of the glossary: nobody skipped what was not read."""
+        passed_over = self.unread and self.state is FailureState.SKIPPED
+        return "passed over" if passed_over else self.state.value
+
+    @property
     def place(self) -> tuple[LaneId, str, Place, bool]:
         """The same for failures at the same record, or of slices that begin at the same offset."""
         piece, offset = self.slice, self.error.offset

@@ -8,9 +8,16 @@ Start at ``open_store``. The driver holds the whole ``SqlStore``; a task gets on
 through ``SqlPositionsFactory``. Records are not kept here, save those that failed.
 """
 
-from headrace.store.known_tenants import SqlTenants, SqlTenantsFactory
-from headrace.store.positions import SqlPositions, SqlPositionsFactory
-from headrace.store.sql_store import SqlStore, open_store
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.late_imports import imported_late
+
+if TYPE_CHECKING:
+    from headrace.store.known_tenants import SqlTenants, SqlTenantsFactory
+    from headrace.store.positions import SqlPositions, SqlPositionsFactory
+    from headrace.store.sql_store import SqlStore, open_store
 
 __all__ = [
     "SqlPositions",
@@ -20,3 +27,22 @@ __all__ = [
     "SqlTenantsFactory",
     "open_store",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of it
+    __getattr__ = imported_late(
+        __name__,
+        {
+            "headrace.store.known_tenants": (
+                "SqlTenants",
+                "SqlTenantsFactory",
+            ),
+            "headrace.store.positions": (
+                "SqlPositions",
+                "SqlPositionsFactory",
+            ),
+            "headrace.store.sql_store": (
+                "SqlStore",
+                "open_store",
+            ),
+        },
+    )

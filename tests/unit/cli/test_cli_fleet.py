@@ -151,7 +151,7 @@ def test_a_driver_without_store_and_kafka_is_not_called_ready(folder):
         told = headrace("fleet", "status", "--json")
     assert done.exit_code == told.exit_code == 1
     assert " waiting " in done.output
-    kafka, store = (when(server.since_s, zone=False) for server in LACKS)
+    kafka, store = (when(server.since_s) for server in LACKS)
     assert f"kafka since {kafka}, store since {store}" in done.output
     (driver,) = json.loads(told.output)["drivers"]
     assert (driver["state"], driver["pid"]) == ("waiting", 4711)

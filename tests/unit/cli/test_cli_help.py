@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from headrace.cli.app import app
+from headrace.cli.app import _PLACES, app
 
 COMMANDS = [
     (name, command)
@@ -43,3 +43,23 @@ def test_a_command_that_runs_no_driver_and_no_door_imports_neither_spark_nor_a_w
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == f"{len(words)} set()\n"
+
+
+@pytest.mark.parametrize("word", _PLACES)
+def test_the_list_of_commands_says_of_each_what_it_says_of_itself(word):
+    command = typer.main.get_command(app).commands[word]
+    said = (command.short_help or command.help).split("\n\n")[0]
+    assert _PLACES[word].about == " ".join(said.split())
+
+
+def test_what_there_is_is_told_without_importing_any_of_it():
+    code = (
+        "import sys; from typer.testing import CliRunner; from headrace.cli.app import app;"
+        "shown = CliRunner().invoke(app, ['--help']).output; assert 'quarantine' in shown;"
+        "slow = {'pyarrow', 'numpy', 'sqlalchemy', 'confluent_kafka', 'structlog'};"
+        "print(sorted(slow & set(sys.modules)));"
+        "print(sorted(name for name in sys.modules if name.startswith('headrace')))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = ["headrace", "headrace.cli", "headrace.cli.app", "headrace.late_imports"]
+    assert ran.stdout == f"[]\n{ours}\n"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -158,3 +159,22 @@ def test_up_makes_a_secret_unless_one_is_named_and_the_other_commands_find_it(co
 def test_a_label_is_shown_as_it_is(headrace):
     headrace("keys", "create", "--role", "viewer", "--label", "[/ops] \x1b[2J")
     assert "[/ops] \\x1b[2J" in headrace("keys", "list").output
+
+
+@pytest.fixture
+def half_past(monkeypatch):
+    """A zone that is half an hour off: what has it is not UTC by chance."""
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("half_past")
+def test_times_have_their_zone_wherever_they_are_listed(made, headrace, fail):
+    made("create", "--role", "sender", "--tenant", "acme", "--expires", "1h")
+    fail()
+    a_time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+05:30"
+    assert re.search(rf" {a_time} +works until {a_time}", headrace("keys", "list").output)
+    assert " 2026-09-21T19:43:20+05:30 " in headrace("quarantine", "list").output

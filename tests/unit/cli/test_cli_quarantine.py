@@ -165,7 +165,8 @@ def test_what_kafka_lost_is_listed_with_its_range_and_stops_nothing(headrace, st
     store.progress.skip_lost(ACME, [Move(lane, 3, 9, epoch)], [note], "id")
     assert "no lane is stopped" in headrace("quarantine", "list").output
     listed = headrace("quarantine", "list", "--all").output
-    assert "skipped" in listed
+    assert "passed over" in listed
+    assert "skipped" not in listed
     assert shown in listed
     told = headrace("quarantine", "show", "1").output
     assert message in told
@@ -182,6 +183,8 @@ def test_what_was_passed_over_as_too_old_is_told_as_that(headrace, store):
     listed = headrace("quarantine", "list", "--all").output
     assert "PassedOver: acme.visits[0] passed over offsets 3..9: left alone" in listed
     told = headrace("quarantine", "show", "1").output
+    assert "1, passed over, of " in told
+    assert "skipped" not in listed + told
     assert "none: these offsets were passed over unread, as too old" in told
 
 

@@ -190,12 +190,12 @@ def test_where_a_server_of_a_running_up_is_away_only_what_is_known_is_said(yaml)
     with FolderLock(folder_of(yaml)):
         lock = folder_of(yaml) / ".headrace.lock"
         os.utime(lock, (1_790_000_000, 1_790_000_000))
-        since = f"'headrace up' runs here since {when(1_790_000_000, zone=False)}, and its servers"
+        since = f"'headrace up' runs here since {when(1_790_000_000)}, and its servers"
         told = headrace(yaml, "verify").output
         assert f"no Kafka broker answers\n{since} are not all there yet: try again" in told
         os.utime(folder_of(yaml) / "servers.json", (1_790_000_009, 1_790_000_009))
         told = headrace(yaml, "verify").output
-        assert f"{since} were there at {when(1_790_000_009, zone=False)}: see what it says" in told
+        assert f"{since} were there at {when(1_790_000_009)}: see what it says" in told
         assert "starting" not in told
 
 

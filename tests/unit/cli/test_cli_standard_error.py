@@ -53,7 +53,7 @@ def test_a_thread_writes_what_it_says(command, module, first, monkeypatch, capsy
 
 
 def test_they_are_all_that_say_how_their_log_looks():
-    commands = [_made(word, place) for word, place in _PLACES.items() if not place.endswith(":app")]
+    commands = [_made(word, place) for word, place in _PLACES.items() if place.name != "app"]
     taking = {
         command.callback
         for command in commands
