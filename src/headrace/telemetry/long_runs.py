@@ -32,7 +32,8 @@ def long_runs(board: Board, now_s: float) -> dict[StreamId, str]:
         if not board.runs(held) and not held.throttled
     }
     for flight in long:
-        run = f"what runs of it has run for more than {_told(now_s - flight.since_s)}"
+        handled = f"use case {flight.wave.use_case} has been handling records of it"
+        run = f"{handled} for more than {_told(now_s - flight.since_s)}"
         said |= {piece.lane.stream: run for piece in flight.wave.slices}
     return said
 

@@ -90,11 +90,24 @@ def test_who_holds_a_slot_for_long_and_who_waits_for_one_is_told_without_names(f
         if told is None:
             assert notes == ["", "", "no answer"]
         else:
-            run = f"what runs of it has run for more than {told}"
+            run = f"use case score has been handling records of it for more than {told}"
             assert notes == [run, f"{waits} {told}", f"no answer; {waits} {told}"]
     assert found[second.stream.id].state == "active"
     board.ended(Wave("w", "score", (Bin((piece,), 0.1),), 1.0))
     assert look(figures, 130.0)[second.stream.id].note == ""
+
+
+def test_what_was_passed_over_is_told_before_who_holds_a_slot(figures, board):
+    first, second, *_ = board.streams.values()
+    for held in (first, second):
+        lane_of(held).end = 7
+        board.ready[held.stream.id] = None
+        figures.reporter.meter(held.stream.id).note("t passed over offsets 3..5", START_S)
+    piece = Slice(LaneId("score", first.stream.id.tenant, "t[0]"), "t", 5, 7, 1, records=2)
+    board.started(Wave("w", "score", (Bin((piece,), 0.1),), 1.0), 0.0, 1)
+    notes = [look(figures, 11.0)[held.stream.id].note for held in (first, second)]
+    begins = ["t passed over offsets 3..5; use case score", "t passed over offsets 3..5; waits for"]
+    assert all(note.startswith(begin) for note, begin in zip(notes, begins, strict=True))
 
 
 def test_who_is_held_back_by_a_limit_is_not_said_to_wait_for_a_slot(figures, board):
