@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +14,7 @@ import typer
 
 from headrace.cli.amounts import counted
 from headrace.cli.asking import ask_again, streams_begun
-from headrace.cli.console import err, out, print_json
+from headrace.cli.console import DEFAULT_CONFIG, err, out, print_json, say
 from headrace.cli.tenant_file import read, text_of
 from headrace.errors import ConfigError
 from headrace.model.streams import Tenant
@@ -104,10 +105,13 @@ def _do(store: Store, planned: Addition, how: How, config: Path, said: Sequence[
         _add(store, planned, how, config, said)
     if how.as_json:
         print_json({**planned.values(), "dry_run": how.dry_run})
-    elif len(planned.wanted) == len(planned.names) == 1 and not how.dry_run:
+        return
+    if len(planned.wanted) == len(planned.names) == 1 and not how.dry_run:
         out.print(f"tenant {planned.names[0]} added")
     else:
         _tell(planned, how)
+    if not how.dry_run:
+        _tell_topics(store, planned.names, config)
 
 
 def _add(store: Store, planned: Addition, how: How, config: Path, said: Sequence[str]) -> None:
@@ -139,6 +143,21 @@ def _tell(planned: Addition, how: How) -> None:
         out.print(f"{len(planned.again)} of them had been removed before", highlight=False)
     if planned.there:
         out.print(f"{len(planned.there)} there already: left as they are", highlight=False)
+    for name, what in planned.differs.items():
+        say(f"tenant {name} is there, and stays otherwise than it is listed: {what}")
+
+
+def _tell_topics(store: Store, names: Sequence[str], config: Path) -> None:
+    """Say what makes topics that are missing, for which streams wait without a word here.
+
+    Kafka is not asked, so that tenants can be added while it is away.
+    """
+    if not streams_begun(store, names):
+        return
+    words = ["headrace", "topics", "create", "--inputs"]
+    words += ["--tenant", names[0]] if len(names) == 1 else []
+    words += [] if config == DEFAULT_CONFIG else ["--config", str(config)]
+    say(f"topics of theirs that are missing are made by '{shlex.join(words)}'", err)
 
 
 def _shown(what: str) -> AbstractContextManager[object]:

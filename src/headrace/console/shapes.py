@@ -85,6 +85,9 @@ class TenantsAdded(Shape):
         description="Those of them that had been removed: their streams begin at `startingOffsets`."
     )
     there: list[str] = Field(description="Those that are there already, and stay as they are.")
+    differs: dict[str, str] = Field(
+        description="Those of them that would have been added otherwise than they are, and in what."
+    )
     dry_run: bool
 
 

@@ -30,14 +30,21 @@ class Addition:
     again: list[str] = field(default_factory=list)
     #: those that are there, and stay as they are
     there: list[str] = field(default_factory=list)
+    #: of those that are there and stay otherwise than they would be added: what is otherwise
+    differs: dict[str, str] = field(default_factory=dict)
     #: place in the list -> why that one cannot be added
     faults: dict[int, str] = field(default_factory=dict)
     #: the same of those that are there, where that is a fault
     there_faults: dict[int, str] = field(default_factory=dict)
 
-    def values(self) -> dict[str, list[str]]:
+    def values(self) -> dict[str, object]:
         """It, for programs."""
-        return {"added": self.names, "again": self.again, "there": self.there}
+        return {
+            "added": self.names,
+            "again": self.again,
+            "there": self.there,
+            "differs": self.differs,
+        }
 
 
 def addition(wanted: Sequence[Tenant], known: Iterable[Tenant]) -> Addition:
@@ -46,23 +53,41 @@ def addition(wanted: Sequence[Tenant], known: Iterable[Tenant]) -> Addition:
     found, first = Addition(), dict[str, int]()
     for place, tenant in enumerate(wanted):
         before = there.get(tenant.name)
-        state = None if before is None else before.state
         if (why := _fault(tenant, before)) is not None:
             found.faults[place] = why
         elif tenant.name in first:
             found.faults[place] = f"tenant {tenant.name} is in the list twice; leave one out"
-        elif state in (None, State.REMOVED):
+        elif before is None or before.state is State.REMOVED:
             found.wanted.append(tenant)
             found.names.append(tenant.name)
-            found.again += [] if state is None else [tenant.name]
+            found.again += [] if before is None else [tenant.name]
         else:
             found.wanted.append(tenant)
             found.there.append(tenant.name)
-            found.there_faults[place] = (
-                f"tenant {tenant.name} is there already, {state}; leave it out, or skip those"
-            )
+            if what := _differs(before, tenant):
+                found.differs[tenant.name] = what
+            is_there = f"tenant {tenant.name} is there already, {before.state}"
+            found.there_faults[place] = f"{is_there}; leave it out, or skip those"
         first.setdefault(tenant.name, place)
     return found
+
+
+def _differs(there: Tenant, listed: Tenant) -> str:
+    """What of a tenant that is there is otherwise than it would be added; empty: nothing."""
+    pairs = zip(_settings(there), _settings(listed), strict=True)
+    return ", ".join(f"{has} (listed: {would})" for has, would in pairs if has != would)
+
+
+def _settings(tenant: Tenant) -> tuple[str, ...]:
+    limits = tenant.throttle
+    said = {
+        "weight": tenant.weight,
+        "records_per_s": limits.records_per_s,
+        "bytes_per_s": limits.bytes_per_s,
+        "burst_s": limits.burst_s,
+    }
+    shown = [f"{key} {'none' if value is None else f'{value:.15g}'}" for key, value in said.items()]
+    return (tenant.state.value, *shown)
 
 
 def _fault(tenant: Tenant, before: Tenant | None) -> str | None:

@@ -195,7 +195,7 @@ def shown(
     trouble = _first(stopped or troubled)
     trouble = f"{trouble}; {slot}" if trouble and slot and not stopped else trouble
     left = _LEFT_ALONE if held.restarts else ""
-    # What was passed over, set aside or lost nobody learns later: a slot that is held hides no word.
+    # Who holds a slot hides no word of what was passed over, set aside or lost.
     lately = "; ".join(filter(None, (left or meter.noted(now_s), slot)))
     note = held.stream.reason or waits_for or trouble or lately or waits_told(held.closed)
     if state is not State.ACTIVE:

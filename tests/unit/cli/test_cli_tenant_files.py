@@ -75,6 +75,7 @@ def test_a_program_is_told_who_was_added(add):
         "added": ["corp", "dune", "eel"],
         "again": [],
         "there": [],
+        "differs": {},
         "dry_run": False,
     }
 
@@ -165,7 +166,37 @@ def test_those_that_are_there_can_be_left_alone(add, store):
     assert "1 there already: left as they are" in result.output
     assert store.registry.tenants()[0].weight == 1.0
     again = add(text, "--exists", "skip", "--json")
-    assert json.loads(again.output)["there"] == ["acme", "corp"]
+    found = json.loads(again.output)
+    assert found["there"] == ["acme", "corp"]
+    assert found["differs"] == {"acme": "weight 1 (listed: weight 9)"}
+
+
+def test_what_of_those_that_are_there_stays_otherwise_is_told_by_name(add, headrace, store):
+    headrace("tenants", "throttle", "acme", "--records", "50")
+    headrace("tenants", "suspend", "bolt")
+    told = add(
+        "name,weight,records_per_s\nacme,2,50\nbolt,,7\ncorp,2,\n", "--exists", "skip"
+    ).output
+    stays = "is there, and stays otherwise than it is listed: "
+    assert [line.split(stays) for line in told.splitlines() if stays in line] == [
+        ["tenant acme ", "weight 1 (listed: weight 2)"],
+        [
+            "tenant bolt ",
+            "suspended (listed: active), records_per_s none (listed: records_per_s 7)",
+        ],
+    ]
+    same = add("name,records_per_s\nacme,50\n", "--exists", "skip").output
+    assert "otherwise" not in same
+
+
+def test_what_makes_topics_that_are_missing_is_told_with_what_was_added(headrace, config):
+    tail = f"--config {config}'"
+    one = headrace("tenants", "add", "corp")
+    make = "topics of theirs that are missing are made by 'headrace topics create --inputs"
+    assert (one.stdout, one.stderr) == ("tenant corp added\n", f"{make} --tenant corp {tail}\n")
+    assert headrace("tenants", "add", "dune", "eel").stderr == f"{make} {tail}\n"
+    assert headrace("tenants", "add", "fox", "--dry-run").stderr == ""
+    assert headrace("tenants", "add", "fox", "--json").stderr == ""
 
 
 def test_those_that_were_removed_are_asked_about(add, store, monkeypatch, headrace):
@@ -208,7 +239,7 @@ def test_several_are_added_by_name_all_of_them_or_none(headrace, store):
     dry = headrace("tenants", "add", "corp", "dune", "--dry-run")
     assert (dry.exit_code, dry.output) == (0, "2 tenants would be added\n")
     assert names(store) == ["acme", "bolt"]
-    assert headrace("tenants", "add", "corp", "dune", "--weight", "2").output == "2 tenants added\n"
+    assert headrace("tenants", "add", "corp", "dune", "--weight", "2").stdout == "2 tenants added\n"
     assert [(one.name, one.weight) for one in store.registry.tenants()[2:]] == [
         ("corp", 2.0),
         ("dune", 2.0),
@@ -229,6 +260,7 @@ def test_several_are_added_by_name_all_of_them_or_none(headrace, store):
         "added": ["eel"],
         "again": [],
         "there": ["corp"],
+        "differs": {"corp": "weight 2 (listed: weight 1)"},
         "dry_run": False,
     }
 

@@ -204,7 +204,13 @@ def test_many_tenants_are_added_in_one_change(api, store):
     ]
     answer = api("POST", "/v1/tenants", json={"items": items})
     assert answer.status_code == 200
-    assert answer.json() == {"added": ["corp", "dune"], "again": [], "there": [], "dry_run": False}
+    assert answer.json() == {
+        "added": ["corp", "dune"],
+        "again": [],
+        "there": [],
+        "differs": {},
+        "dry_run": False,
+    }
     assert of(store, "corp") == Tenant("corp", weight=2.0, throttle=Throttle(5.0))
     assert of(store, "dune").stopped_by == BY_OPERATOR
     assert names(api.get("/v1/tenants").json()) == ["acme", "bolt", "corp", "dune"]
@@ -278,7 +284,13 @@ def test_a_dry_run_of_many_tenants_adds_nothing(api, store):
     store.registry.set_tenant_state("bolt", State.REMOVED)
     asked = {"items": [{"name": "new"}, {"name": "bolt"}], "dry_run": True}
     answer = api("POST", "/v1/tenants", json=asked).json()
-    assert answer == {"added": ["new", "bolt"], "again": ["bolt"], "there": [], "dry_run": True}
+    assert answer == {
+        "added": ["new", "bolt"],
+        "again": ["bolt"],
+        "there": [],
+        "differs": {},
+        "dry_run": True,
+    }
     assert names(api.get("/v1/tenants").json()) == ["acme"]
 
 
