@@ -41,6 +41,7 @@ _NO_USE_CASE = (
     "no use case is deployed, so there are no streams: 'headrace use-cases deploy' deploys those "
     "of the file, or says what is wrong with them"
 )
+_NO_TENANT = "there is no tenant, so there are no streams: 'headrace tenants add NAME' adds one"
 
 
 @app.command("list")
@@ -66,7 +67,7 @@ def list_(
     """Show streams: what each does now and why, its lag and positions.
 
     Where Kafka does not answer no lag is shown, and why is said on stderr. So is that no use case
-    is deployed, without which there are no streams.
+    is deployed, or no tenant added, without which there are no streams.
 
     Example: `headrace streams list --tenant acme`, or `headrace streams list --state suspended`
     """
@@ -83,6 +84,8 @@ def list_(
         print_list(table_of(found), [row.values() for row in found], as_json=as_json)
         if not store.registry.deployments():
             say(_NO_USE_CASE, err)
+        elif all(tenant.state is State.REMOVED for tenant in store.registry.tenants()):
+            say(_NO_TENANT, err)
 
 
 def _tell_no_lag(away: BrokerUnavailable, config: Path) -> None:

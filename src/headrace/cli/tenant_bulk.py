@@ -157,7 +157,7 @@ def _tell_topics(store: Store, names: Sequence[str], config: Path) -> None:
     words = ["headrace", "topics", "create", "--inputs"]
     words += ["--tenant", names[0]] if len(names) == 1 else []
     words += [] if config == DEFAULT_CONFIG else ["--config", str(config)]
-    say(f"topics of theirs that are missing are made by '{shlex.join(words)}'", err)
+    say(f"a topic that is missing is made by '{shlex.join(words)}'", err)
 
 
 def _shown(what: str) -> AbstractContextManager[object]:

@@ -113,6 +113,22 @@ def test_where_no_use_case_is_deployed_an_empty_list_says_so(tmp_path, config, f
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_where_no_tenant_is_left_an_empty_list_says_so(headrace, form):
+    headrace("tenants", "remove", "acme", "bolt", "--yes")
+    result = headrace("streams", "list", *form)
+    assert "there is no tenant, so there are no streams: 'headrace tenants add" in result.stderr
+
+
+def test_a_stream_that_was_removed_alone_stays_so_over_deployments(headrace, store):
+    assert headrace("streams", "remove", "acme/score").exit_code == 0
+    store.registry.deploy(Deployment("score", "score.py", "cd34", "{tenant}.visits"))
+    store.registry.deploy(Deployment("other", "score.py", "cd34", "{tenant}.visits"))
+    states = {str(stream.id): stream.state for stream in store.registry.streams()}
+    assert states["acme/score"] is State.REMOVED
+    assert {states["acme/other"], states["bolt/score"]} == {State.ACTIVE}
+
+
 def test_where_one_is_deployed_nothing_is_said_of_that(headrace):
     assert headrace("streams", "list").stderr == ""
 

@@ -192,7 +192,7 @@ def test_what_of_those_that_are_there_stays_otherwise_is_told_by_name(add, headr
 def test_what_makes_topics_that_are_missing_is_told_with_what_was_added(headrace, config):
     tail = f"--config {config}'"
     one = headrace("tenants", "add", "corp")
-    make = "topics of theirs that are missing are made by 'headrace topics create --inputs"
+    make = "a topic that is missing is made by 'headrace topics create --inputs"
     assert (one.stdout, one.stderr) == ("tenant corp added\n", f"{make} --tenant corp {tail}\n")
     assert headrace("tenants", "add", "dune", "eel").stderr == f"{make} {tail}\n"
     assert headrace("tenants", "add", "fox", "--dry-run").stderr == ""
