@@ -67,7 +67,7 @@ class Round:
         config: Mapping[str, str],
     ) -> None:
         self.lanes = {lane.key: lane for lane in map(LaneRead, pieces)}
-        #: bytes of keys and values taken since the start
+        #: bytes of keys, values and headers taken since the start
         self.bytes = 0
         #: the last turn brought nothing that belongs to a slice
         self.quiet = False
@@ -253,11 +253,18 @@ class Round:
 
 
 def _bytes_of(messages: Sequence[Received]) -> int:
-    """Of values, which is what the client takes for a message's length, of keys and of headers."""
+    """Of values, which is what the client takes for a message's length, of keys and of headers.
+
+    A header's name counts as its value does: whoever sends may choose both.
+    """
     # Without a call for each message, since there may be a million a second.
     found = sum([len(message) + len(message.key() or b"") for message in messages])
     of_headers = (headers for message in messages if (headers := message.headers()))
-    return found + sum(len(value or b"") for headers in of_headers for _, value in headers)
+    return found + sum(
+        (len(name) if name.isascii() else len(name.encode())) + len(value or b"")
+        for headers in of_headers
+        for name, value in headers
+    )
 
 
 def _key(message: Received) -> tuple[str, int]:

@@ -181,9 +181,16 @@ def test_a_refusal_that_lasts_fails_the_lanes_and_the_next_round_shows_its_crede
 
 
 @pytest.mark.parametrize(
-    "large", [{"key": b"x" * 900}, {"value": b"x" * 900}, {"headers": [("h", b"x" * 900)]}]
+    "large",
+    [
+        {"key": b"x" * 900},
+        {"value": b"x" * 900},
+        {"headers": [("h", b"x" * 899)]},
+        {"headers": [("h" * 900, None)]},
+        {"headers": [("é" * 300, b""), ("h" * 200, b"x" * 100)]},
+    ],
 )
-def test_what_is_held_counts_keys_and_headers_too(large):
+def test_what_is_held_counts_keys_and_headers_with_their_names_too(large):
     message = Message(topic="t", partition=0, offset=0, **{"value": b"", **large})
     together = Round(client_of(Recording([message])), [piece("t", 0, 1)], FetchTimeouts(), CONFIG)
     together.start()
