@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from headrace.connectors.kafka import KafkaSliceReader
+from headrace.connectors.kafka import reader as reader_module
 from headrace.connectors.kafka.rounds import FetchTimeouts
 from headrace.model.buckets import bucket_of, divided
 from headrace.model.lane_names import named, number_of
@@ -53,6 +55,23 @@ def test_records_of_an_open_transaction_are_waited_for_and_then_given_up(topics,
     assert batches[-1].reached == 2
     topics.commit(name, 0, producer)
     assert len(values(list(reader.read([piece(name, 0, 6)], 100)))) == 5
+
+
+@pytest.mark.parametrize(
+    "large", [{"key": bytes(900_000)}, {"headers": (("h", bytes(900_000)),)}]
+)
+def test_large_keys_and_headers_are_not_fetched_ahead(topics, reader, monkeypatch, large):
+    """The client counts values alone: with its limits it holds all of them that wait."""
+    monkeypatch.setattr(reader_module, "_HELD_BYTES", 1_000_000)
+    name, records = topics.make(), 80
+    topics.write(name, 0, [Row(b"", **large) for _ in range(records)])
+    rows = []
+    for batch in reader.read([piece(name, 0, records)], 100):
+        assert batch.error is None
+        rows.append(batch.records.num_rows)
+        time.sleep(0.3)  # as a handler does, in which time a client may fetch
+    assert sum(rows) == records
+    assert max(rows) < records // 2
 
 
 def test_a_compacted_lane_is_read_over_its_gaps(topics, reader):

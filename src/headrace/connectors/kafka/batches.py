@@ -45,13 +45,16 @@ def profile_of(piece: Slice) -> str:
 
 
 def whole(lanes: Sequence[LaneRead], batch_records: int, seal_key: bytes) -> Iterator[SliceBatch]:
-    """The batches of lanes that are complete or have failed, lane after lane."""
+    """The batches of lanes that are complete or have failed, whose messages it takes, in turn."""
     table = table_of([(*lane.key, lane.held) for lane in lanes])
+    counts = [len(lane.held) for lane in lanes]
+    for lane in lanes:
+        # Else there would be two of each record for as long as the table is worked on.
+        lane.held = []
     # Asked once for all: a question for each of a thousand tiny lanes would be felt.
     mixed = has_redriven(table)
     row = 0
-    for lane in lanes:
-        rows = len(lane.held)
+    for lane, rows in zip(lanes, counts, strict=True):
         for batch in _cut(lane, table.slice(row, rows), batch_records):
             yield _filtered(batch, seal_key) if mixed else batch
         row += rows
@@ -76,7 +79,7 @@ def _cut(lane: LaneRead, records: pa.Table, batch_records: int) -> Iterator[Slic
     while records.num_rows - row > batch_records:
         part = records.slice(row, batch_records)
         row += batch_records
-        yield SliceBatch(lane.slice, part, place_at(lane.held[row - 1].offset() + 1), last=False)
+        yield SliceBatch(lane.slice, part, place_at(part["offset"][-1].as_py() + 1), last=False)
     rest = records.slice(row)
     if lane.error is None:
         yield SliceBatch(lane.slice, rest, lane.slice.until_offset, last=True)

@@ -27,7 +27,7 @@ from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice
 from headrace.ports import Connections, SliceBatch, SliceReader
 
-#: bytes of keys and values held before they are given out, or a round is given up as too heavy
+#: bytes of keys, values and headers held before they are given out, or a round is given up as too heavy
 _HELD_BYTES = 64 * 1024 * 1024
 
 
@@ -130,6 +130,7 @@ def _stream(alone: Round, batch_records: int, seal_key: bytes) -> Iterator[Slice
             given_bytes = alone.bytes
             yield first(lane, batch_records, seal_key)
             alone.touch()
+    alone.end()
     yield from whole([lane], batch_records, seal_key)
 
 
@@ -149,5 +150,6 @@ def _gather(
             yield from whole(ready, batch_records, seal_key)
             ready = []
             together.touch()
+    together.end()
     yield from whole(ready, batch_records, seal_key)
     return []

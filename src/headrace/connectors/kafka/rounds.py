@@ -80,6 +80,7 @@ class Round:
         self._assigned = dict(self.lanes)
         self._open = dict(self.lanes)
         self._unreachable = ""
+        self._ended = False
         self.touch()
 
     def start(self) -> None:
@@ -122,9 +123,10 @@ class Round:
         self._moved_s = self._looked_s = time.monotonic()
 
     def end(self) -> None:
-        """Leave the consumer empty and ready for the next round."""
-        if self.broken:
+        """Leave the consumer empty and ready for the next round; nothing more is fetched."""
+        if self.broken or self._ended:
             return
+        self._ended = True
         try:
             self._consumer.unassign()
         except KafkaException as exc:
