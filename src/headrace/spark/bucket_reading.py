@@ -13,9 +13,10 @@ What else stops a reader stops all that is read with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -116,9 +117,8 @@ class BucketReader:
         of = {within.slice: within for within in ranges}
         batches = self._reader.read([within.slice for within in ranges], batch_records)
         with _ended_early(batches):
-            for batch in batches:
+            for batch in map(partial(_taken, of), batches):
                 within = of[batch.slice]
-                within.take(batch.records)
                 alone = len(within.parts) == 1
                 if batch.last or (not alone and within.bytes > HELD_BYTES):
                     if not batch.last or batch.past is not None:
@@ -158,6 +158,12 @@ class BucketReader:
                     yield replace(one, slice=part.slice, records=records)
                     if one.last:
                         return
+
+
+def _taken(of: Mapping[Slice, _Range], batch: SliceBatch) -> SliceBatch:
+    """What was read, given to its buckets, whose copies are all that is kept of the records."""
+    of[batch.slice].take(batch.records)
+    return replace(batch, records=RECORD_SCHEMA.empty_table())
 
 
 def _numbered(batches: Iterator[SliceBatch], ordinals: dict[Slice, int]) -> Iterator[SliceBatch]:

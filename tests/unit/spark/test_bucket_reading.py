@@ -4,6 +4,7 @@ from contextlib import closing
 from dataclasses import replace
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 from headrace.model.buckets import bucket_of, divided
@@ -37,11 +38,11 @@ def piece(name, start, until):
     return Slice(LaneId("keep", "acme", name), "t", start, until, 1, records=until - start)
 
 
-def filled(records, unreadable=(), partitions=1):
+def filled(records, unreadable=(), partitions=1, value=b"v"):
     log = MemoryLog()
     log.create_topic("t", partitions)
     for number in range(records):
-        row = Row(b"v", key=KEYS[number % len(KEYS)], readable=number not in unreadable)
+        row = Row(value, key=KEYS[number % len(KEYS)], readable=number not in unreadable)
         log.append("t", 0, [row])
     return log
 
@@ -141,6 +142,34 @@ def test_what_is_kept_is_bounded(monkeypatch):
     # What was read for both is not read again; the rest is, by each of them.
     assert len(reader.asked) == 3
     assert all(asked[0] != "t[0] 0..100" for asked in reader.asked[1:])
+
+
+class Once:
+    """A reader of large records that keeps nothing of what it gives."""
+
+    def __init__(self, log):
+        self._reader = MemoryReader(log)
+
+    def read(self, slices, batch_records):
+        return map(as_it_is, self._reader.read(slices, batch_records))
+
+    def close(self):
+        """Nothing to give up."""
+
+
+def as_it_is(batch):
+    return batch
+
+
+def test_of_what_is_read_for_several_buckets_each_record_is_held_once():
+    log, names = filled(40, value=b"v" * 1_000_000), divided("t[0]", 4)
+    before = pa.total_allocated_bytes()
+    held = [
+        pa.total_allocated_bytes() - before
+        for _ in BucketReader(Once(log)).read([piece(name, 0, 40) for name in names], 100)
+    ]
+    assert len(held) == 4
+    assert max(held) < 1.5 * 40 * 1_000_000
 
 
 @pytest.mark.parametrize("by_place", [True, False])
