@@ -20,6 +20,7 @@ from benchmarks import harness
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory, create_topics, producer_config
 from headrace.connectors.kafka.config import consumer_config
 from headrace.connectors.kafka.consumers import PROFILES
+from headrace.connectors.kafka.offsets import span_of
 from headrace.model.lane_names import number_of
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections
@@ -46,7 +47,7 @@ def main(args: list[str]) -> None:
             "load_average_1m": round(os.getloadavg()[0], 1),
             "all 10 of 1,000 topics": _compare(config, small, "small"),
             "2 in the middle of 1,000 topics": _compare(config, middle, "small"),
-            "4 lanes of 150,000 x 300 B": _compare(config, large, "large"),
+            "4 lanes of 150,000 x 300 B": _compare(config, large, "huge"),
             "end offsets of 1,000 lanes": _observe(config, small),
         }
     print(json.dumps(result, indent=2))
@@ -75,7 +76,7 @@ def _fill(config: dict[str, str]) -> None:
 def _compare(
     config: dict[str, str], slices: Sequence[Slice], profile: str
 ) -> dict[str, dict[str, float]]:
-    records = sum(piece.size for piece in slices)
+    records = sum(map(span_of, slices))
     reader = KafkaReaderFactory().open(Connections(config, ""))
     bare = Consumer({**consumer_config(config, PROFILES[profile]), "group.id": "benchmark"})
 

@@ -19,9 +19,9 @@ from headrace.connectors.kafka import producer_config
 from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = ROW
-RECORDS, KEYS, KEY_BYTES = 40, 6, 10_000_000
-#: a few times all that waits, and what is imported: it grows with that (docs/order.md)
-MOST_OF_A_WORKER = 1_400_000_000
+RECORDS, KEYS, KEY_BYTES = 150, 6, 10_000_000
+#: less than all that waits: what a reader holds, in some copies, and what is imported
+MOST_OF_A_WORKER = 1_000_000_000
 #: without an effect of five use cases that get 50 records a second
 LONGEST_PAUSE_S = 10.0
 LARGE = """

@@ -19,10 +19,15 @@ from headrace.model.places import place_at
 from headrace.model.streams import Slice, original
 from headrace.ports import SliceBatch
 
-#: with which fetches a slice of at most so many offsets is read (``consumers.py``)
-_MOST_OFFSETS = (("small", 100), ("middle", 1_000), ("large", math.inf))
 #: a slice of more offsets is read alone
 _ALONE_OFFSETS = 20_000
+#: with which fetches a slice of at most so many offsets is read (``consumers.py``)
+_MOST_OFFSETS = (
+    ("small", 100),
+    ("middle", 1_000),
+    ("large", _ALONE_OFFSETS),
+    ("huge", math.inf),
+)
 #: most offsets and lanes read at once
 _ROUND_OFFSETS = 50_000
 _ROUND_LANES = 2_000

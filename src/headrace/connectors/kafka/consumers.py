@@ -26,12 +26,15 @@ from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
 #: How much is fetched ahead: as much as one answer of a broker has. By its own limits the client
 #: fetches on until it holds so many messages, or 64 MiB of values, and counts neither keys nor
 #: headers (2.16, ``rd_kafka_op_new_fetch_msg``): of large ones it would hold all that wait, within
-#: slices and beyond. So it fetches when it holds nothing. Figures from ``benchmarks/reader.py``; "middle" is for slices as in
-#: ``decoded_drain``, where with large fetches every second message was one past its slice.
+#: slices and beyond. So it fetches when it holds nothing. Only for "huge" that would be felt where
+#: cores are busy; a planner makes such slices of records alone that were small so far. Figures from
+#: ``benchmarks/reader.py``; "middle" is for slices as in ``decoded_drain``, where with large fetches
+#: every second message was one past its slice.
 PROFILES: Mapping[str, Mapping[str, str]] = {
     "small": {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"},
     "middle": {"fetch.message.max.bytes": "131072", "queued.min.messages": "1"},
     "large": {"fetch.message.max.bytes": "1048576", "queued.min.messages": "1"},
+    "huge": {"fetch.message.max.bytes": "1048576", "queued.min.messages": "20000"},
 }
 
 _made: weakref.WeakSet[Client] = weakref.WeakSet()

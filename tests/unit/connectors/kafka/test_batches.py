@@ -49,6 +49,7 @@ def test_every_size_has_its_fetches():
     assert [profile_of(piece("a", 0, size)) for size in (1, 100, 101, 1_000, 1_001)] == [
         *("small", "small", "middle", "middle", "large")
     ]
+    assert [profile_of(piece("a", 0, size)) for size in (20_000, 20_001)] == ["large", "huge"]
 
 
 def test_a_large_slice_is_alone():
