@@ -89,9 +89,7 @@ def _read(spark: Any, config: dict[str, str], names: list[str]) -> float:
 
 
 def _bare(config: dict[str, str], names: list[str]) -> float:
-    consumer = Consumer(
-        {**consumer_config(config, PROFILES["huge"]), "group.id": uuid.uuid4().hex}
-    )
+    consumer = Consumer({**consumer_config(config, PROFILES["huge"]), "group.id": uuid.uuid4().hex})
     began = time.perf_counter()
     consumer.assign([TopicPartition(name, 0, 0) for name in names])
     seen = 0

@@ -57,9 +57,7 @@ def test_records_of_an_open_transaction_are_waited_for_and_then_given_up(topics,
     assert len(values(list(reader.read([piece(name, 0, 6)], 100)))) == 5
 
 
-@pytest.mark.parametrize(
-    "large", [{"key": bytes(900_000)}, {"headers": (("h", bytes(900_000)),)}]
-)
+@pytest.mark.parametrize("large", [{"key": bytes(900_000)}, {"headers": (("h", bytes(900_000)),)}])
 def test_large_keys_and_headers_are_not_fetched_ahead(topics, reader, monkeypatch, large):
     """The client counts values alone: with its limits it holds all of them that wait."""
     monkeypatch.setattr(reader_module, "_HELD_BYTES", 1_000_000)

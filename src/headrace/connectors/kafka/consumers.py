@@ -28,8 +28,8 @@ from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
 #: headers (2.16, ``rd_kafka_op_new_fetch_msg``): of large ones it would hold all that wait, within
 #: slices and beyond. So it fetches when it holds nothing. Only for "huge" that would be felt where
 #: cores are busy; a planner makes such slices of records alone that were small so far. Figures from
-#: ``benchmarks/reader.py``; "middle" is for slices as in ``decoded_drain``, where with large fetches
-#: every second message was one past its slice.
+#: ``benchmarks/reader.py``; "middle" is for slices as in ``decoded_drain``, where with large
+#: fetches every second message was one past its slice.
 PROFILES: Mapping[str, Mapping[str, str]] = {
     "small": {"fetch.message.max.bytes": "16384", "queued.min.messages": "1"},
     "middle": {"fetch.message.max.bytes": "131072", "queued.min.messages": "1"},

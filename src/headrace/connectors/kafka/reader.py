@@ -27,7 +27,8 @@ from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice
 from headrace.ports import Connections, SliceBatch, SliceReader
 
-#: bytes of keys, values and headers held before they are given out, or a round is given up as too heavy
+#: bytes of keys, values and headers held before they are given out, or a round is given up as too
+#: heavy
 _HELD_BYTES = 64 * 1024 * 1024
 
 
