@@ -17,6 +17,7 @@ from headrace.testing.log_fake import MemoryLog
 from headrace.testing.memory_store import data
 from headrace.testing.memory_store.membership import MemoryMembership
 from headrace.testing.simulation import simulate
+from headrace.testing.simulation.odds import read_odds
 from headrace.testing.simulation.run import silent
 
 #: nearly all use cases whose order is not over all partitions are by key
@@ -39,6 +40,14 @@ def test_nothing_is_wrong_where_partitions_are_divided_and_divided_otherwise(fir
     for seed in range(first, first + 20):
         outcome = simulate(seed, odds=BY_KEY)
         assert not outcome.wrong, str(outcome)
+
+
+@pytest.mark.parametrize("seed", [40168, 40255, 40831])
+def test_what_a_former_division_had_is_judged_as_what_it_was(seed):
+    """Lanes that are sent back, expire without a place, or end where others begin."""
+    odds = read_odds("divided=0.8,by_place=0,splits=0.3,drops=0.15,lists_late=0.4")
+    outcome = simulate(seed, odds=odds)
+    assert not outcome.wrong, str(outcome)
 
 
 def test_a_run_has_divisions_that_change():

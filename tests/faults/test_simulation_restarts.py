@@ -11,6 +11,7 @@ import pytest
 from planted import also, first_wrong
 
 from headrace.cycle import restarts
+from headrace.model.places import OPEN
 from headrace.model.streams import PassedRange
 from headrace.testing.memory_store import MemoryMembership, MemoryProgress, MemoryStore
 from headrace.testing.simulation import simulate
@@ -124,6 +125,19 @@ def test_a_stream_for_which_it_counts_that_it_was_free_is_found(monkeypatch):
     also(monkeypatch, RESTARTS)
     made = replace(in_memory(), store=lambda: store_of(membership=Counting))
     assert first_wrong(made, how="nobody left it alone")
+
+
+def test_a_stream_that_passes_over_records_that_have_not_waited_is_found(monkeypatch):
+    def however_young(places, edges, ends):
+        return {
+            name: at
+            for name, fresh in edges.fresh.items()
+            if places[name] < (at := min(fresh, ends.get(name, OPEN))) < OPEN
+        }
+
+    also(monkeypatch, RESTARTS | {"driver_killed": 0.02})
+    monkeypatch.setattr(restarts, "passed_over", however_young)
+    assert first_wrong(how="that have not waited", seeds=100, known=27)
 
 
 def test_a_driver_that_reads_what_is_to_be_passed_over_is_found(monkeypatch):

@@ -164,7 +164,7 @@ class Decisions:
 
     def _left_behind(self, stream: StreamId, to: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         """What was read of lanes that follow one that is read again, and stays read."""
-        topic = topic_of(stream)
+        topic, sent = topic_of(stream), set(map(whole_lane, to))
         for name, (offset, log) in to.items():
             now = self.generations.now(LaneId(*stream, name))
             end = self.topics.log.edges(topic, number_of(name)).stop
@@ -176,6 +176,8 @@ class Decisions:
                 is_after = whole_lane(follower) in followers
                 if not is_after or known is None or not self._has(lane):
                     continue
+                if whole_lane(follower) in sent and self.divided.is_over(lane):
+                    continue  # those that its partition has now are sent
                 at = to[follower][0] if follower in to else known.at
                 if at > self.topics.log.edges(topic, number_of(follower)).start:
                     yield f"{name} of {stream} goes back, and {follower} stays read up to {at}"
@@ -431,6 +433,10 @@ class Decisions:
         told = {(one.slice.lane, one.slice.from_offset, one.slice.until_offset) for one in kept}
         (topic_id,) = [one.topic_id for one in self.store.registry.streams() if one.id == stream]
         log = self.topics.log_of_id(topic_id or "")
+        if self.topics.is_there(topic_of(stream), log) and all(
+            self._has(one.lane) for one in moves
+        ):
+            self.found += self.left_alone.too_soon(stream, moves, self.topics.log)
         for move in moves:
             bounds, now = (move.from_offset, move.to_offset), self.generations.now(move.lane)
             if (move.lane, *bounds) not in told:
@@ -457,7 +463,10 @@ class Decisions:
         before = [self.generations.now(move.lane) for move in moves]
         turned = any(now is not None and now.log != log for now in before)
         back = any(move.to_offset < move.from_offset for move in moves)
-        gone = any(note.error.code == LaneExpired.__name__ for note in notes.values())
+        gone = any(
+            note.error.code == LaneExpired.__name__ and self.generations.now(lane) is not None
+            for lane, note in notes.items()
+        )
         if (turned or back or gone) and RERUN_MARK not in stream.use_case:
             self.gate.sent_back(stream)
 
@@ -468,7 +477,11 @@ class Decisions:
             return
         end = self.topics.lineage.dropped.get(whole_lane(piece.lane.name))
         start, until = number_at(piece.from_offset), number_at(piece.until_offset)
-        if end is None or start != now.at or until not in (start, end):
+        if (
+            end is None
+            or start != now.at
+            or until not in (start, end, self.divided.end_of(piece.lane))
+        ):
             self.found.append(f"{piece.lane} is at {now.at} of {end}, and the note is of {piece}")
 
     def _check_skip(

@@ -43,6 +43,10 @@ class Divided:
         found = set(self._before.get(lane, ()))
         return found.union(*map(self.before, found))
 
+    def end_of(self, lane: LaneId) -> int | None:
+        """Where a lane ends because another division of its partition begins there."""
+        return min((of[lane] for of in self._before.values() if lane in of), default=None)
+
     def is_over(self, lane: LaneId) -> bool:
         """Whether it came to where a lane begins that follows it, be it where a log was cut."""
         now = self.generations.now(lane)

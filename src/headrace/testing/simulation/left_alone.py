@@ -9,12 +9,14 @@ new of them may be planned before that was decided.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from headrace.model.places import OPEN
+from headrace.model.records import FailureState, Move
 from headrace.model.restarts import Restart
 from headrace.model.streams import State, StreamId
-from headrace.ports import Store
+from headrace.ports import Log, Store
 from headrace.testing.clock import FakeClock
 
 
@@ -83,6 +85,44 @@ class LeftAlone:
         self.left.discard(stream)
         self._moved_s.pop(stream, None)
         self._holders.pop(stream, None)
+
+    def too_soon(self, stream: StreamId, moves: Sequence[Move], log: Log) -> list[str]:
+        """What of these moves passes over what is not old enough, or behind a record that stops.
+
+        It was decided before, so by now all that it may pass over is older still.
+
+        Args:
+            stream: that goes on.
+            moves: of its lanes, which are in the log.
+            log: with its records, if it answers.
+        """
+        restart, _ = self._states()[stream]
+        if restart is None:
+            return [f"{stream} passes over records, and its use case does not want that"]
+        now_s, lanes = self.clock.now_s(), [move.lane.name for move in moves]
+        starts, waited = log.start_offsets(lanes), log.offsets_at(lanes, now_s - restart.after_s)
+        firsts = {move.lane.name: move.from_offset for move in moves}
+        known = [name for name in lanes if name in starts and name in waited]
+        found = []
+        if known and not any(max(firsts[name], starts[name]) < waited[name] for name in known):
+            found.append(f"{stream} passes over records that have not waited")
+        if restart.max_age_s is not None:
+            fresh = log.offsets_at(lanes, now_s - restart.max_age_s)
+            found += [
+                f"{move.lane} passes over records that are not too old"
+                for move in moves
+                if move.to_offset > fresh.get(move.lane.name, OPEN)
+            ]
+        stopped = {
+            failure.slice.lane
+            for failure in self.store.failures.every(stream)
+            if failure.state is FailureState.OPEN
+        }
+        return found + [
+            f"{move.lane} passes over the record that it is stopped at"
+            for move in moves
+            if move.lane in stopped
+        ]
 
     def _held_by(self, driver: str) -> set[StreamId]:
         return {stream for stream, holder in self._holders.items() if holder == driver}
