@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace import errors as errors
 from headrace.late_imports import imported_late
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of it
-    __getattr__ = imported_late(
+    __getattr__, __dir__ = imported_late(
         __name__,
         {
             "headrace.errors": (

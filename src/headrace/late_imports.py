@@ -15,8 +15,10 @@ from importlib import import_module
 from typing import Any
 
 
-def imported_late(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package.
+def imported_late(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` of a package, and its ``__dir__``, by which people and tools look.
 
     Args:
         package: its name, such as ``headrace.store``.
@@ -29,4 +31,7 @@ def imported_late(package: str, names: Mapping[str, Sequence[str]]) -> Callable[
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(modules[name]), name)
 
-    return found
+    def all_names() -> list[str]:
+        return sorted({*vars(import_module(package)), *modules})
+
+    return found, all_names

@@ -29,10 +29,11 @@ def test_a_package_has_each_name_that_it_offers_from_where_type_checkers_have_it
     assert sorted(module.__all__) == sorted(checked)
     for name, place in checked.items():
         assert getattr(module, name) is getattr(import_module(place), name)
+    assert set(checked) <= set(dir(module))
 
 
 def test_a_name_that_a_package_does_not_offer_is_no_attribute_of_it():
-    found = imported_late("headrace", {"headrace.errors": ("BadRecord",)})
+    found, _ = imported_late("headrace", {"headrace.errors": ("BadRecord",)})
     with pytest.raises(AttributeError, match="module 'headrace' has no attribute 'use_csae'"):
         found("use_csae")
 

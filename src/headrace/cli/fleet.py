@@ -279,8 +279,8 @@ def _living(folder: Path) -> FleetView:
 def _where(trouble: str) -> str:
     return (
         f"{trouble}. One that was given another folder is found by --state or HEADRACE_STATE; "
-        "'headrace supervise' starts one. A single driver, as of 'headrace run' or 'headrace up', "
-        "has none: 'headrace streams list' shows what it does"
+        "'headrace supervise' starts one. A single driver, such as that of 'headrace run' or "
+        "'headrace up', has none: 'headrace streams list' shows what it does"
     )
 
 

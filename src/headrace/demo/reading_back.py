@@ -110,7 +110,7 @@ def _found(connections: Connections, query: object) -> Iterator[dict[str, Any]]:
 
 
 def _in_cache(connections: Connections) -> Iterator[dict[str, Any]]:
-    cache, cursor = cache_of(connections, LEADS.at), None
+    cache = cache_of(connections, LEADS.at)
     for tenant in TENANTS:
         cursor = None
         keys: set[bytes] = set()

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of it
-    __getattr__ = imported_late(
+    __getattr__, __dir__ = imported_late(
         __name__,
         {
             "headrace.store.known_tenants": (

@@ -194,7 +194,10 @@ def test_the_status_of_one_that_was_killed_is_not_believed(folder):
 def test_where_no_supervisor_is_it_is_said(folder):
     told = " ".join(headrace("fleet", "status").output.split())
     assert "no supervisor has ever used" in told
-    assert "as of 'headrace run' or 'headrace up', has none: 'headrace streams list' shows" in told
+    assert (
+        "such as that of 'headrace run' or 'headrace up', has none: 'headrace streams list' shows"
+        in told
+    )
     assert headrace("fleet", "status").exit_code == 2
     assert headrace("roll").exit_code == 2
     state_file.write(state_of(folder), view())

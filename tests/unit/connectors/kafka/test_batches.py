@@ -54,7 +54,7 @@ def test_every_size_has_its_fetches():
 
 def test_a_large_slice_is_alone():
     large, other = piece("a", 0, 20_001), piece("b", 0, 5_000)
-    assert rounds_of([large, other]) == [[large], [other]]
+    assert rounds_of([large, other]) == [[other], [large]]
 
 
 def test_small_slices_come_first_and_together():
