@@ -284,7 +284,7 @@ class Driver:
         running = self.board.busy_streams
         self.leases.leave(running)
         if running:
-            why = f"something of them still runs, as of {min(running)}"
+            why = f"something of them still runs, such as {min(running)}"
             log.warning("streams are not given back", streams=len(running), why=why)
         elif self.publisher is not None:
             self.publisher.leave()
@@ -391,14 +391,7 @@ class Driver:
 
     def _start(self) -> None:
         now_s = self.parts.clock.monotonic_s()
-        for lane in self.recorded.short_logs(self.versions, now_s):
-            self.observer.ask_again(self.board.streams[lane.stream], lane.name)
-
-        def may_run(wave: Wave) -> bool:
-            return self.apart_again.may_run(wave, self.slots, now_s)
-
-        for wave in self.recorded.due(self.versions, now_s, may_run):
-            self._launch(wave, len(wave.bins), fresh=False)
+        self._run_again(now_s)
         free = self._free_slots()
         if free <= 0:
             return
@@ -422,6 +415,20 @@ class Driver:
         for wave, long_bins in made.waves:
             self._was_long = long_bins > 0
             self._launch(wave, long_bins, fresh=True)
+
+    def _run_again(self, now_s: float) -> None:
+        """Start what is recorded and due."""
+        for lane in self.recorded.short_logs(self.versions, now_s):
+            self.observer.ask_again(self.board.streams[lane.stream], lane.name)
+
+        def may_run(wave: Wave) -> bool:
+            return self.apart_again.may_run(wave, self.slots, now_s)
+
+        for wave in self.recorded.due(self.versions, now_s, may_run):
+            self._launch(wave, len(wave.bins), fresh=False)
+        if self.recorded.is_refused:
+            self.recorded.is_refused = self._recovered = False
+            self.observer.forget_revision()
 
     def _leave_out(self, stream: StreamId, fault: str) -> None:
         """Plan nothing of a stream that no plan can have, until somebody changes something."""

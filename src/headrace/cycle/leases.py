@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from headrace.errors import OutcomeUnknown
 from headrace.model.streams import State, Stream, StreamId
 from headrace.policies.leases import Assignment, PeerSilence, dead, may_inherit, share, watched
 from headrace.ports import Membership
@@ -96,12 +97,15 @@ class Leases:
         self._news |= self._living() != before
 
     def _join(self, loaded: frozenset[str], now_s: float) -> None:
-        if self._number is not None:
-            # Whoever has its name by now is not to be replaced in turn.
-            self.membership.beat(self.name, self._number)
-            self._number = None
         self._news = True
-        self._number = self.membership.join(self.name, loaded, again=self._has_joined)
+        # Whoever has its name by now is not to be replaced in turn.
+        if self._number is not None and not self.membership.beat(self.name, self._number):
+            self._seen, self.given_up = {}, True
+        try:
+            self._number = self.membership.join(self.name, loaded, again=self._has_joined)
+        except OutcomeUnknown:
+            self._number = None  # it may be another one by now
+            raise
         self._has_joined = True
         self._loaded = loaded
         self.confirm(now_s)

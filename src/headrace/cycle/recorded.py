@@ -86,6 +86,8 @@ class RecordedWaves:
     #: those that are to run again, in the order in which they are looked at
     waiting: list[WaitingReplay] = field(default_factory=list)
     _known: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
+    #: somebody else may have a wave that was to run: who has its streams is to be looked at
+    is_refused: bool = False
     #: one whose recording was not answered
     _unsure: Wave | None = None
     _fences: Fences = field(init=False)
@@ -266,17 +268,28 @@ class RecordedWaves:
             if any(part.id == wave.id and len(list(part.slices)) >= size for part in left):
                 at += len(left)
 
-    def _takes_turn(self, wave: Wave, going: Wave) -> bool:
-        """Write down who runs under the id of a wave; False if somebody else may have it by now.
+    def _labels(self, wave: Wave, replay: Replay) -> dict[StreamId, str]:
+        """A name for each part it is divided into; who ran in a group of their own stay in it.
 
-        If it is so, the next look at the board says whose it is.
+        Else one at whom calls hang would be looked for in all of them once more.
         """
+        labels = replay.labels()
+        for number, group in enumerate(self._known[wave.id].groups):
+            labels |= {
+                stream: str(number) for stream in labels.keys() & group if not labels[stream]
+            }
+        return labels
+
+    def _takes_turn(self, wave: Wave, going: Wave) -> bool:
+        """Write down who runs under the id of a wave; False if somebody else may have it by now."""
         all_begins, begins = ({piece.begin for piece in of.slices} for of in (wave, going))
         tenants = {piece.lane.tenant for piece in going.slices}
         turn = () if begins == all_begins else tuple(sorted(tenants))
         if not wave.writes_by_id or turn == wave.turn:
             return True
-        return self.progress.take_turn(going, turn, self.driver)
+        takes = self.progress.take_turn(going, turn, self.driver)
+        self.is_refused |= not takes
+        return takes
 
     def _left(self, wave: Wave, replay: Replay) -> list[Wave]:
         """Do what was decided about a recorded wave; what is left to run of it."""
@@ -286,7 +299,7 @@ class RecordedWaves:
             case ReplayStep.WAIT:
                 return [wave]
             case ReplayStep.DIVIDE:
-                left = self._divide(replay.due, replay.labels())
+                left = self._divide(replay.due, self._labels(wave, replay))
                 self.board.ended(wave)
                 return left
             case ReplayStep.GIVE_UP:

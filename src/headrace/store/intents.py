@@ -315,9 +315,10 @@ def _slice(kept: dict[str, Any], later: dict[str, Any]) -> Slice:
 def _bin(kept: dict[str, Any]) -> Bin:
     # What an earlier version wrote down has none of it, nor what needs none.
     later = {name: kept[kept_as] for name, kept_as in _LATER if kept_as in kept}
-    if "passed_ranges" in kept:
+    ranges = kept.get("passed_ranges", kept.get("gaps"))  # as they were called once
+    if ranges is not None:
         later["passed_range"] = [
-            passed and PassedRange(*map(read_place, passed)) for passed in kept["passed_ranges"]
+            passed and PassedRange(*map(read_place, passed)) for passed in ranges
         ]
     slices = (
         _slice(piece, {name: values[number] for name, values in later.items()})

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.cycle.commit import Committer
 from headrace.cycle.leases import Leases
-from headrace.errors import Fenced, OutcomeUnknown
+from headrace.errors import Fenced, OutcomeUnknown, StoreUnavailable
 from headrace.model.streams import State, StreamId
 from headrace.testing.engine_fake import InProcessEngine
 
@@ -249,6 +249,38 @@ def test_a_driver_that_does_not_hear_that_it_joined_again_is_still_itself(pair):
     leases.membership = pair.store.membership
     leases.poll(["keep", "pages"], 3.0)
     leases.confirm(6.0)
+
+
+def test_a_driver_that_cannot_join_again_beats_on_and_gives_back(pair):
+    class Away:
+        def __getattr__(self, name):
+            return getattr(pair.store.membership, name)
+
+        def join(self, *_of, **_more):
+            raise StoreUnavailable("away")
+
+    leases = Leases(pair.store.membership, "d", LEASE_S)
+    leases.poll(["keep"], 0.0)
+    leases.membership = Away()
+    with pytest.raises(StoreUnavailable):
+        leases.poll(["keep", "pages"], 2.0)
+    leases.stay(10.0)
+    (peer,) = (one for one in pair.store.membership.drivers() if one.name == "d")
+    leases.stay(20.0)
+    (later,) = (one for one in pair.store.membership.drivers() if one.name == "d")
+    assert later.beats > peer.beats
+    leases.leave(())
+    assert "d" not in [one.name for one in pair.store.membership.drivers()]
+
+
+def test_a_driver_that_was_given_up_for_dead_learns_it_also_when_it_loads_another_use_case(pair):
+    given_up, heir = (Leases(pair.store.membership, name, LEASE_S) for name in "de")
+    given_up.poll(["keep"], 0.0)
+    heir.poll(["keep"], 0.0)
+    (peer,) = (one for one in pair.store.membership.drivers() if one.name == "d")
+    assert pair.store.membership.adopt("e", heir.number, peer)
+    given_up.poll(["keep", "pages"], 100.0)
+    assert given_up.given_up
 
 
 def test_a_tenant_added_later_goes_to_one_of_them(pair):

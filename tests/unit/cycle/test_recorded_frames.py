@@ -1,6 +1,7 @@
 """A recorded wave of DataFrames: what a lost attempt left under its id is replaced, once."""
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -305,6 +306,53 @@ def test_a_tenant_at_whom_calls_hang_after_a_kill_costs_its_neighbour_one_call(
     world.turns(60, 1.0)
     assert all_of(written) == [row for row in EACH_ONCE if row[0] == other or then != "is sought"]
     assert pending(world) == []
+
+
+@pytest.mark.parametrize("which", [0, 1, -2, -1])
+def test_of_many_tenants_one_at_whom_calls_hang_costs_the_others_few_calls(
+    world, monkeypatch, which
+):
+    """Who ran in a group of its own is not looked for among all others once more."""
+    prepared(world, monkeypatch)
+    names = ["a", "b", *(f"c{number:02d}" for number in range(38))]
+    for name in names[2:]:
+        world.tenant(name, 5)
+    world.killed_after_writing()
+    world.hangs = {names[which]}
+    called = hanging(world, monkeypatch, "HandlerHung")
+    world.start()
+    while not all(world.positions()[name, 0] == 5 for name in names if name != names[which]):
+        world.turns(1, 1.0)
+    assert sum(names[which] in call for call in called) <= 4
+
+
+def test_a_driver_whose_turn_is_refused_looks_who_has_the_streams(world, monkeypatch):
+    """What was written down is gone, and the answer that said so was lost."""
+    prepared(world, monkeypatch)
+    world.killed_after_writing(name="d")
+    hanging(world, monkeypatch, "HandlerHung", [True])
+    world.start(name="d")
+    told = []
+
+    class Progress:
+        def __getattr__(self, name):
+            return getattr(world.store.progress, name)
+
+        def take_turn(self, going, tenants, driver):
+            if not told:
+                held = world.driver.board.streams
+                (wave,) = pending(world)
+                over = [
+                    replace(piece, epoch=held[piece.lane.stream].epoch) for piece in wave.slices
+                ]
+                world.store.progress.finish_intent(going.id, [], driver, over=over)
+            told.append(world.store.progress.take_turn(going, tenants, driver))
+            return told[-1]
+
+    world.driver.recorded.progress = Progress()
+    world.turns(60, 2.0)
+    assert told == [False]
+    assert world.positions() == {("a", 0): 5, ("b", 0): 5}
 
 
 def test_tenants_at_whom_all_calls_hang_after_a_kill_are_there_once(world, written, monkeypatch):
