@@ -155,9 +155,10 @@ def _json_rows(name: str, text: str) -> Iterator[tuple[Place, Any]]:
             return
         try:
             value, end = decoder.raw_decode(text, at)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             where = getattr(error, "lineno", line)
-            why = getattr(error, "msg", "too deep")
+            # Python reads no whole number of more than some thousand digits.
+            why = getattr(error, "msg", "too deep, or a number is too long")
             raise ConfigError(f"{name}, line {where}: this is no JSON: {why}") from error
         entry += 1
         yield Place(line, entry if is_array else 0), value
@@ -190,7 +191,7 @@ def _tenant(row: Mapping[str, Any]) -> Tenant:
     _check_known(limit, _THROTTLE)
     name = _name(row)
     state = row.get("state") or State.ACTIVE.value
-    if state not in {State.ACTIVE.value, State.SUSPENDED.value}:
+    if state not in (State.ACTIVE.value, State.SUSPENDED.value):  # it may be anything
         raise ValueError(f"state {state!r} is neither active nor suspended")
     weight = _number(row, "weight", None)
     throttle = _throttle(limit)
@@ -232,10 +233,14 @@ def _number(
         raise ValueError(f"{key} {value!r} is no number")  # noqa: TRY004
     try:
         return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{key} is too large a number") from error
     except (TypeError, ValueError) as error:
         if amount is None or not isinstance(value, str):
             raise ValueError(f"{key} {value!r} is no number") from error
     try:
         return float(amount(value))
+    except OverflowError as error:
+        raise ValueError(f"{key} is too large a number") from error
     except ValueError as error:
         raise ValueError(f"{key} {value!r} is no number; {error}") from error

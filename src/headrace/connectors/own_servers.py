@@ -33,8 +33,7 @@ def is_one_for_each_tenant(connections: Connections, at: str, *, telling: bool =
     """
     if TENANT in at:
         return True
-    server = connections.server(at, telling=telling)
-    return TENANT in server.url or TENANT in (server.user or "")
+    return connections.server(at, telling=telling).is_of_a_tenant
 
 
 def filled(server: Server, tenant: str) -> Server:

@@ -117,6 +117,8 @@ class Driver:
     load_s: float = 60.0
     #: how many records a second servers are given that sinks know by these names
     bounds: Mapping[str, PaceBounds] = field(default_factory=dict)
+    #: names of connections that stand for a server of each tenant
+    own_servers: Collection[str] = ()
     #: where calls are made that no turn may wait for
     threads: Threads = one_thread
     board: Board = field(default_factory=Board)
@@ -152,7 +154,7 @@ class Driver:
         """Wire the steps to the board."""
         store, clock, board = self.parts.store, self.parts.clock, self.board
         self.versions = Versions(self.parts.engine)
-        pacing = Pacing(bounds=self.bounds)
+        pacing = Pacing(bounds=self.bounds, own_servers=self.own_servers)
         self.capacity = Capacity(self.parts.engine, board, self.versions, self.slot_limits, pacing)
         self.reach = Reach(clock)
         self.leases = Leases(store.membership, self.name, self.lease_s)

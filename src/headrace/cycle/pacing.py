@@ -12,13 +12,14 @@ Nothing here decides; it counts, asks, and remembers the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
 
 from headrace.board import HeldStream
 from headrace.cycle.gates import GateId, GateRate
+from headrace.model.patterns import TENANT
 from headrace.model.streams import StreamId
 from headrace.policies.backpressure import LoadWindow, Pace, PaceBounds, PidGains, paced
 from headrace.ports import WaveResult
@@ -69,6 +70,8 @@ class Pacing:
     gains: PidGains = field(default_factory=PidGains)
     #: what an operator said of servers that sinks know by a name
     bounds: Mapping[str, PaceBounds] = field(default_factory=dict)
+    #: names of connections that stand for a server of each tenant
+    own_servers: Collection[str] = ()
     paces: dict[GateId, Pace] = field(default_factory=dict)
     _counts: dict[GateId, _Count] = field(default_factory=dict)
     _looked_at_s: float = float("-inf")
@@ -95,7 +98,9 @@ class Pacing:
             count.target_s += target_s
             count.overrun_s += max(0.0, task_s - target_s) if known else 0.0
             count.waves += 1
-            for receipt in result.receipts:
+            # A server of one tenant says nothing of those of others; its lanes wait by themselves.
+            common = () if self._has_own_servers(use_case) else result.receipts
+            for receipt in common:
                 count.rows += receipt.offered
                 count.rows_refused += receipt.refused
                 said_no = receipt.error is not None and receipt.error.code in _SAYS_NO
@@ -158,6 +163,10 @@ class Pacing:
             for name, found in rates.items()
             if found
         }
+
+    def _has_own_servers(self, use_case: UseCase) -> bool:
+        at = use_case.of_sink.server
+        return TENANT in at or at in self.own_servers
 
     def _bounds(self, use_case: UseCase, name: GateId) -> PaceBounds:
         """What was said of the server behind a gate; a use case's own gate has none."""

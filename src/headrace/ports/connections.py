@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.errors import ConfigError
+from headrace.model.patterns import TENANT
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,11 @@ class Server:
     url: str = field(repr=False)
     user: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
+
+    @property
+    def is_of_a_tenant(self) -> bool:
+        """Whether each tenant has its own."""
+        return TENANT in self.url or TENANT in (self.user or "")
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,11 @@ class Connections:
     seal_key: bytes = field(default=b"", repr=False)
     #: servers of any kind that sinks know by these names
     servers: Mapping[str, Server] = field(default_factory=dict, repr=False)
+
+    @property
+    def own_servers(self) -> frozenset[str]:
+        """Names that stand for a server of each tenant, by the URL or the user."""
+        return frozenset(name for name, server in self.servers.items() if server.is_of_a_tenant)
 
     def server(self, name: str, *, telling: bool = False) -> Server:
         """The server of this name.

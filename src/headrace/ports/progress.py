@@ -158,7 +158,7 @@ class Progress(Protocol):
         A slice of the wave stays written down until its lane has moved on from its beginning:
         whoever holds the stream then has to know what may have run. The same call again, as after
         a lost answer, moves nothing and tells the same ``left``. Of a wave that is another
-        driver's by now nothing is changed but the positions.
+        driver's by now nothing is changed but the positions, and that its id is taken.
 
         Where a lane of a wave has moved that writes under its id, the id is taken, and what is left
         under it says so from then on: run again so, it would replace what stands there.

@@ -197,6 +197,7 @@ def assembled(
             lease_s=lease_s,
             load_s=loading_s(settings.deploy_timeout),
             bounds=settings.paces(),
+            own_servers=connections.own_servers,
         )
         stack.enter_context(closing(driver))
         driver.reporter.tracing = traces

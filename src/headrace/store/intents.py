@@ -87,11 +87,15 @@ def finish(
     """Move positions, and keep what is still to do of the wave; see ``Progress.finish_intent``."""
     moved = advance(connection, moves)
     named = intents.c.wave_id == wave_id
-    asked = select(intents.c.wave).where(named, _of(driver)).with_for_update()
-    known = connection.scalar(asked)
-    if known is not None:
-        wave = from_json(known)
-        done = {(move.lane, move.from_offset) for move, ok in zip(moves, moved, strict=True) if ok}
+    asked = select(intents.c.wave, intents.c.driver).where(named).with_for_update()
+    known = connection.execute(asked).one_or_none()
+    done = {(move.lane, move.from_offset) for move, ok in zip(moves, moved, strict=True) if ok}
+    if known is not None and driver not in (None, known.driver):
+        # Its heir has not taken the streams yet, and must not write under what is taken.
+        wave = from_json(known.wave)
+        _leave(connection, wave, replace(wave, taken=wave.is_taken_by(done)))
+    elif known is not None:
+        wave = from_json(known.wave)
         due = dict(_due(connection, wave, done, over))
         believed = list(_believed(wave, parts, due))
         parted = {piece.begin for part in believed for piece in part.slices}

@@ -149,6 +149,10 @@ def test_lines_of_json_are_named_too(add, store):
         ("name,name\na,b\n", "it has one twice"),
         ("", "line 1: the first line names the columns"),
         ("[" * 100_000, "is no JSON"),
+        ('[{"name": "a", "weight": ' + "9" * 5000 + "}]", "a number is too long"),
+        ('[{"name": "a", "weight": ' + "9" * 400 + "}]", "weight is too large a number"),
+        ("name,bytes_per_s\na," + "9" * 400 + "k", "bytes_per_s is too large a number"),
+        ('[{"name": "a", "state": {"b": 1}}]', "is neither active nor suspended"),
     ],
 )
 def test_a_file_that_is_none_is_told_where(add, store, text, told):

@@ -12,7 +12,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
 from headrace.policies.backpressure import PaceBounds
 from headrace.policies.elasticity import SlotLimits
-from headrace.ports import WaveResult
+from headrace.ports import Connections, Server, WaveResult
 from headrace.sinks import SqlTable
 from headrace.spark.slice_errors import error_of
 
@@ -93,6 +93,19 @@ def test_the_share_of_rows_that_is_refused_lowers_the_pace_of_a_single_stream(wo
         rates.append(made.paces[GateId("sink", "ParquetFiles")].rate_per_s)
     assert rates[1] == pytest.approx(rates[0] * 0.75)
     assert rates[2] == pytest.approx(rates[1] * 0.5)
+
+
+@pytest.mark.parametrize("at", ["crm", "crm-{tenant}"])
+def test_where_each_tenant_has_a_server_of_its_own_nobody_waits_for_those_of_others(world, at):
+    use_case = world.make(sink=AtCrm(at))
+    connections = Connections({}, "", servers={"crm": Server("redis://{tenant}.example.org")})
+    made = Pacing(own_servers=connections.own_servers)
+    made.poll([], {}, 0.0)
+    for number in range(1, 9):
+        made.add(result(use_case, 0.1, "abcdef", "abcde"), use_case, known=True)
+        made.add(rows_refused(use_case, 10, 10), use_case, known=True)
+        made.poll([], {use_case.name: use_case}, float(number))
+    assert {pace.rate_per_s for pace in made.paces.values()} == {None}
 
 
 def test_a_few_rows_that_are_refused_set_no_pace(world):

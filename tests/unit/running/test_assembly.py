@@ -248,7 +248,7 @@ def test_a_drain_that_takes_too_long_gives_back_what_nothing_runs_of(assembly, s
         "bolt": None,
     }
     (told,) = [line for line in logs if line["event"] == "streams are not given back"]
-    assert (told["streams"], told["why"]) == (2, "something of them still runs, as of acme/one")
+    assert (told["streams"], told["why"]) == (2, "something of them still runs, such as acme/one")
 
 
 def test_who_drains_says_what_is_waited_for_and_for_how_long(assembly, store):

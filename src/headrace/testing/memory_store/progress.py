@@ -198,7 +198,7 @@ class MemoryProgress:
         """Move positions, and keep what is still to do of the wave."""
         moved = MemoryPositions(self.data).advance(moves)
         done = {(move.lane, move.from_offset) for move, ok in zip(moves, moved, strict=True) if ok}
-        recorded.take(self.data, wave_id, driver, done)
+        recorded.take(self.data, wave_id, done)
         recorded.settle(self.data, wave_id, driver, over, nothing, parts)
         names = {wave_id, *(part.id for part in parts)}
         waves = self.data.intents.items()

@@ -41,12 +41,10 @@ def settle(
     data.intents |= {part.id: (part, driver) for part in kept}
 
 
-def take(
-    data: Data, wave_id: str, driver: str | None, done: Collection[tuple[LaneId, Place]]
-) -> None:
-    """Remember whether somebody came through under a wave's id, if it is the driver's."""
+def take(data: Data, wave_id: str, done: Collection[tuple[LaneId, Place]]) -> None:
+    """Remember whether somebody came through under a wave's id, whose ever it is by now."""
     known, of = data.intents.get(wave_id, (None, None))
-    if known is not None and driver in (None, of):
+    if known is not None:
         data.intents[wave_id] = (replace(known, taken=known.is_taken_by(done)), of)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -141,11 +142,19 @@ class TestIntents:
         assert again.progress.pending_intents("d1") == [taken]
         again.close()
 
-    def test_an_id_is_taken_by_who_finishes_its_wave_alone(self, store: Store) -> None:
+    @pytest.mark.parametrize(("form", "writes_by_id"), [("wave", True), ("slice", False)])
+    def test_an_id_is_taken_by_who_came_through_before_its_heir_took_the_streams(
+        self, store: Store, form: Literal["wave", "slice"], writes_by_id: bool
+    ) -> None:
         acme, bolt = _both(store, "d1")
-        store.progress.record_intent(_wave("w1", acme, bolt), "d1")
+        terms = Terms(Guarantee.EXACTLY_ONCE, Order.LANE, form, "", intends=True)
+        wave = replace(_wave("w1", acme, bolt), terms=terms)
+        store.progress.record_intent(wave, "d1")
+        late = _done(replace(bolt, epoch=bolt.epoch - 1))
+        assert store.progress.finish_intent("w1", [late], "d2") == ([False], [])
+        assert store.progress.pending_intents() == [wave]
         assert store.progress.finish_intent("w1", [_done(acme)], "d2") == ([True], [])
-        assert store.progress.pending_intents() == [_wave("w1", acme, bolt)]
+        assert store.progress.pending_intents() == [replace(wave, taken=writes_by_id)]
 
     def test_finishing_moves_what_matches_and_forgets_the_intent(self, store: Store) -> None:
         epoch = started(store, 0, 0)
