@@ -1,5 +1,6 @@
 """The demo under fire ends with the report it always ends with."""
 
+import os
 import subprocess
 import sys
 
@@ -13,7 +14,12 @@ def test_killed_twice_and_without_its_broker_the_demo_ends_verified(open_folder)
     command = [sys.executable, "-m", "headrace", "demo", "--chaos", "--folder"]
     command += [str(open_folder / "demo"), "--with", "cassandra", "--replicate"]
     done = subprocess.run(
-        [*command, "--rate", "600"], capture_output=True, text=True, timeout=540, check=False
+        [*command, "--rate", "600"],
+        capture_output=True,
+        text=True,
+        timeout=540,
+        check=False,
+        env={**os.environ, "COLUMNS": "200"},
     )
     told = done.stdout
     assert done.returncode == 0, told + done.stderr
