@@ -759,6 +759,13 @@ def test_a_tenant_with_a_bad_record_in_one_partition_does_not_wait_for_its_other
     assert not outcome.wrong, str(outcome)
 
 
+def test_what_comes_through_while_its_heir_has_the_wave_already_is_not_replaced(monkeypatch):
+    odds = "lost_after=0.3,down=0.1,raises=0.03,driver_paused=0.005"
+    only_frames(monkeypatch, **read_odds(odds))
+    outcome = simulate(584)
+    assert not outcome.wrong, str(outcome)
+
+
 def test_a_tenant_that_waits_and_has_an_id_of_its_own_before_anothers_call_is_found(monkeypatch):
     def decided(wave, *of):
         made = replay.decide(wave, *of)
