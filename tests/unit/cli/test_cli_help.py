@@ -61,5 +61,5 @@ def test_what_there_is_is_told_without_importing_any_of_it():
         "print(sorted(name for name in sys.modules if name.startswith('headrace')))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    ours = ["headrace", "headrace.cli", "headrace.cli.app", "headrace.late_imports"]
-    assert ran.stdout == f"[]\n{ours}\n"
+    ours = ["headrace", "headrace.cli", "headrace.cli.app", "headrace.errors"]
+    assert ran.stdout == f"[]\n{[*ours, 'headrace.late_imports']}\n"
