@@ -12,6 +12,16 @@ LEASE_S = 15.0
 TENANTS = [f"t{number}" for number in range(7)]
 
 
+class Joining:
+    """A membership that is joined in another way."""
+
+    def __init__(self, real, join):
+        self.real, self.join = real, join
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+
 @pytest.fixture
 def pair(world):
     """Two drivers that share seven tenants."""
@@ -233,17 +243,13 @@ def test_a_driver_that_was_replaced_and_loads_another_use_case_does_not_replace_
 
 
 def test_a_driver_that_does_not_hear_that_it_joined_again_is_still_itself(pair):
-    class Lossy:
-        def __getattr__(self, name):
-            return getattr(pair.store.membership, name)
-
-        def join(self, *of, **more):
-            pair.store.membership.join(*of, **more)
-            raise OutcomeUnknown("lost")
+    def lost(*of, **more):
+        pair.store.membership.join(*of, **more)
+        raise OutcomeUnknown("lost")
 
     leases = Leases(pair.store.membership, "d", LEASE_S)
     leases.poll(["keep"], 0.0)
-    leases.membership = Lossy()
+    leases.membership = Joining(pair.store.membership, lost)
     with pytest.raises(OutcomeUnknown):
         leases.poll(["keep", "pages"], 2.0)
     leases.membership = pair.store.membership
@@ -252,16 +258,12 @@ def test_a_driver_that_does_not_hear_that_it_joined_again_is_still_itself(pair):
 
 
 def test_a_driver_that_cannot_join_again_beats_on_and_gives_back(pair):
-    class Away:
-        def __getattr__(self, name):
-            return getattr(pair.store.membership, name)
-
-        def join(self, *_of, **_more):
-            raise StoreUnavailable("away")
+    def away(*_of, **_more):
+        raise StoreUnavailable("away")
 
     leases = Leases(pair.store.membership, "d", LEASE_S)
     leases.poll(["keep"], 0.0)
-    leases.membership = Away()
+    leases.membership = Joining(pair.store.membership, away)
     with pytest.raises(StoreUnavailable):
         leases.poll(["keep", "pages"], 2.0)
     leases.stay(10.0)

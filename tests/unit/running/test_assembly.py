@@ -229,9 +229,10 @@ def test_who_has_drained_gives_back_what_it_held(assembly, store):
     assert holders(store) == {None}
 
 
-def test_a_drain_that_takes_too_long_gives_back_what_nothing_runs_of(assembly, store):
+def held_up_at_acme(assembly, store, *others):
+    """A driver whose two waves for `acme` do not end, and its clock; others have nothing to do."""
     driver, clock = assembly.driver, assembly.driver.parts.clock
-    for name in ("acme", "bolt"):
+    for name in ("acme", *others):
         store.registry.add_tenant(Tenant(name))
         driver.parts.log.create_topic(f"{name}.visits")
     driver.parts.log.append("acme.visits", 0, [Row(b"1")])
@@ -240,6 +241,11 @@ def test_a_drain_that_takes_too_long_gives_back_what_nothing_runs_of(assembly, s
         driver.turn()
         clock.move(1.0)
     assert len(driver.board.flights) == 2
+    return driver, clock
+
+
+def test_a_drain_that_takes_too_long_gives_back_what_nothing_runs_of(assembly, store):
+    _, clock = held_up_at_acme(assembly, store, "bolt")
     assembly.stop()
     with capture_logs() as logs:
         assert not assembly.run(lambda _: clock.move(0.4))
@@ -252,15 +258,7 @@ def test_a_drain_that_takes_too_long_gives_back_what_nothing_runs_of(assembly, s
 
 
 def test_who_drains_says_what_is_waited_for_and_for_how_long(assembly, store):
-    driver, clock = assembly.driver, assembly.driver.parts.clock
-    store.registry.add_tenant(Tenant("acme"))
-    driver.parts.log.create_topic("acme.visits")
-    driver.parts.log.append("acme.visits", 0, [Row(b"1")])
-    driver.parts.engine.paused = True
-    for _ in range(6):
-        driver.turn()
-        clock.move(1.0)
-    assert len(driver.board.flights) == 2
+    driver, clock = held_up_at_acme(assembly, store)
     assembly.drain_timeout_s, ends_s = 30.0, clock.steady_s + 10.0
     assembly.stop()
 
