@@ -67,6 +67,9 @@ class TestSqlTableElsewhere(SinkContract):
             servers={self.name: server},
             seal_key=b"secret",
         )
+        yield
+        # Each test has a name of its own, and so a pool: together more than a server lets in.
+        target_of(self.connections, self.name).close()
 
     def make_sink(self) -> Sink:
         return SqlTable("things", {"value": "text", "size": "bigint"}, key=self.key, at=self.name)

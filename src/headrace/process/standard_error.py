@@ -48,7 +48,10 @@ WRITER_WAIT_S = 0.25
 #: seconds of waits that all writers have at once, and for each second that passes: where threads
 #: are busy, each wait takes milliseconds
 _WAITS_AT_ONCE_S, _WAITS_PER_S = 1.0, 0.1
-#: bytes of what a program writes that are one text at most
+#: bytes of a program that are read at once, so that one that floods its pipe does not hold the lock
+#: that all writers need
+_AT_ONCE = 16_384
+#: bytes of a program's line at most; a longer one is cut
 _MOST_OF_A_LINE = 65_536
 #: for all that is queued, at the end
 END_S = 2.0
@@ -121,7 +124,7 @@ class ThreadedStream(io.TextIOBase):
         length = len(queued.text or "")
         with self._lock:
             if room.waiting + length > room.most and not always:
-                self._left_out += 1
+                self._left_out += _lines_in(queued.text)
                 return False
             room.waiting += length
             room.texts.put(queued)
@@ -172,13 +175,21 @@ class ThreadedStream(io.TextIOBase):
             os.close(writes)  # by now the program has its own
 
     def _pass_on(self, reads: int) -> None:
-        with open(reads, "rb") as pipe:
-            while line := pipe.readline(_MOST_OF_A_LINE):
-                text = line.decode("utf-8", "backslashreplace")
-                if self._thread is not None:
-                    self._is_queued(_Text(text), self._programs)
-                else:
-                    self._out(text)
+        with open(reads, "rb", buffering=0) as pipe:
+            rest = b""
+            while read := pipe.read(_AT_ONCE):
+                lines, rest = _whole_lines(rest + read)
+                self._of_a_program(lines)
+            self._of_a_program(rest)
+
+    def _of_a_program(self, lines: bytes) -> None:
+        if not lines:
+            return
+        text = lines.decode("utf-8", "backslashreplace")
+        if self._thread is not None:
+            self._is_queued(_Text(text), self._programs)
+        else:
+            self._out(text)
 
     @property
     def buffer(self) -> Any:
@@ -239,7 +250,7 @@ class ThreadedStream(io.TextIOBase):
                 _write(self._number, text.encode(self._real.encoding, "backslashreplace"))
         except (OSError, ValueError):
             with self._lock:
-                self._left_out += 1
+                self._left_out += _lines_in(text)
 
     def _tell_left_out(self, every_s: float) -> None:
         now_s = time.monotonic()
@@ -282,6 +293,16 @@ def written_by_a_thread(most: int = MOST_CHARACTERS) -> Iterator[None]:
 def _number_of(stream: TextIO) -> int | None:
     """Its file descriptor, if it is the process's own; a stream that a test put there has none."""
     return stream.fileno() if stream is sys.__stderr__ else None
+
+
+def _whole_lines(read: bytes) -> tuple[bytes, bytes]:
+    """Lines that have ended, and the one that has not."""
+    end = read.rfind(b"\n") + 1
+    return (read[:end], read[end:]) if end or len(read) < _MOST_OF_A_LINE else (read, b"")
+
+
+def _lines_in(text: str | None) -> int:
+    return max(1, (text or "").count("\n"))
 
 
 def _write(number: int, rest: bytes) -> None:
