@@ -32,7 +32,7 @@ from headrace.errors import HeadraceError
 from headrace.gateway import events, openapi
 from headrace.gateway.answers import GatewayResponse, answer_of, problem_of
 from headrace.gateway.fast_path import FastPath
-from headrace.gateway.intake import Intake, IntakeRules, KnownTopics, Records
+from headrace.gateway.intake import Generations, Intake, IntakeRules, KnownTopics, Records
 from headrace.gateway.metrics import GatewayMetrics
 from headrace.gateway.rates import RequestRoom, RequestShare
 from headrace.gateway.subjects import Subject, troubles_of
@@ -61,7 +61,7 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
     topics: KnownTopics,
     *,
     is_removed: Callable[[str], Awaitable[bool]] | None = None,
-    generation: Callable[[str], Awaitable[int]] | None = None,
+    generation: Generations | None = None,
     tracing: Tracing | None = None,
     behind: Sequence[Backend] = (),
     looks: AbstractAsyncContextManager[None] | None = None,
@@ -102,7 +102,7 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
     return app
 
 
-async def _the_only_one(_: str) -> int:
+async def _the_only_one(tenant: str, *, anew: bool = False) -> int:
     return 0
 
 

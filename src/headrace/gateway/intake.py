@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -74,6 +74,13 @@ class Records(Protocol):
         """Wait for what is under way."""
 
 
+class Generations(Protocol):
+    """Which of the tenants of a name there is now."""
+
+    async def __call__(self, tenant: str, *, anew: bool = False) -> int:
+        """Its number, as it was said some seconds ago, or ``anew``."""
+
+
 class KnownTopics(Protocol):
     """Which topics there are, such as ``connectors.kafka.ingest_topics.IngestTopics``."""
 
@@ -127,7 +134,7 @@ class Intake:
         rules: IntakeRules,
         records: Records,
         topics: KnownTopics,
-        generation: Callable[[str], Awaitable[int]],
+        generation: Generations,
     ) -> None:
         self._rules = rules
         self._generation = generation
@@ -166,8 +173,14 @@ class Intake:
         if key is None:
             outcomes = await self._stored(kind, topic, batch.items)
             return Taken(batch, topic, outcomes, replayed=False)
-        generation = await self._generation(tenant)
-        return await self._once((tenant, kind.name, key, generation), kind, request, batch)
+        return await self._once(await self._scope(tenant, kind, key), kind, request, batch)
+
+    async def _scope(self, tenant: str, kind: EventType, key: str) -> Scope:
+        """Whose a key is. What is remembered of one is answered to the customer of this moment."""
+        scope = tenant, kind.name, key, await self._generation(tenant)
+        if not self._rules.memory.knows(scope):
+            return scope
+        return tenant, kind.name, key, await self._generation(tenant, anew=True)
 
     async def _read(self, tenant: str, kind: EventType, request: Request, key: str | None) -> Batch:
         """The events of a request; of one sent twice also where a schema has changed since."""
@@ -176,8 +189,7 @@ class Intake:
         except RequestRefused as refused:
             if kind.subject is None or key is None:
                 raise
-            scope = (tenant, kind.name, key, await self._generation(tenant))
-            if not self._rules.memory.knows(scope):
+            if not self._rules.memory.knows(await self._scope(tenant, kind, key)):
                 raise
             return Batch([refused.fault], single=True)
 

@@ -4,9 +4,9 @@ A name may be given to another customer, who must not be answered what the one b
 also known which of the tenants of a name there is now.
 
 The store is asked every few seconds while events come. One with an Idempotency-Key waits for it,
-and so does the first after a pause, since what is known is as old as that; a second at most. When
-it does not answer, what it said last holds: a gateway goes on without the store for as long as
-Kafka is there.
+and so does the first after a pause, since what is known is as old as that; a second at most. Before
+a remembered answer is given again the store is asked anew. When it does not answer, what it said
+last holds: a gateway goes on without the store for as long as Kafka is there.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 _LOOK_EVERY_S = 5.0
 #: there was a pause: while events come, a look is never this long ago
 _OLD_S = 10.0
+#: least time between the beginnings of two looks, however many ask for one
+_LEAST_S = 0.1
 #: a look that takes longer is waited for by nobody
 _PATIENCE_S = 1.0
 
@@ -48,38 +50,61 @@ class RemovedTenants:
         """Look once; ``StoreUnavailable`` if the store does not answer."""
         self._registry = registry
         self._told = self._look()
-        self._looked_s = self._began_s = time.monotonic()
+        #: when the last look ended and began, and when the one that told began
+        self._looked_s = self._began_s = self._told_s = time.monotonic()
         self._task: asyncio.Task[None] | None = None
         self._outage = Outage()
 
     async def __call__(self, tenant: str) -> bool:
         """Whether it was."""
         is_old = time.monotonic() - self._looked_s >= _OLD_S
-        self._begin_if_old()
+        self._look_if_old()
         if is_old:
             await self._end_of_look()
         return tenant in self._told.removed
 
-    async def generation(self, tenant: str) -> int:
-        """Which of the tenants of this name it is; another one after it was added again."""
-        self._begin_if_old()
-        await self._end_of_look()
+    async def generation(self, tenant: str, *, anew: bool = False) -> int:
+        """Which of the tenants of this name it is; another one after it was added again.
+
+        Args:
+            tenant: the name.
+            anew: as the store says it now, and not some seconds ago.
+        """
+        if anew:
+            await self._looked_after(time.monotonic())
+        else:
+            self._look_if_old()
+            await self._end_of_look()
         return self._told.generations.get(tenant, 0)
+
+    async def _looked_after(self, since_s: float) -> None:
+        # One may be under way that began too early.
+        for _ in range(2):
+            if self._task is None:
+                await asyncio.sleep(max(0.0, self._began_s + _LEAST_S - time.monotonic()))
+            if self._told_s >= since_s:
+                return
+            self._begin()
+            await self._end_of_look()
 
     async def _end_of_look(self) -> None:
         left_s = self._began_s + _PATIENCE_S - time.monotonic()
         if self._task is not None and left_s > 0:
             await asyncio.wait({self._task}, timeout=left_s)
 
-    def _begin_if_old(self) -> None:
-        now_s = time.monotonic()
-        if now_s - self._looked_s >= _LOOK_EVERY_S and self._task is None:
-            self._began_s = now_s
+    def _look_if_old(self) -> None:
+        if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._task is None:
+            self._began_s = time.monotonic()
             self._task = asyncio.ensure_future(self._look_again())
 
     async def _look_again(self) -> None:
         try:
             self._told = await asyncio.to_thread(self._look)
+            self._told_s = self._began_s
         except HeadraceError as error:
             if self._outage.begins():
                 log.warning("tenants are not known anew", error=str(error))

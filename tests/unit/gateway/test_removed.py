@@ -110,6 +110,24 @@ def test_a_store_that_hangs_is_waited_for_once_and_not_for_long(store, monkeypat
     assert len(looks) == 1
 
 
+def test_who_asks_anew_is_told_what_is_so_now_by_one_look_for_many(store, monkeypatch):
+    tenants, looks, look = RemovedTenants(store.registry), [], store.registry.tenants
+
+    def counted():
+        looks.append(1)
+        return look()
+
+    monkeypatch.setattr(store.registry, "tenants", counted)
+
+    async def play():
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        store.registry.add_tenant(Tenant("acme"))
+        return await asyncio.gather(*(tenants.generation("acme", anew=True) for _ in range(20)))
+
+    assert asyncio.run(play()) == [1] * 20
+    assert len(looks) == 1
+
+
 def test_one_that_is_suspended_may_send(store):
     store.registry.set_tenant_state("acme", State.SUSPENDED)
     assert not asyncio.run(looked(RemovedTenants(store.registry)))
