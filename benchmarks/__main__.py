@@ -43,6 +43,7 @@ BENCHMARKS = {
     "async_handlers": "a handler that waits 20 ms for each record: async def against a loop (slow)",
     "order_key": "one partition and 20 ms a record: order by key, and none, against lane (slow)",
     "load_step": "eight times the load for a minute, against Structured Streaming (slow)",
+    "throttled": "a backlog into a search cluster that takes less than it is given (slow)",
     "elastic": "executors that follow a day's load, against a fixed fleet (slow)",
     "guarantees": "what exactly-once costs against at-least-once and at-most-once (slow)",
     "recovery": "from a kill to the first commit with a million records waiting (slow)",

@@ -39,7 +39,7 @@ from headrace.model.records import Deployment, Move
 from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
 from headrace.policies.elasticity import SlotLimits
-from headrace.ports import Connections, NoRegistry, SchemasFactory, Site, Store, WaveResult
+from headrace.ports import Connections, NoRegistry, SchemasFactory, Server, Site, Store, WaveResult
 from headrace.process.memory import calm_garbage_collection
 from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.session import build_session
@@ -249,16 +249,17 @@ def driver_of(  # noqa: PLR0913, PLR0917 - all that a benchmark may want of its 
     slots: SlotLimits | None = None,
     schemas: SchemasFactory | None = None,
     beside: Sequence[UseCase] = (),
+    servers: Mapping[str, Server] | None = None,
     **settings: Any,
 ) -> Iterator[Bench]:
     """A driver with a fresh store; topics must be there. ``settings`` go into the deployment.
 
-    Use cases ``beside`` the one that is measured run at the same driver.
+    Use cases ``beside`` the one that is measured run at the same driver; sinks know ``servers``.
     """
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         url = f"sqlite:///{folder}/store.db"
         store = open_store(url)
-        connections = Connections(kafka=dict(config), database_url=url, warehouse=folder)
+        connections = Connections(dict(config), url, warehouse=folder, servers=servers or {})
         deployed = [
             Deployment(
                 made.name,
