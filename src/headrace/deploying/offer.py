@@ -306,16 +306,16 @@ def _deployment(settings: Settings, offer: Offer[Any], name: str) -> Deployment:
 
 
 def configure(
-    settings: Settings, registry: Registry, names: Collection[str], *, unread: bool = False
+    settings: Settings, registry: Registry, names: Collection[str], offer: Offer[Any] | None
 ) -> None:
     """Let what is deployed at this moment be run as the YAML file says now.
 
-    Where the module is ``unread``, one that was removed may have left it, so what is for nobody
-    stays so unless the YAML file itself says ``all_tenants``.
+    Where it says nothing of a restart, the code does: that of the ``offer``, if it is what was
+    deployed. Where the module was not read, there is none, and a use case that was removed may have
+    left it; so what is for nobody stays so unless the YAML file itself says ``all_tenants``.
     """
     for name in names:
-        said = "all_tenants" in settings.of_use_case(name).model_fields_set
-        while not _configured(settings, registry, name, stays_for_nobody=unread and not said):
+        while not _configured(settings, registry, name, offer):
             pass  # somebody deployed meanwhile, and that is what is deployed now
 
 
@@ -351,13 +351,17 @@ def driver_name(settings: Settings) -> str:
 
 
 def _configured(
-    settings: Settings, registry: Registry, name: str, *, stays_for_nobody: bool
+    settings: Settings, registry: Registry, name: str, offer: Offer[Any] | None
 ) -> bool:
     """Whether it is now as the YAML file says, or not deployed at all."""
+    said = "all_tenants" in settings.of_use_case(name).model_fields_set
     for deployment in registry.deployments():
         if deployment.use_case == name:
-            now = replace(deployment, **_chosen(settings, name))
-            if stays_for_nobody and not deployment.all_tenants:
+            now = deployment
+            if offer is not None and deployment.digest == offer.digest:
+                now = replace(now, restart=offer.use_cases[name].restart)
+            now = replace(now, **_chosen(settings, name))
+            if offer is None and not said and not deployment.all_tenants:
                 now = replace(now, all_tenants=False)
             if now != deployment and not registry.deploy(now, over=deployment):
                 return False

@@ -79,11 +79,11 @@ def begin(
             _tell_not_deployed(error, ours)
         else:
             raise
-        _configure(settings, store.registry, sorted(ours), unread=True)
+        _configure(settings, store.registry, sorted(ours), None)
         return frozenset(ours)
     begun = {deployment.use_case for deployment in new}
     old = [deployed[name] for name in sorted(offer.use_cases) if name not in begun]
-    _configure(settings, store.registry, [deployment.use_case for deployment in old])
+    _configure(settings, store.registry, [deployment.use_case for deployment in old], offer)
     _tell_apart(offer, old)
     _tell_left_out(offer, folder, store.registry)
     if any(deployment.digest == offer.digest for deployment in old):
@@ -92,12 +92,12 @@ def begin(
 
 
 def _configure(
-    settings: Settings, registry: Registry, names: Collection[str], *, unread: bool = False
+    settings: Settings, registry: Registry, names: Collection[str], offer: Offer[Any] | None
 ) -> None:
     """Let them run as the YAML file says now; whom that cannot be goes on as before."""
     for name in names:
         try:
-            configure(settings, registry, [name], unread=unread)
+            configure(settings, registry, [name], offer)
         except ConfigError as error:
             log.warning(
                 "what the YAML file says of a use case is not taken", use_case=name, why=str(error)

@@ -61,9 +61,10 @@ def passed_over(
     Args:
         places: where the lanes are that may be moved.
         edges: what their log says of all of them.
-        ends: of lanes that others follow: where these begin.
+        ends: of lanes that others follow: where these begin. What is behind that is not theirs.
     """
-    if not any(max(at, edges.starts[name]) < edges.waited[name] for name, at in places.items()):
+    waited = {name: min(edges.waited[name], ends.get(name, OPEN)) for name in places}
+    if not any(max(at, edges.starts[name]) < waited[name] for name, at in places.items()):
         return {}
     to = {name: min(edges.fresh[name], ends.get(name, OPEN)) for name in places}
     return {name: at for name, at in to.items() if places[name] < at < OPEN}

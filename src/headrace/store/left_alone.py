@@ -49,8 +49,11 @@ def forget(connection: Connection, stream: StreamId, epoch: int) -> bool:
 
 
 def expect(connection: Connection, stream: StreamId) -> None:
-    """A person lets it go on: that nobody commits it counts from now."""
-    ours = update(streams).where(of(streams, stream))
+    """A person lets it go on: that nobody commits it counts from now.
+
+    One that waits for an heir, since its driver ended in good order, goes on waiting as that.
+    """
+    ours = update(streams).where(of(streams, stream), streams.c.expected_s.is_not(None))
     connection.execute(ours.values(expected_s=now_s(connection)))
 
 

@@ -73,7 +73,7 @@ def test_what_the_yaml_file_says_undoes_nothing_that_is_deployed_meanwhile(
     deploy(settings(), load(settings(), tmp_path), store.registry)
     newer = replace(deployment_of(store), digest="cd34")
     after_look(monkeypatch, store, 1, lambda: store.registry.deploy(newer))
-    configure(settings(use_cases={"one": {"priority": 5}}), store.registry, ["one"])
+    configure(settings(use_cases={"one": {"priority": 5}}), store.registry, ["one"], None)
     assert deployment_of(store) == replace(newer, priority=5)
 
 

@@ -13,8 +13,10 @@ from headrace.deploying.offer import check_without_servers, deploy, load
 from headrace.deploying.starting import begin
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.records import Deployment
+from headrace.model.restarts import Restart
 from headrace.model.streams import Tenant
 from headrace.operating.retiring import retire
+from headrace.settings.driver import UseCaseSettings
 from headrace.versions import load_code
 
 
@@ -60,6 +62,20 @@ def test_what_the_file_has_no_more_is_named_with_what_ends_it(tmp_path, store, c
     retire(store.registry, "two")
     begin(settings(), tmp_path, store)
     assert "runs on" not in capsys.readouterr().out
+
+
+def test_a_restart_that_the_file_says_no_more_is_over_with_the_next_start(tmp_path, store):
+    def started(use_cases, answer="1"):
+        write(tmp_path, names=("one",), answer=answer)
+        said = settings().model_copy(update={"use_cases": use_cases})
+        begin(said, tmp_path, store)
+        return deployment_of(store, "one").restart
+
+    latest = {"one": UseCaseSettings(restart="latest", restart_after="5m")}
+    assert started({}) is None
+    assert started(latest) == Restart(300.0)
+    assert started({}, answer="2") == Restart(300.0), "of what is deployed nothing was read"
+    assert started({}) is None
 
 
 def test_only_what_is_deployed_is_checked(tmp_path, store, checks):

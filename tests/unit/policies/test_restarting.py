@@ -73,6 +73,13 @@ def test_a_lane_that_others_follow_goes_no_further_than_they_begin():
     assert found == {"a": 8, "b": 9}
 
 
+def test_a_lane_that_is_done_does_not_wait_for_what_is_behind_its_end():
+    """Its followers have that: one of the two buckets that a partition had before it had three."""
+    places, log = {"old": 5, "new": 9}, edges({"old": 9, "new": 9}, {"old": 12, "new": 12})
+    assert passed_over(places, log, {"old": 5}) == {}
+    assert passed_over(places, log, {"old": 7}) == {"old": 7, "new": 12}
+
+
 def test_a_lane_of_which_its_log_does_not_tell_is_named():
     places = {"a": 1, "b": 2}
     assert unanswered(places, edges({"a": 1, "b": 1}, {"a": 1})) == "b"

@@ -108,6 +108,11 @@ class Data:
         """Let it count from now that nobody commits a stream."""
         self.moved_s[stream] = self.now_s()
 
+    def let_go_on(self, stream: StreamId) -> None:
+        """The same, as a person says it: not of one whose driver ended in good order."""
+        if stream in self.moved_s:
+            self.expect(stream)
+
     def passed_over(self, stream: StreamId, ranges: Mapping[str, PassedRange | None]) -> None:
         """Let lanes have passed these over to stand where they do."""
         lanes = self.positions[stream]

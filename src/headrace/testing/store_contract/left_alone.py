@@ -27,6 +27,14 @@ from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, by_lane, la
 AT_ONCE, IN_A_DAY = Restart(0.0, 30.0), Restart(86_400.0)
 
 
+def _retried(store: Store) -> None:
+    """Stop a lane at a record, and let it go on."""
+    piece = Slice(lane(0), "acme.visits", place_at(3), place_at(9), _acme(store).epoch)
+    store.failures.keep([Failure(piece, SliceError(False, "Bad", "bad"), 7.5, attempts=1)])
+    (stopped,) = store.failures.every(ACME, only_open=True)
+    store.failures.retry(stopped.id or 0)
+
+
 def _acme(store: Store) -> Stream:
     return next(one for one in store.registry.streams() if one.id == ACME)
 
@@ -117,8 +125,9 @@ class TestLeftAlone:
         store.membership.join("d3", ["score"])
         assert _acme(store).silent_s is None
 
+    @pytest.mark.parametrize("resumed", ["", "stream", "tenant", "lane"])
     def test_what_a_driver_owes_that_ended_in_good_order_was_not_left_alone(
-        self, store: Store
+        self, store: Store, resumed: str
     ) -> None:
         number = _begun(store)
         piece = Slice(lane(0), "acme.visits", place_at(3), place_at(4), _acme(store).epoch)
@@ -126,6 +135,13 @@ class TestLeftAlone:
         assert store.progress.record_intent(wave, "d1")
         store.membership.leave("d1", number)
         assert _acme(store).holder == "d1"
+        if resumed == "stream":
+            store.registry.set_stream_state(ACME, State.ACTIVE)
+        elif resumed == "tenant":
+            store.registry.set_tenant_state("acme", State.SUSPENDED)
+            store.registry.set_tenant_state("acme", State.ACTIVE)
+        elif resumed:
+            _retried(store)
         assert _adopted(store).silent_s is None
 
     @pytest.mark.parametrize("is_recorded", [False, True])
@@ -177,14 +193,8 @@ class TestLeftAlone:
         assert _counts_from(store, resumed)
 
     def test_nobody_was_to_commit_what_stopped_at_a_record(self, store: Store) -> None:
-        def retried() -> None:
-            piece = Slice(lane(0), "acme.visits", place_at(3), place_at(9), _acme(store).epoch)
-            store.failures.keep([Failure(piece, SliceError(False, "Bad", "bad"), 7.5, attempts=1)])
-            (stopped,) = store.failures.every(ACME, only_open=True)
-            store.failures.retry(stopped.id or 0)
-
         _begun(store)
-        assert _counts_from(store, retried)
+        assert _counts_from(store, lambda: _retried(store))
 
     def test_streams_of_use_cases_that_go_on_where_they_stopped_are_not_noted(
         self, store: Store
