@@ -61,14 +61,21 @@ class Document:
             raise ReferencesError(f"it is of kind {kind}, and known are {', '.join(SchemaKind)}")
         try:
             named = tuple(
-                (str(one["name"]), Referred(str(one["subject"]), int(one["version"])))
+                (_whole(one["name"]), Referred(_whole(one["subject"]), int(one["version"])))
                 for one in told.get("references") or ()
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RegistryUnavailable(
                 f"what answers for the schema registry tells no references: {error!r}"
             ) from error
         return cls(SchemaKind(kind), text, named)
+
+
+def _whole(told: object) -> str:
+    """A text that can be sent; JSON also has halves of characters."""
+    text = str(told)
+    text.encode()
+    return text
 
 
 @dataclass(slots=True)

@@ -86,6 +86,14 @@ NO_ANSWERS = {
     "a list": ([1], r"its answer is no JSON"),
     "no schema": ({"id": 7}, r"tells no schema"),
     "references that are none": ({**INT, "references": [{"name": 1}]}, r"tells no references"),
+    "a version without end": (
+        b'{"schema": "1", "references": [{"name": "a", "subject": "b", "version": 1e999}]}',
+        r"tells no references",
+    ),
+    "a subject of half a character": (
+        b'{"schema": "1", "references": [{"name": "a", "subject": "\\ud800", "version": 1}]}',
+        r"tells no references",
+    ),
     "the end of a connection": (closes, r"disconnected"),
     "a part": (cuts, r"incomplete|closed"),
     "an answer without end": (b" " * (17 * 1024 * 1024), r"more than 16777216 bytes"),
