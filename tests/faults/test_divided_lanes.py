@@ -76,7 +76,8 @@ class DividedRig(Rig):
         at = next(row for row, line in enumerate(lines) if line.startswith("DIVIDED = "))
         lines[at] = f"DIVIDED = dict(topic=TOPIC, {order})"
         path.write_text("\n".join(lines))
-        self.headrace("use-cases", "deploy")
+        # The driver before was killed, and the next one is still to start.
+        self.headrace("use-cases", "deploy", "--no-wait")
 
     def behind(self, names=NAMES):
         """The same, and what waits of partitions that are divided."""
