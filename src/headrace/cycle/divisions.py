@@ -30,7 +30,7 @@ from headrace.model.buckets import (
     whole_lane,
 )
 from headrace.model.lane_names import in_order
-from headrace.model.lineage import Parent
+from headrace.model.lineage import Parent, ahead
 from headrace.model.missing_buckets import missing_buckets, told
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
@@ -89,8 +89,8 @@ def divisions(held: HeldStream, info: TopicInfo, recorded: Iterable[Wave]) -> La
         info: what its log says of its topic.
         recorded: waves that are written down, whoever did.
     """
-    if held.lacking:
-        return None  # what is missing now would be missed by nobody then
+    if held.lacking or held.doubled:
+        return None  # what is missing, or too much, now would be found by nobody then
     ends, parents = _sure_ends(held, recorded), dict[str, tuple[Parent, ...]]()
     places, listed = dict[str, Place](), by_whole_lane(info.lanes)
     goes = lanes_go(held, info)
@@ -143,6 +143,8 @@ def _divided_anew(held: HeldStream, lane: str, names: list[str], at: Place) -> D
     wanted = held.deployment.parting
     if held.lanes[names[0]].parting == wanted or any(name in held.ends for name in names):
         return None
+    if lane in names and len(names) > 1:
+        return None  # what stands between two divisions follows one, and is followed by the other
     return division(lane, names, wanted.buckets, at, by_place=wanted.by_place)
 
 
@@ -165,9 +167,8 @@ def _stands(held: HeldStream, name: str, info: TopicInfo) -> bool:
         return True
     if held.stream.topic_id not in (None, info.topic_id):
         return False
-    parents = held.lanes[name].parents
-    follows = [lane for lane, until in parents if until is not None and lane in held.lanes]
-    return not held.is_done(name) or any(_stands(held, lane, info) for lane in follows)
+    before = {lane.lane for lane in ahead(name, held.lineage, {})} & held.lanes.keys()
+    return any(lane not in held.replaced or not held.is_done(lane) for lane in {name, *before})
 
 
 def _sure_ends(held: HeldStream, recorded: Iterable[Wave]) -> dict[str, Place]:

@@ -10,6 +10,7 @@ What cannot be learned at this moment leaves the board as it is; nothing here st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -271,8 +272,23 @@ class Observer:
         held.unfit = None
 
     def _positions(self, streams: list[Stream]) -> None:
-        held = [stream.id for stream in streams if stream.id in self.board.streams]
-        self._loaded(held)
+        """Believe the store about all of them, but those that somebody took over meanwhile."""
+        board = self.board.streams
+        held = [stream.id for stream in streams if stream.id in board]
+        positions = self.store.progress.load_positions(held)
+        newer = {
+            position.lane.stream
+            for position in positions
+            if position.epoch > board[position.lane.stream].epoch
+        }
+        positions = [position for position in positions if position.lane.stream not in newer]
+        self.board.fill(positions)
+        found = Counter(position.lane.stream for position in positions)
+        fewer = [
+            name for name in held if name not in newer and found[name] < len(board[name].lanes)
+        ]
+        if fewer:
+            self._find_gone(fewer, {position.lane for position in positions})
 
     def _loaded(self, streams: Collection[StreamId]) -> list[Position]:
         positions = self.store.progress.load_positions(streams)
@@ -327,6 +343,7 @@ class Observer:
             if held is None or held.is_outdated or not gone:
                 continue
             held.is_outdated = True
+            self._unsettled.add(stream)
             self.forget_revision()
             shown = ", ".join(gone)
             log.warning("lanes are not in the store any more", **of_stream(stream), lanes=shown)
