@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -63,31 +63,37 @@ def add_file(store: Store, file: Path, how: How, config: Path) -> None:
     """
     with _shown(f"reading {file} ..."):
         listed = read(*text_of(file, sys.stdin))
-        planned = addition(listed.tenants, store.registry.tenants())
+        planned = addition(listed.tenants, store.registry.tenants(), listed.said)
     listed.refuse(_faults(planned, how))
     _do(store, planned, how, config, ["--file", str(file)])
 
 
 def add_named(
-    store: Store, wanted: Sequence[Tenant], how: How, config: Path, said: Sequence[str]
+    store: Store,
+    wanted: Sequence[Tenant],
+    said: Collection[str],
+    how: How,
+    config: Path,
+    typed: Sequence[str],
 ) -> None:
     """Add tenants that were named; nothing at all if a name is wrong.
 
     Args:
         store: where.
         wanted: the tenants.
+        said: which settings were said, of each of them.
         how: it is to be done.
         config: the YAML file that was named.
-        said: what was typed beside the names.
+        typed: what was typed beside the names.
 
     Raises:
         ConfigError: names are wrong, each of which is told; or nobody can be asked.
     """
-    planned = addition(wanted, store.registry.tenants())
+    planned = addition(wanted, store.registry.tenants(), [said] * len(wanted))
     if faults := _faults(planned, how):
         others = "nothing is done:\n" if len(wanted) > 1 else ""
         raise ConfigError(others + "\n".join(why for _, why in sorted(faults.items())))
-    _do(store, planned, how, config, [*(tenant.name for tenant in wanted), *said])
+    _do(store, planned, how, config, [*(tenant.name for tenant in wanted), *typed])
 
 
 def _faults(planned: Addition, how: How) -> dict[int, str]:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from headrace.errors import ConfigError
 from headrace.model.streams import State, Tenant, Throttle
+from headrace.operating.adding import said_of
 from headrace.settings.fields import bytes_of, seconds_of
 
 _THROTTLE = ("records_per_s", "bytes_per_s", "burst_s")
@@ -48,6 +49,8 @@ class TenantFile:
     tenants: list[Tenant] = field(default_factory=list)
     #: where each begins
     places: list[Place] = field(default_factory=list)
+    #: which settings it says of each
+    said: list[frozenset[str]] = field(default_factory=list)
     #: what is wrong, and where
     faults: list[tuple[Place, str]] = field(default_factory=list)
 
@@ -82,6 +85,7 @@ def read(name: str, text: str, *, names_alone: bool = False) -> TenantFile:
         else:
             found.tenants.append(tenant)
             found.places.append(place)
+            found.said.append(frozenset() if names_alone else said_of(entry))
     return found
 
 

@@ -125,10 +125,17 @@ def add(  # noqa: PLR0913 - options of a command
         if file is not None:
             add_file(store, file, how, config)
             return
+        options = {
+            "weight": weight,
+            "records_per_s": records_per_s,
+            "bytes_per_s": bytes_per_s,
+            "burst_s": burst_s,
+        }
+        said = [key for key, value in options.items() if value is not None]
         weight = 1.0 if weight is None else weight
         throttle = _throttle(records_per_s, bytes_per_s, burst_s)
         wanted = [Tenant(name, weight=weight, throttle=throttle) for name in names or []]
-        add_named(store, wanted, how, config, _said(weight, throttle))
+        add_named(store, wanted, said, how, config, _typed(weight, throttle))
 
 
 app.command()(suspend)
@@ -189,7 +196,7 @@ def _throttle(
     return Throttle(records_per_s, bytes_per_s, burst_s)
 
 
-def _said(weight: float, throttle: Throttle) -> list[str]:
+def _typed(weight: float, throttle: Throttle) -> list[str]:
     """What was typed beside the names."""
     limits = {"--records": throttle.records_per_s, "--bytes": throttle.bytes_per_s}
     words = [] if weight == 1.0 else ["--weight", f"{weight:g}"]

@@ -86,7 +86,7 @@ class TenantsAdded(Shape):
     )
     there: list[str] = Field(description="Those that are there already, and stay as they are.")
     differs: dict[str, str] = Field(
-        description="Those of them that would have been added otherwise than they are, and in what."
+        description="Those of them that are otherwise than the request says, and in what."
     )
     dry_run: bool
 

@@ -31,7 +31,7 @@ from headrace.console.watcher import StoreView
 from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller
 from headrace.model.streams import State, Stopper, Tenant, Throttle
-from headrace.operating.adding import addition
+from headrace.operating.adding import addition, said_of
 from headrace.operating.changing import state_change
 
 router = APIRouter(route_class=GuardedRoute, tags=["tenants"])
@@ -71,7 +71,8 @@ def post_tenants(request: Request, desk: AtDesk, asked: TenantsRequest) -> Respo
     JSON pointer, in `errors`.
     """
     wanted = [_as_asked(Tenant(item.name), item) for item in asked.items]
-    planned = addition(wanted, desk.store.registry.tenants())
+    said = [said_of(item.model_dump(exclude_unset=True)) for item in asked.items]
+    planned = addition(wanted, desk.store.registry.tenants(), said)
     faults = {**planned.faults, **({} if asked.exists == "skip" else planned.there_faults)}
     if faults:
         raise _refused(faults, "items")

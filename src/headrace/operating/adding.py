@@ -10,8 +10,9 @@ Where a list comes from, and how a place in it is called, is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.errors import ConfigError
 from headrace.model.streams import State, Tenant
@@ -30,7 +31,7 @@ class Addition:
     again: list[str] = field(default_factory=list)
     #: those that are there, and stay as they are
     there: list[str] = field(default_factory=list)
-    #: of those that are there and stay otherwise than they would be added: what is otherwise
+    #: of those that are there and stay otherwise than the list says: what is otherwise
     differs: dict[str, str] = field(default_factory=dict)
     #: place in the list -> why that one cannot be added
     faults: dict[int, str] = field(default_factory=dict)
@@ -47,8 +48,16 @@ class Addition:
         }
 
 
-def addition(wanted: Sequence[Tenant], known: Iterable[Tenant]) -> Addition:
-    """Hold tenants that are to be added against those that were ever added."""
+def addition(
+    wanted: Sequence[Tenant], known: Iterable[Tenant], said: Sequence[Collection[str]]
+) -> Addition:
+    """Hold tenants that are to be added against those that were ever added.
+
+    Args:
+        wanted: the tenants.
+        known: those that were ever added.
+        said: of each that is wanted: what the list says of it, see ``said_of``.
+    """
     there = {tenant.name: tenant for tenant in known}
     found, first = Addition(), dict[str, int]()
     for place, tenant in enumerate(wanted):
@@ -64,7 +73,7 @@ def addition(wanted: Sequence[Tenant], known: Iterable[Tenant]) -> Addition:
         else:
             found.wanted.append(tenant)
             found.there.append(tenant.name)
-            if what := _differs(before, tenant):
+            if what := _differs(before, tenant, said[place]):
                 found.differs[tenant.name] = what
             is_there = f"tenant {tenant.name} is there already, {before.state}"
             found.there_faults[place] = f"{is_there}; leave it out, or skip those"
@@ -72,22 +81,40 @@ def addition(wanted: Sequence[Tenant], known: Iterable[Tenant]) -> Addition:
     return found
 
 
-def _differs(there: Tenant, listed: Tenant) -> str:
-    """What of a tenant that is there is otherwise than it would be added; empty: nothing."""
-    pairs = zip(_settings(there), _settings(listed), strict=True)
-    return ", ".join(f"{has} (listed: {would})" for has, would in pairs if has != would)
+def said_of(row: Mapping[str, Any]) -> frozenset[str]:
+    """Which settings a listed tenant says, by name; a limit that is null says that there is none.
+
+    Args:
+        row: the tenant in the words of the control API.
+    """
+    limits: Mapping[str, Any] = row.get("throttle") or {}
+    said = {key for key in ("state", "weight") if row.get(key) is not None}
+    return frozenset(said | {key for key in limits if key != "burst_s" or limits[key] is not None})
 
 
-def _settings(tenant: Tenant) -> tuple[str, ...]:
+def _differs(there: Tenant, listed: Tenant, said: Collection[str]) -> str:
+    """What of a tenant that is there is otherwise than the list says; empty: nothing."""
+    has, would = _settings(there), _settings(listed)
+    return ", ".join(
+        f"{has[key]} (listed: {would[key]})"
+        for key in has
+        if key in said and has[key] != would[key]
+    )
+
+
+def _settings(tenant: Tenant) -> dict[str, str]:
     limits = tenant.throttle
-    said = {
+    numbers = {
         "weight": tenant.weight,
         "records_per_s": limits.records_per_s,
         "bytes_per_s": limits.bytes_per_s,
         "burst_s": limits.burst_s,
     }
-    shown = [f"{key} {'none' if value is None else f'{value:.15g}'}" for key, value in said.items()]
-    return (tenant.state.value, *shown)
+    shown = {
+        key: f"{key} {'none' if number is None else f'{number:.15g}'}"
+        for key, number in numbers.items()
+    }
+    return {"state": tenant.state.value, **shown}
 
 
 def _fault(tenant: Tenant, before: Tenant | None) -> str | None:

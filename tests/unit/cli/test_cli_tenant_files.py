@@ -186,11 +186,34 @@ def test_what_of_those_that_are_there_stays_otherwise_is_told_by_name(add, headr
         ["tenant acme ", "weight 1 (listed: weight 2)"],
         [
             "tenant bolt ",
-            "suspended (listed: active), records_per_s none (listed: records_per_s 7)",
+            "records_per_s none (listed: records_per_s 7)",
         ],
     ]
     same = add("name,records_per_s\nacme,50\n", "--exists", "skip").output
     assert "otherwise" not in same
+
+
+def test_what_is_not_listed_is_not_said_to_be_listed(add, headrace, store):
+    headrace("tenants", "throttle", "acme", "--records", "50", "--burst", "7s")
+    headrace("tenants", "weigh", "acme", "2")
+    headrace("tenants", "suspend", "acme")
+
+    def differs(*words, by=add):
+        told = json.loads(by(*words, "--exists", "skip", "--json").output)
+        return told["differs"].get("acme", "")
+
+    assert differs("name\nacme\n") == differs("name,weight,state\nacme,,\n") == ""
+    assert differs('{"name": "acme", "weight": null, "throttle": null}') == ""
+    assert differs('{"name": "acme", "throttle": {"bytes_per_s": 5}}') == (
+        "bytes_per_s none (listed: bytes_per_s 5)"
+    )
+    assert differs('{"name": "acme", "throttle": {"records_per_s": null, "burst_s": null}}') == (
+        "records_per_s 50 (listed: records_per_s none)"
+    )
+    assert differs("tenants", "add", "acme", by=headrace) == ""
+    assert differs("tenants", "add", "acme", "--weight", "1", by=headrace) == (
+        "weight 2 (listed: weight 1)"
+    )
 
 
 def test_what_makes_topics_that_are_missing_is_told_with_what_was_added(headrace, config):
@@ -264,7 +287,7 @@ def test_several_are_added_by_name_all_of_them_or_none(headrace, store):
         "added": ["eel"],
         "again": [],
         "there": ["corp"],
-        "differs": {"corp": "weight 2 (listed: weight 1)"},
+        "differs": {},
         "dry_run": False,
     }
 

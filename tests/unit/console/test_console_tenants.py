@@ -232,6 +232,20 @@ def test_of_many_tenants_none_is_added_if_one_cannot_be_and_each_fault_is_named(
     assert names(api.get("/v1/tenants").json()) == ["acme"]
     skipped = api("POST", "/v1/tenants", json={"items": items[:2], "exists": "skip"})
     assert (skipped.json()["added"], skipped.json()["there"]) == (["new"], ["acme"])
+    assert skipped.json()["differs"] == {}
+
+
+def test_of_what_an_item_leaves_out_nothing_is_said_to_differ(api, store):
+    store.registry.set_weight("acme", 2)
+    store.registry.set_throttle("bolt", Throttle(50.0, burst_s=7.0))
+    items = [
+        {"name": "acme", "throttle": {"bytes_per_s": None}},
+        {"name": "bolt", "weight": 3, "throttle": {"records_per_s": None}},
+    ]
+    answer = api("POST", "/v1/tenants", json={"items": items, "exists": "skip"}).json()
+    assert answer["differs"] == {
+        "bolt": "weight 1 (listed: weight 3), records_per_s 50 (listed: records_per_s none)"
+    }
 
 
 def test_the_tenant_of_topics_for_all_is_added_by_nobody_and_set_as_others_are(api, store):
