@@ -15,6 +15,7 @@ import orjson
 
 from headrace.gateway.event_schemas import EventSchema
 from headrace.gateway.events import EventFault
+from headrace.gateway.json_text import has_long_number, number_of_its_own, with_numbers_as_texts
 from headrace.gateway.subjects import Subject
 from headrace.payload.json_pointers import pointed
 
@@ -58,8 +59,13 @@ class EventType:
         """What the schema of the type has against an event; see ``EventSchema``."""
         return None if self.schema is None else self.schema.fault_of(value, at_length=at_length)
 
-    def key_of(self, value: Any) -> bytes | EventFault:
-        """The partition key within an event, where the type says that there is one."""
+    def key_of(self, value: Any, text: bytes) -> bytes | EventFault:
+        """The partition key within an event, where the type says that there is one.
+
+        Args:
+            value: the event, parsed.
+            text: the same as JSON text.
+        """
         assert self.key is not None, f"type {self.name} has no key"
         try:
             found = pointed(value, self.key)
@@ -69,6 +75,10 @@ class EventType:
             )
         if isinstance(found, str):
             return found.encode()
+        if isinstance(found, float) and has_long_number(text):
+            # The parser makes a double also of a whole number that 64 bits do not hold.
+            written = pointed(with_numbers_as_texts(text), self.key)
+            return number_of_its_own(written, found)
         if isinstance(found, bool | int | float):
             return orjson.dumps(found)
         return EventFault(

@@ -104,6 +104,26 @@ def exact(text: bytes, value: Any) -> Any:
     return json.loads(text, parse_int=_integer, parse_float=_decimal)
 
 
+def with_numbers_as_texts(text: bytes) -> Any:
+    """The value of a text, with each number as it is written; its depth has been looked at."""
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
+def number_of_its_own(number: str, found: float) -> bytes:
+    """A number that was read as a double, in a form that no other number has.
+
+    Args:
+        number: as it is written.
+        found: the double.
+
+    Returns:
+        As JSON writes the double, if that is the number; a whole one always as it is written.
+    """
+    is_whole = number.removeprefix("-").isdigit()
+    is_same = not is_whole and _decimal(number) == Decimal(repr(found))
+    return orjson.dumps(found) if is_same else number.encode()
+
+
 def _integer(number: str) -> int | Decimal:
     return int(number) if len(number) <= _MOST_DIGITS else Decimal(number)
 

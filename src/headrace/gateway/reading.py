@@ -248,7 +248,7 @@ class _Reader:
                 self._told_bytes -= len(text)
                 self._told_faults -= faults
             return content
-        key = self._key_of(value, envelope)
+        key = self._key_of(text, value, envelope)
         if isinstance(key, EventFault):
             return key
         if envelope is None:
@@ -262,13 +262,15 @@ class _Reader:
             return self._subject.written(text, value, at_length=at_length)
         return self._kind.fault_of(value, at_length=at_length) or text
 
-    def _key_of(self, value: Any, envelope: Envelope | None) -> bytes | EventFault | None:
+    def _key_of(
+        self, text: bytes, value: Any, envelope: Envelope | None
+    ) -> bytes | EventFault | None:
         if self._key is not None:
             return self._key
         if envelope is not None and envelope.key is not None:
             return _sized(envelope.key.encode())
         if self._kind.key is not None:
-            found = self._kind.key_of(value)
+            found = self._kind.key_of(value, text)
             return found if isinstance(found, EventFault) else _sized(found)
         if envelope is not None and envelope.subject is not None:
             return _sized(envelope.subject.encode())

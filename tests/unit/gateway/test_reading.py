@@ -275,6 +275,37 @@ def test_a_key_within_an_event_may_be_text_or_number(lead, key):
     assert items(orjson.dumps({"lead": lead}), kind=KEYED)[0].key == key
 
 
+LINES = "application/x-ndjson"
+
+
+@pytest.mark.parametrize(
+    ("number", "key"),
+    [
+        (b"18446744073709551616", b"18446744073709551616"),
+        (b"18446744073709551617", b"18446744073709551617"),
+        (b"-9223372036854775809", b"-9223372036854775809"),
+        (b"100000000000000000000", b"100000000000000000000"),
+        (b"0.12345678901234567890", b"0.12345678901234567890"),
+        (b"1e-400", b"1e-400"),
+        (b"0.1", b"0.1"),
+        (b"0.10000000000000000000", b"0.1"),
+        (b"1e20", b"1e+20"),
+        (b"1.00", b"1.0"),
+    ],
+)
+def test_numbers_that_differ_are_different_keys(number, key):
+    event = b'{"lead": ' + number + b', "more": [1]}'
+    envelope = b'{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": %s}' % event
+    sent = [
+        (event, "application/json"),
+        (b"[%s]" % event, "application/json"),
+        (b" %s \n" % event, LINES),
+        (envelope, "application/cloudevents+json"),
+        (b"[%s]" % envelope, "application/cloudevents-batch+json"),
+    ]
+    assert [items(body, media, KEYED)[0].key for body, media in sent] == [key] * len(sent)
+
+
 @pytest.mark.parametrize("body", [b"{}", b'{"lead": null}', b'{"lead": {}}', b"7", b"[[1]]"])
 def test_an_event_without_its_key_is_refused(body):
     fault = refusal(body, kind=KEYED) if body[:1] != b"[" else items(body, kind=KEYED)[0]
@@ -284,6 +315,8 @@ def test_an_event_without_its_key_is_refused(body):
 def test_a_key_may_not_be_long():
     assert refusal(b"{}", x_partition_key="k" * 1025).kind == "bad-key"
     assert refusal(orjson.dumps({"lead": "k" * 1025}), kind=KEYED).kind == "bad-key"
+    assert items(b'{"lead": %s}' % (b"7" * 300), kind=KEYED)[0].key == b"7" * 300
+    assert refusal(b'{"lead": 0.%s}' % (b"7" * 1024), kind=KEYED).kind == "bad-key"
 
 
 def test_a_schema_refuses_with_the_place_that_is_wrong():
