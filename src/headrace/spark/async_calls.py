@@ -14,7 +14,7 @@ anything again, but where one blocks the loop: that may be the last of many that
 record fails for good no call behind it begins; those in flight end by themselves, and what they
 gave is not used.
 
-The event loop stays from slice to slice, and what the calls leave in it does not
+The event loop stays from slice to slice, and what a call leaves in it does not
 (``event_loops.py``).
 
 What becomes of a record that failed is not decided here (``handling.py``).
@@ -26,6 +26,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,13 +37,14 @@ from headrace.errors import BadRecord, HandlerError, HandlerHung, WrongSchema, w
 from headrace.model.streams import Order
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.declared import as_declared
-from headrace.spark.event_loops import loop_of
+from headrace.spark.event_loops import alone, loop_of
 from headrace.spark.slice_errors import reason_of
 from headrace.spark.timeouts import CallOverdue
 from headrace.use_cases import SliceContext, UseCase
 
 Row = dict[str, Any]
 
+_NOBODYS = Context()
 #: of the time limit of a call; so many times the loop has to come round before it is over
 _LIMIT_PARTS = 10
 
@@ -70,6 +72,8 @@ class Calls:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     #: the row whose call ran when the time of all was over
     blocked: int | None = None
+    #: what was raised in it
+    _overdue_all: CallOverdue | None = None
     _stop: int | None = None
     _is_over: bool = False
 
@@ -105,7 +109,12 @@ class Calls:
         todo = iter(range(len(self.records)))
         some = min(self.use_case.concurrency, len(self.records))
         self._tasks = [asyncio.ensure_future(self._some(todo)) for _ in range(some)]
-        await asyncio.gather(*self._tasks)
+        try:
+            await asyncio.gather(*self._tasks)
+        except asyncio.CancelledError:  # of one that was cancelled in ``_block``
+            if self._overdue_all is None:
+                raise
+            raise self._overdue_all from None
 
     async def _some(self, todo: Iterator[int]) -> None:
         """Call for one record after the other; one whose key is at work waits in its queue."""
@@ -128,7 +137,7 @@ class Calls:
     async def _one(self, row: int) -> None:
         if self._stop is not None and row > self._stop:
             return
-        error = await self._answer(row)
+        error = await alone(self._answer(row))
         self._overdue.discard(row)
         if error is not None:
             self.failed[row] = error
@@ -155,8 +164,8 @@ class Calls:
             return BadRecord(row, reason_of(error))
         except Exception as error:
             return error
-        except CallOverdue:
-            self._block(row)
+        except CallOverdue as error:
+            self._block(row, error)
             raise
         except PlayedKill:
             raise
@@ -171,19 +180,22 @@ class Calls:
         loop = asyncio.get_running_loop()
         if left:
             part_s = self.use_case.call_timeout_s / _LIMIT_PARTS
-            self._timers[row] = loop.call_later(part_s, self._count, row, limit, left - 1)
+            # In no call's context, so it is not to be looked for when that is over.
+            self._timers[row] = loop.call_later(
+                part_s, self._count, row, limit, left - 1, context=_NOBODYS
+            )
         else:
             self._overdue.add(row)
             limit.reschedule(loop.time())
 
-    def _block(self, row: int) -> None:
+    def _block(self, row: int, error: CallOverdue) -> None:
         """The time of all is over in this call: none of the others takes a step more."""
+        self._overdue_all = error
         if self.blocked is None:
             self.blocked = row
         self._is_over = True
         for task in self._tasks:
-            if task is not asyncio.current_task():
-                task.cancel()
+            task.cancel()
 
     def _hung(self) -> HandlerHung:
         return HandlerHung(

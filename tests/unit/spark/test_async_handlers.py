@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextvars import Context, ContextVar
 from typing import Any
 
 import pyarrow as pa
@@ -538,6 +539,140 @@ def test_what_a_call_leaves_behind_is_not_there_in_those_of_a_neighbour(what: st
             assert (made(found), found.error) == ([0, 1], None)
     finally:
         leaving.over.set()
+
+
+class Within:
+    """A call that leaves something behind for the next ones of its slice."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    async def timer(self) -> None:
+        asyncio.get_running_loop().call_later(0.02, self.ran.append, "timer")
+
+    async def timer_that_exits(self) -> None:
+        asyncio.get_running_loop().call_later(0.02, sys.exit, 3)
+
+    async def timer_that_stops(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.02, loop.stop)
+
+    async def many_timers(self) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(500):
+            loop.call_later(0.02, self.ran.append, "timer")
+            await asyncio.sleep(0)
+
+    async def timer_of_a_task(self) -> None:
+        await asyncio.create_task(self.timer())
+
+    async def callback_that_exits(self) -> None:
+        asyncio.get_running_loop().call_soon(sys.exit, 3)
+
+    async def callback_that_cancels(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_soon(task.cancel)
+
+    async def task(self) -> None:
+        async def goes_on() -> None:
+            await asyncio.sleep(0.02)
+            self.ran.append("task")
+
+        self.kept = asyncio.create_task(goes_on())
+
+    async def task_that_exits(self) -> None:
+        async def exits() -> None:
+            try:
+                await asyncio.sleep(9)
+            finally:
+                sys.exit(3)
+
+        self.kept = asyncio.create_task(exits())
+        await asyncio.sleep(0)
+
+    async def factory(self) -> None:
+        def refuses(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("no tasks here")
+
+        asyncio.get_running_loop().set_task_factory(refuses)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("what", [name for name in vars(Within) if name[0] != "_"])
+def test_what_a_call_leaves_behind_is_not_there_in_the_next_ones(
+    what: str, concurrency: int
+) -> None:
+    leaving = Within()
+
+    async def handler(record: dict[str, Any], context: SliceContext) -> Any:
+        if record["value"] == b"0":
+            await getattr(leaving, what)()
+        else:
+            await asyncio.sleep(0.05)
+        return {"n": int(record["value"])}
+
+    found = handle(of(handler, concurrency=concurrency), numbers(3), CONTEXT)
+    assert (made(found), found.error, leaving.ran) == ([0, 1, 2], None, [])
+
+
+def test_an_exit_in_a_callback_ends_no_call() -> None:
+    async def handler(record: dict[str, Any], context: SliceContext) -> Any:
+        asyncio.get_running_loop().call_later(0.01, sys.exit, 3)
+        await asyncio.sleep(0.03)
+        return {"n": int(record["value"])}
+
+    assert made(handle(of(handler, concurrency=2), numbers(4), CONTEXT)) == [0, 1, 2, 3]
+
+
+def test_an_exit_in_a_task_that_is_waited_for_is_an_error_of_its_record() -> None:
+    async def exits() -> None:
+        sys.exit(3)
+
+    async def handler(record: dict[str, Any], context: SliceContext) -> Any:
+        if record["value"] == b"1":
+            await asyncio.create_task(exits())
+        return {"n": int(record["value"])}
+
+    found = handle(of(handler, concurrency=1), numbers(3), CONTEXT)
+    assert found.error is not None
+    assert (made(found), found.error.offset) == ([0], 1)
+
+
+def test_what_a_call_sets_in_its_context_is_not_there_in_the_next_ones() -> None:
+    whose: ContextVar[int] = ContextVar("whose", default=-1)
+    seen = []
+
+    async def handler(record: dict[str, Any], context: SliceContext) -> Any:
+        seen.append(whose.get())
+        whose.set(int(record["value"]))
+        await asyncio.sleep(0)
+        assert whose.get() == int(record["value"])
+        return {"n": whose.get()}
+
+    assert made(handle(of(handler, concurrency=2), numbers(6), CONTEXT)) == list(range(6))
+    assert seen == [-1] * 6
+
+
+def test_what_is_begun_in_a_context_of_no_call_stays_for_its_slice() -> None:
+    kept: list[asyncio.Task[None]] = []
+    beats = []
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(0.005)
+            beats.append(1)
+
+    async def handler(record: dict[str, Any], context: SliceContext) -> Any:
+        if not kept:
+            kept.append(asyncio.create_task(beat(), context=Context()))
+        await asyncio.sleep(0.02)
+        assert not kept[0].done()
+        return {"n": int(record["value"])}
+
+    assert made(handle(of(handler, concurrency=1), numbers(3), CONTEXT)) == [0, 1, 2]
+    assert kept[0].cancelled()
+    assert len(beats) > 1
 
 
 def test_what_another_handler_does_to_loops_is_not_there_in_those_that_wait() -> None:
