@@ -22,6 +22,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,8 +47,27 @@ _ANSWER_WAIT_S: Final = 5.0
 _MOST_BYTES: Final = 2**20
 #: half of the threads that a door has for credentials of all kinds
 _MOST_WAITING: Final = 20
+#: an RSA key signs by any of these
+_OF_RSA: Final = ("RS", "PS")
 #: answers that may still be on their way when another is asked for
 _MOST_THREADS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A key that an issuer publishes for signatures."""
+
+    key_id: str | None
+    key: Any = field(repr=False)
+    #: what it signs by, as it is published or as its curve has it
+    algorithm: str
+    #: it is published for that one alone
+    is_bound: bool
+
+    def signs_by(self, algorithm: str) -> bool:
+        """Whether it may; PyJWT looks at the kind of a key alone, and not at what it is for."""
+        is_rsa = self.algorithm.startswith(_OF_RSA) and not self.is_bound
+        return algorithm == self.algorithm or (is_rsa and algorithm.startswith(_OF_RSA))
 
 
 class Signers:
@@ -57,24 +77,27 @@ class Signers:
         """Take an address or a file; ``clock`` gives seconds that never go back."""
         self._source = source
         self._clock = clock
-        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._keys: dict[str | None, list[Signer]] = {}
         self._read_at_s = self._asked_at_s = float("-inf")
         self._asking = threading.Lock()
         self._waiting = threading.BoundedSemaphore(_MOST_WAITING)
         self._threads = DaemonThreads(_MOST_THREADS, "issuer-keys")
 
-    def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """The key of this id; of no id if the issuer has a single one.
+    def find(self, key_id: str | None, algorithm: str) -> Signer | None:
+        """The key of this id that signs so; of no id if the issuer has a single one.
+
+        Keys of two kinds may have one id; of two that sign alike the last one counts.
 
         Raises:
             Problem: 503, this one is not known, and the issuer does not answer or is being asked.
         """
         now_s = self._clock()
-        lacks = key_id not in self._keys and now_s - self._read_at_s >= _SETTLED_S
+        lacks = self._known(key_id, algorithm) is None and now_s - self._read_at_s >= _SETTLED_S
         is_asked = True
         if lacks or now_s - self._read_at_s >= _FRESH_S:
             is_asked = self._ask(now_s)
-        found = self._keys.get(key_id) if now_s - self._read_at_s <= _USABLE_S else None
+        is_usable = now_s - self._read_at_s <= _USABLE_S
+        found = self._known(key_id, algorithm) if is_usable else None
         if found is None and not (is_asked and self._has_answered):
             raise Problem(
                 503,
@@ -83,6 +106,10 @@ class Signers:
                 headers={"Retry-After": str(int(_SETTLED_S)) if is_asked else "1"},
             )
         return found
+
+    def _known(self, key_id: str | None, algorithm: str) -> Signer | None:
+        keys = reversed(self._keys.get(key_id, []))
+        return next((key for key in keys if key.signs_by(algorithm)), None)
 
     @property
     def _has_answered(self) -> bool:
@@ -97,10 +124,12 @@ class Signers:
             if now_s - self._asked_at_s < _SETTLED_S:
                 return True
             self._asked_at_s = now_s
-            found = [key for key in self._read() if key.public_key_use in (None, "sig")]
-            keys: dict[str | None, jwt.PyJWK] = {key.key_id: key for key in found}
+            found = self._read()
+            keys: dict[str | None, list[Signer]] = {}
+            for key in found:
+                keys.setdefault(key.key_id, []).append(key)
             if len(found) == 1:
-                keys[None] = found[0]
+                keys[None] = found
             self._keys, self._read_at_s = keys, now_s
             if not keys:
                 log.warning("the issuer of tokens publishes no key that can be read: no token is")
@@ -121,7 +150,7 @@ class Signers:
         finally:
             self._waiting.release()
 
-    def _read(self) -> list[jwt.PyJWK]:
+    def _read(self) -> list[Signer]:
         if isinstance(self._source, Path):
             published = json.loads(self._source.read_text(encoding="utf-8"))
         else:
@@ -141,12 +170,17 @@ class Signers:
             raise TimeoutError(f"{url} does not answer within {_ANSWER_WAIT_S:g} s") from exc
 
 
-def _readable(published: Any) -> list[jwt.PyJWK]:
-    """The key, or none: of another kind, or no key at all."""
+def _readable(published: Any) -> list[Signer]:
+    """The key, or none: of another kind, for something else than signatures, or no key at all."""
     try:
-        return [jwt.PyJWK.from_dict(published)]
+        key = jwt.PyJWK.from_dict(published)
+        key_id, uses = published.get("kid"), published.get("key_ops", ["verify"])
+        is_for_signatures = key.public_key_use in (None, "sig") and "verify" in uses
     except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
         return []
+    if not is_for_signatures or not isinstance(key_id, str | None):
+        return []
+    return [Signer(key_id, key.key, key.algorithm_name, bool(published.get("alg")))]
 
 
 def _answer(url: str, until_s: float) -> bytes:

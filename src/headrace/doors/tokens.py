@@ -150,13 +150,13 @@ class Tokens:
             algorithm = header.get("alg")
             if algorithm not in self._rules.algorithms:
                 return None
-            signer = self._signers.find(header.get("kid"))
+            signer = self._signers.find(header.get("kid"), algorithm)
             if signer is None:
                 # No key, so nothing that could be guessed.
                 self._remembered.drop(token_name(text))
-                raise unauthorized("the token's issuer publishes no key of its id; get a new token")
-            if signer.public_key_use not in (None, "sig"):
-                return None
+                raise unauthorized(
+                    "the token's issuer publishes no key of its id and algorithm; get a new token"
+                )
             claims: dict[str, Any] = jwt.decode(
                 text,
                 signer.key,
@@ -176,6 +176,8 @@ class Tokens:
             raise unauthorized("the token has expired") from exc
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
             return None
+        if not claims["sub"].strip():
+            raise unauthorized("the token's sub is empty: it has to say who calls")
         return claims
 
     def _caller_of(self, claims: Mapping[str, Any]) -> Caller:

@@ -14,6 +14,7 @@ from headrace.doors.signers import Signers
 
 WAIT_S = 2.0
 KEY = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+ALGORITHM = "EdDSA"
 PUBLISHED = json.dumps({"keys": [{**KEY, "kid": "k1"}]}).encode()
 HEAD = b"HTTP/1.1 200 OK\r\n"
 FITS = HEAD + b"Content-Length: %d\r\n\r\n" % len(PUBLISHED) + PUBLISHED
@@ -32,15 +33,15 @@ def _shorter(monkeypatch):
 
 def status_of(found, key_id="k1"):
     with pytest.raises(Problem) as caught:
-        found.find(key_id)
+        found.find(key_id, ALGORITHM)
     return caught.value.status_code, caught.value.headers["Retry-After"]
 
 
 def test_keys_are_read_at_an_address():
     with dripping(b"", answers=[FITS]) as port:
         found = Signers(f"http://127.0.0.1:{port}/keys")
-        assert found.find("k1")
-        assert found.find("k2") is None
+        assert found.find("k1", ALGORITHM)
+        assert found.find("k2", ALGORITHM) is None
 
 
 @drips_somewhere
@@ -74,23 +75,23 @@ def test_an_issuer_that_drips_is_asked_again_and_the_key_it_took_back_goes():
     now_s = [1000.0]
     with dripping(b" " * 9000, answers=[FITS]) as port:
         found = Signers(f"http://127.0.0.1:{port}/keys", lambda: now_s[0])
-        assert found.find("k1")
+        assert found.find("k1", ALGORITHM)
     with dripping(HEAD + b"X: " + b"a" * 9000) as port:
         found._source = f"http://127.0.0.1:{port}/keys"
         now_s[0] += 300
-        assert found.find("k1"), "the last keys stay"
+        assert found.find("k1", ALGORITHM), "the last keys stay"
         with dripping(b"", answers=[FITS.replace(b"k1", b"k2")]) as other:
             found._source = f"http://127.0.0.1:{other}/keys"
             now_s[0] += 30
-            assert found.find("k1") is None
-            assert found.find("k2")
+            assert found.find("k1", ALGORITHM) is None
+            assert found.find("k2", ALGORITHM)
 
 
 def test_who_has_a_key_that_is_just_asked_for_is_told_to_come_again():
     now_s = [1000.0]
     with dripping(b"", answers=[FITS]) as port:
         found = Signers(f"http://127.0.0.1:{port}/keys", lambda: now_s[0])
-        assert found.find("k1")
+        assert found.find("k1", ALGORITHM)
     with dripping(HEAD + b"X: " + b"a" * 9000) as port:
         found._source = f"http://127.0.0.1:{port}/keys"
         now_s[0] += 30
@@ -99,7 +100,7 @@ def test_who_has_a_key_that_is_just_asked_for_is_told_to_come_again():
         while not found._asking.locked():
             time.sleep(0.01)
         assert status_of(found, "k2") == (503, "1")
-        assert found.find("k1")
+        assert found.find("k1", ALGORITHM)
         first.join()
 
 
@@ -116,7 +117,7 @@ def test_an_address_may_lead_to_another_that_is_as_safe():
         to = b"http://127.0.0.1:%d/keys" % port
         moved = b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: %s\r\n\r\n" % to
         with dripping(b"", answers=[moved]) as first:
-            assert Signers(f"http://127.0.0.1:{first}/keys").find("k1")
+            assert Signers(f"http://127.0.0.1:{first}/keys").find("k1", ALGORITHM)
 
 
 def test_an_answer_without_end_is_none(monkeypatch):

@@ -210,6 +210,47 @@ def test_a_key_for_encryption_signs_nothing(tmp_path):
     assert refused(Tokens(TokenRules(ISSUER, AUDIENCE, published)), token())
 
 
+def test_keys_of_two_kinds_may_have_one_id(tmp_path, rsa_key):
+    pair = [jwk_of(EC_KEY, "k1"), jwk_of(rsa_key, "k1")]
+    for order in (pair, pair[::-1]):
+        tokens = Tokens(TokenRules(ISSUER, AUDIENCE, publish(tmp_path / "jwks.json", *order)))
+        assert tokens.caller(token()) is not None
+        assert tokens.caller(token(rsa_key, "RS256")) is not None
+        assert refused(tokens, token(OTHER_KEY))
+
+
+def test_a_key_signs_by_no_algorithm_but_its_own(tmp_path, rsa_key):
+    def believed(algorithm, **said):
+        published = publish(tmp_path / "jwks.json", jwk_of(rsa_key, "k1", **said))
+        rules = TokenRules(ISSUER, AUDIENCE, published, algorithms=("RS256", "RS512", "PS256"))
+        return not refused(Tokens(rules), token(rsa_key, algorithm))
+
+    assert [believed(name) for name in ("RS256", "RS512", "PS256")] == [True, True, True]
+    assert [believed(name, alg="RS512") for name in ("RS256", "RS512")] == [False, True]
+    assert [believed(name, alg="PS256") for name in ("RS256", "PS256")] == [False, True]
+
+
+@pytest.mark.parametrize("said", [{"key_ops": ["encrypt"]}, {"key_ops": []}, {"kid": 7}])
+def test_a_key_that_is_not_for_signatures_is_none_and_harms_no_other(tmp_path, said):
+    published = publish(
+        tmp_path / "jwks.json", jwk_of(EC_KEY, "k1"), {**jwk_of(OTHER_KEY, "k2"), **said}
+    )
+    tokens = Tokens(TokenRules(ISSUER, AUDIENCE, published))
+    assert tokens.caller(token()) is not None
+    assert refused(tokens, token(OTHER_KEY, kid="k2"))
+    assert not refused(tokens, token(kid=None)), "it is the only one"
+
+
+def test_a_key_may_say_that_it_is_for_signatures(tmp_path):
+    published = publish(tmp_path / "1.json", jwk_of(EC_KEY, "k1", use="sig", key_ops=["verify"]))
+    assert Tokens(TokenRules(ISSUER, AUDIENCE, published)).caller(token()) is not None
+
+
+@pytest.mark.parametrize("subject", ["", "  "])
+def test_who_has_no_name_is_nobody(tokens, subject):
+    assert refused(tokens, token(sub=subject))
+
+
 def test_without_a_key_id_the_issuer_has_to_have_one_key(tmp_path, tokens):
     assert tokens.caller(token(kid=None)) is not None
     several = publish(tmp_path / "2.json", jwk_of(EC_KEY, "k1"), jwk_of(OTHER_KEY, "k2"))
@@ -295,34 +336,34 @@ def issuer(published):
 
 
 def test_a_new_key_of_the_issuer_is_found_but_not_by_asking_each_time(issuer):
-    assert issuer.signers.find("k1")
+    assert issuer.signers.find("k1", "ES256")
     publish(issuer.path, jwk_of(EC_KEY, "k2"))
-    assert issuer.signers.find("k2") is None, "made-up ids do not hammer the issuer"
+    assert issuer.signers.find("k2", "ES256") is None, "made-up ids do not hammer the issuer"
     issuer.now_s += 30
-    assert issuer.signers.find("k2")
-    assert issuer.signers.find("k1") is None, "a key that was taken back is not believed"
+    assert issuer.signers.find("k2", "ES256")
+    assert issuer.signers.find("k1", "ES256") is None, "a key that was taken back is not believed"
 
 
 def test_keys_are_asked_for_again_after_a_while(issuer):
-    assert issuer.signers.find("k1")
+    assert issuer.signers.find("k1", "ES256")
     publish(issuer.path, jwk_of(EC_KEY, "k2"))
     issuer.now_s += 299
-    assert issuer.signers.find("k1")
+    assert issuer.signers.find("k1", "ES256")
     issuer.now_s += 1
-    assert issuer.signers.find("k1") is None
+    assert issuer.signers.find("k1", "ES256") is None
 
 
 def test_an_issuer_that_does_not_answer_leaves_its_last_keys_for_a_day(issuer):
-    assert issuer.signers.find("k1")
+    assert issuer.signers.find("k1", "ES256")
     issuer.path.unlink()
     with capture_logs() as logs:
         for _ in range(100):
             issuer.now_s += 800
-            assert issuer.signers.find("k1")
+            assert issuer.signers.find("k1", "ES256")
     assert logs[0]["log_level"] == "warning"
     issuer.now_s += 24 * 3600
     with pytest.raises(Problem) as caught:
-        issuer.signers.find("k1")
+        issuer.signers.find("k1", "ES256")
     assert caught.value.status_code == 503
 
 
@@ -330,29 +371,29 @@ def test_an_issuer_that_does_not_answer_leaves_its_last_keys_for_a_day(issuer):
 def test_what_is_no_set_of_keys_is_none(issuer, text):
     issuer.path.write_text(text)
     with pytest.raises(Problem) as caught:
-        issuer.signers.find("k1")
+        issuer.signers.find("k1", "ES256")
     assert caught.value.status_code == 503
     assert caught.value.headers["Retry-After"] == "30"
 
 
 @pytest.mark.parametrize("text", ['{"keys": []}', '{"keys": [1, {"kty": "?"}, {}]}'])
 def test_an_issuer_that_took_its_only_key_back_is_believed(issuer, text):
-    assert issuer.signers.find("k1")
+    assert issuer.signers.find("k1", "ES256")
     issuer.path.write_text(text)
     issuer.now_s += 300
     with capture_logs() as logs:
-        assert issuer.signers.find("k1") is None
+        assert issuer.signers.find("k1", "ES256") is None
     assert "no key that can be read" in logs[0]["event"]
 
 
 def test_an_unknown_key_of_an_issuer_that_does_not_answer_is_asked_for_later(issuer):
-    assert issuer.signers.find("k1")
+    assert issuer.signers.find("k1", "ES256")
     issuer.now_s += 30
     issuer.path.unlink()
     with pytest.raises(Problem) as caught:
-        issuer.signers.find("k2")
+        issuer.signers.find("k2", "ES256")
     assert caught.value.status_code == 503
-    assert issuer.signers.find("k1"), "the last ones stay"
+    assert issuer.signers.find("k1", "ES256"), "the last ones stay"
 
 
 def test_right_tokens_of_a_key_that_is_not_known_yet_lock_nobody_out(keys, clock, published):
