@@ -44,6 +44,7 @@ from headrace.model.plans import Limits
 from headrace.policies.elasticity import SlotLimits
 from headrace.policies.watchdog import loading_s
 from headrace.ports import Connections, Server, Store
+from headrace.process.daemon_threads import DaemonThreads
 from headrace.process.memory import calm_garbage_collection
 from headrace.running.draining import Draining
 from headrace.settings import DriverSettings, Settings
@@ -58,6 +59,9 @@ from headrace.store import SqlPositionsFactory, SqlTenantsFactory, open_store
 from headrace.telemetry import tracing
 
 log = structlog.get_logger(__name__)
+
+#: seconds for giving back what it holds when it ends; a supervisor kills it 30 s after its drain
+_LEAVE_S = 10.0
 
 
 @dataclass(slots=True)
@@ -119,10 +123,20 @@ class Assembly:
         return True
 
     def _leave(self) -> None:
+        """Give back what it holds, as far as the store takes it in time.
+
+        Whoever asked it to end waits for it, and the others notice its silence anyhow.
+        """
+        left = DaemonThreads(1, "leaving").submit(self.driver.leave)
         try:
-            self.driver.leave()
+            left.result(_LEAVE_S)
+        except TimeoutError:
+            log.warning(
+                "leases could not be given back: the store does not answer",
+                seconds=_LEAVE_S,
+                why="the others take its streams over once its lease is over",
+            )
         except HeadraceError as error:
-            # The others notice by its silence.
             log.warning("leases could not be given back", error=str(error))
 
 

@@ -1,6 +1,8 @@
 """What is refused before anything starts, and how deployments are taken over."""
 
 import shutil
+import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -285,6 +287,22 @@ def test_a_store_that_is_gone_at_the_end_does_not_spoil_a_clean_drain(assembly, 
     monkeypatch.setattr(Driver, "leave", gone)
     assembly.stop()
     assert assembly.run()
+
+
+def test_a_store_that_hangs_at_the_end_keeps_no_driver_from_ending(assembly, monkeypatch):
+    goes_on = threading.Event()
+    monkeypatch.setattr("headrace.running.assembly._LEAVE_S", 0.1, raising=False)
+    monkeypatch.setattr(Driver, "leave", lambda _: goes_on.wait(20))
+    assembly.stop()
+    began_s = time.monotonic()
+    try:
+        with capture_logs() as logs:
+            assert assembly.run()
+        assert time.monotonic() - began_s < 15
+    finally:
+        goes_on.set()
+    told = [line for line in logs if line["event"].startswith("leases could not be given back")]
+    assert ["its lease is over" in line["why"] for line in told] == [True]
 
 
 def test_a_rerun_is_taken_with_the_code_of_its_use_case_once_it_says_where_it_ends(
