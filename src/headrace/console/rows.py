@@ -264,6 +264,7 @@ def failure_row(failure: Failure, generation: int) -> Values:
         "times": failure.times,
         "at_s": failure.at_s,
         "state": failure.state.value,
+        "became": failure.became,
         "earlier_tenant": piece.epoch < generation,
         "record_kept": failure.record_kept and not failure.unread,
     }

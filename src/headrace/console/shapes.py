@@ -272,6 +272,9 @@ class FailureRow(Shape):
     times: int = Field(description="How often it failed there: once, and after each retry.")
     at_s: float = Field(description="When it failed last.")
     state: FailureState
+    became: str = Field(
+        description="The same for people; `passed over` of what was skipped and nobody had read."
+    )
     earlier_tenant: bool = Field(
         description="It is of a removed tenant of the same name, and operators alone see it."
     )

@@ -100,6 +100,7 @@ def test_ranges_that_nobody_reads_any_more_are_asked_for_alone(api, store, fail)
         str(move.to_offset),
     )
     assert shown["record_kept"] is False, "nothing of it was read"
+    assert (shown["state"], shown["became"]) == ("skipped", "passed over"), "as the terminal has it"
     assert [item["id"] for item in api.items("/v1/failures?unread=false")] == [failed]
     assert api.items("/v1/failures?unread=true&tenant=bolt") == []
 

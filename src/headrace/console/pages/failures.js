@@ -68,7 +68,7 @@ function One({ failure, me, ask }) {
     ? `offsets ${exact(failure.from_offset)}..${exact(failure.until_offset)}` : `offset ${exact(failure.offset)}`;
   const may = me.role !== "viewer" && failure.state === "open";
   return html`<article class="card failure" aria-label=${`Failure ${failure.id}`}>
-    <header><span class="state is-critical"><${Shape} of="critical" />${failure.state}</span>
+    <header><span class="state is-critical"><${Shape} of="critical" />${failure.became}</span>
       <h3>${failure.code}</h3><span class="pale">${failure.use_case}, partition ${failure.partition ?? failure.lane}, ${where}, after
         ${plural(failure.attempts, "attempt")}, <${When} at=${failure.at_s} /></span>
       ${may && html`<div class="card-end"><button class="button is-main"
