@@ -80,7 +80,9 @@ def address_in(text: str) -> str:
     match = _WITH_PORT.fullmatch(bare)
     found = bare if match is None else match[1] or match[2]
     try:
-        return str(ip_address(found))
+        address = ip_address(found)
+        # A proxy that listens for both writes IPv4 so, and so is written who is trusted.
+        return str(getattr(address, "ipv4_mapped", None) or address)
     except ValueError:
         return text.strip()
 

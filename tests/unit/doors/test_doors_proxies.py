@@ -68,6 +68,8 @@ def test_the_clients_address_is_what_a_trusted_proxy_says(client_at):
         ("9.9.9.9, 1.2.3.4:5678, 10.5.5.5:443", "1.2.3.4"),
         ("9.9.9.9,[2001:db8::1]:80,10.5.5.5:_x", "2001:db8::1"),
         ("unknown", "unknown"),
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+        ("1.2.3.4, [::ffff:10.5.5.5]:443", "1.2.3.4"),
     ],
 )
 def test_a_port_behind_an_address_is_taken_off(client_at, sent, address):
