@@ -709,6 +709,53 @@ def test_a_wave_of_frames_that_is_not_replaced_by_what_comes_after_it_is_found(
     assert first_wrong(how="under the ids of two waves", known=known)
 
 
+def only_intents(monkeypatch, **odds):
+    """Recorded waves alone, and none of DataFrames."""
+    only(monkeypatch, **odds)
+    monkeypatch.setattr(world, "GUARANTEES", ["exactly-once, by intent"] * 2)
+    monkeypatch.setattr(deployed, "_WAVES", 0.0)
+
+
+def test_a_wave_that_is_written_down_by_who_does_not_hold_its_streams_is_found(monkeypatch):
+    """Its driver slept before it wrote it down, and another has other slices of the lanes."""
+
+    class Unasked(MemoryProgress):
+        def record_intent(self, wave, driver=None):
+            self._holds = lambda *_: True
+            try:
+                return super().record_intent(wave, driver)
+            finally:
+                del self._holds
+
+    only_intents(monkeypatch, driver_paused=0.02)
+    assert not first_wrong(seeds=0, known=5)
+    assert first_wrong(storing(progress=Unasked), how=" twice: ", known=5)
+
+
+def test_a_recorded_slice_that_runs_though_its_log_is_too_short_is_found(monkeypatch):
+    """It comes back with nothing, again and again."""
+    only_intents(monkeypatch, cuts=1.0, lost_after=0.4)
+    assert not first_wrong(seeds=0, known=2)
+    monkeypatch.setattr(replay, "_is_short", lambda piece, board: False)
+    assert first_wrong(how="does not come to rest", known=2)
+
+
+def test_a_dataframe_of_a_recorded_wave_that_is_called_by_who_was_replaced_is_found(monkeypatch):
+    """It slept while it read, and then replaces what its heir wrote under the id."""
+
+    def unasked(self, receipts):
+        claimed = claim(self, receipts)
+        return claimed if self.use_case.claims else list(receipts)
+
+    claim = frame_calls.FrameCalls._claim
+    only_frames(monkeypatch, task_paused=0.15, raises=0.05)
+    often = {**play._CHOICES, send: 20.0, play._start_driver: 15.0, play._kill_driver: 3.0}
+    monkeypatch.setattr(play, "_WEIGHTS", list(often.values()))
+    assert not first_wrong(seeds=0, known=27)
+    monkeypatch.setattr(frame_calls.FrameCalls, "_claim", unasked)
+    assert first_wrong(how="under the ids of two waves", known=27)
+
+
 def test_a_part_of_a_recorded_slice_that_is_written_before_a_bad_record_is_read_is_found(
     monkeypatch,
 ):

@@ -12,12 +12,15 @@ from planted import also, first_wrong
 
 from headrace.cycle import restarts
 from headrace.model.places import OPEN
-from headrace.model.streams import PassedRange
+from headrace.model.streams import PassedRange, State
 from headrace.testing.memory_store import MemoryMembership, MemoryProgress, MemoryStore
-from headrace.testing.simulation import simulate
+from headrace.testing.memory_store import progress as memory_progress
+from headrace.testing.simulation import brokers, deployed, play, simulate, world
 from headrace.testing.simulation.run import in_memory, silent
 
 RESTARTS = {"restarts": 1.0, "driver_killed": 0.003}
+#: retention takes records again and again, and drivers die
+TAKEN = RESTARTS | {"expires": 1.0}
 #: drivers that are not killed, but end though something hangs
 CUT = RESTARTS | {"drains_cut": 0.7}
 
@@ -167,6 +170,41 @@ def test_a_handler_that_is_told_of_what_was_not_passed_over_is_found(monkeypatch
         "headrace.testing.simulation.passed_ranges.PassedRanges.starts", lambda *_: None
     )
     assert first_wrong(how="which is not before it")
+
+
+def test_what_is_passed_over_though_slices_of_it_are_to_run_again_is_found(monkeypatch):
+    """Somebody may have written them, and then they are done and passed over."""
+
+    def hasty(self, held):
+        return held.state is State.ACTIVE and bool(held.lanes) and not held.waits
+
+    monkeypatch.setattr(world, "GUARANTEES", ["exactly-once, by intent"] * 2)
+    monkeypatch.setattr(deployed, "_WAVES", 0.0)
+    also(monkeypatch, RESTARTS | {"driver_killed": 0.01})
+    assert not first_wrong(seeds=5)
+    monkeypatch.setattr(restarts.Restarts, "_is_settled", hasty)
+    assert first_wrong(how="passes over what was recorded of it", known=4)
+
+
+def test_ranges_of_which_nobody_was_told_and_that_are_not_joined_are_found(monkeypatch):
+    often(monkeypatch, {brokers.expire: 10.0, play._kill_driver: 3.0})
+    also(monkeypatch, TAKEN)
+    assert not first_wrong(seeds=0, known=23)
+    monkeypatch.setattr(memory_progress, "_untold_from", lambda at, move: move.from_offset)
+    assert first_wrong(how="its lane passed over PassedRange", known=23)
+
+
+def test_the_age_of_what_is_passed_over_is_judged_by_buckets_as_well():
+    """Only of the lane that became others was the age known, and it was empty."""
+    with pytest.MonkeyPatch.context() as patch:
+        often(patch, {brokers.expire: 10.0, play._kill_driver: 3.0})
+        outcome = simulate(11, odds=TAKEN)
+    assert not outcome.wrong, str(outcome)
+
+
+def often(monkeypatch, choices):
+    """Let these things happen more often, or not at all."""
+    monkeypatch.setattr(play, "_WEIGHTS", list({**play._CHOICES, **choices}.values()))
 
 
 def store_of(progress=MemoryProgress, membership=MemoryMembership):

@@ -38,6 +38,7 @@ from headrace.model.streams import (
     State,
     Stream,
     StreamId,
+    original,
 )
 from headrace.model.waves import Wave
 from headrace.ports import Store
@@ -426,6 +427,12 @@ class Decisions:
         if stream not in self.left_alone.left:
             self.found.append(f"{stream} passes over records, and nobody left it alone")
         self.left_alone.decided(stream)
+        name = original(stream.use_case)
+        # Of one whose order changes a driver may not have heard yet.
+        merged = self.deployed.use_cases[name].order.merges_lanes
+        self.found += self.left_alone.held_back(
+            moves, merged=merged and name not in self.deployed.mixed
+        )
         del failures  # what is on record counts
         kept = [
             note for note in self.store.failures.every(stream) if note.error.code == PASSED_OVER

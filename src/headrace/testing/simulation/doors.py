@@ -52,6 +52,7 @@ class Door:
     def _called(self, name: str, *args: Any, **options: Any) -> Any:
         what = f"{self._name}.{name}"
         self._before(what)
+        self._does(name, args)
         answer = getattr(self._whole, name)(*args, **options)
         self._did(name, args, answer)
         self._after(what)
@@ -62,6 +63,9 @@ class Door:
 
     def _after(self, what: str) -> None:
         self._stage.step(self._actor, f"after {what}")
+
+    def _does(self, name: str, args: Sequence[Any]) -> None:
+        """Something is done now, and nothing comes between."""
 
     def _did(self, name: str, args: Sequence[Any], answer: Any) -> None:
         """Something was really done, whatever the caller learns of it."""
@@ -116,6 +120,10 @@ class ProgressDoor(PartDoor):
         if recorded:
             self._stage.recorded(self._actor, wave, heard=True)
         return recorded
+
+    def _does(self, name: str, args: Sequence[Any]) -> None:
+        if name == "pass_over":
+            self._stage.left_alone.is_to_pass_over(args[0])
 
 
 class MembershipDoor(PartDoor):

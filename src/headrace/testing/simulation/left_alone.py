@@ -5,6 +5,9 @@ the store has it. So it knows which streams a driver held that is gone, and for 
 moved any lane of them since somebody was to: since they were taken while they were free, or a
 person let them go on. Only these may pass over what is too old, once for each time; and nothing
 new of them may be planned before that was decided.
+
+What holds a lane is looked at in the moment before it is passed over, as the decision ends that: a
+record that stops it, or what it follows, and slices of its stream that are to run again.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from headrace.model.buckets import whole_lane
+from headrace.model.lineage import followers
 from headrace.model.places import OPEN
 from headrace.model.records import FailureState, Move
 from headrace.model.restarts import Restart
-from headrace.model.streams import State, StreamId
+from headrace.model.streams import LaneId, State, StreamId
 from headrace.ports import Log, Store
 from headrace.testing.clock import FakeClock
 
@@ -31,6 +36,11 @@ class LeftAlone:
     _holders: dict[StreamId, str] = field(default_factory=dict)
     _moved_s: dict[StreamId, float] = field(default_factory=dict)
     _expected_s: dict[StreamId, float] = field(default_factory=dict)
+    #: of the stream that passes over now: lanes that are stopped, and what follows them
+    _stopped: set[LaneId] = field(default_factory=set)
+    _following: set[LaneId] = field(default_factory=set)
+    #: where its recorded slices are due
+    _owed: list[LaneId] = field(default_factory=list)
 
     def moved(self, stream: StreamId) -> None:
         """A lane of it was moved, by work or by decision."""
@@ -86,8 +96,50 @@ class LeftAlone:
         self._moved_s.pop(stream, None)
         self._holders.pop(stream, None)
 
+    def is_to_pass_over(self, stream: StreamId) -> None:
+        """A stream passes over what is too old in the next moment."""
+        progress = self.store.progress
+        positions = {at.lane: at for at in progress.load_positions([stream])}
+        lineage = {lane.name: at.parents for lane, at in positions.items()}
+        self._stopped = {
+            failure.slice.lane
+            for failure in self.store.failures.every(stream)
+            if failure.state is FailureState.OPEN
+        }
+        behind = followers({lane.name for lane in self._stopped}, lineage)
+        self._following = {LaneId(*stream, name) for name in behind}
+        pieces = (piece for wave in progress.pending_intents() for piece in wave.slices)
+        self._owed = [
+            piece.lane
+            for piece in pieces
+            if piece.lane in positions and positions[piece.lane].next_offset == piece.from_offset
+        ]
+
+    def held_back(self, moves: Sequence[Move], *, merged: bool) -> list[str]:
+        """What of these moves passes over where something stands against it.
+
+        Args:
+            moves: of the stream of which it was told last that it is to pass over.
+            merged: its lanes go on together, or none does.
+        """
+        lanes = [move.lane for move in moves]
+        found = [f"{lane} passes over what was recorded of it" for lane in self._owed]
+        found += [
+            f"{lane} passes over the record that it is stopped at"
+            for lane in lanes
+            if lane in self._stopped
+        ]
+        found += [
+            f"{lane} passes over records, and follows what is stopped"
+            for lane in lanes
+            if lane in self._following
+        ]
+        if merged and self._stopped:
+            found.append(f"{lanes[0].stream} passes over records, and one of its lanes is stopped")
+        return found
+
     def too_soon(self, stream: StreamId, moves: Sequence[Move], log: Log) -> list[str]:
-        """What of these moves passes over what is not old enough, or behind a record that stops.
+        """What of these moves passes over what is not old enough.
 
         It was decided before, so by now all that it may pass over is older still.
 
@@ -99,30 +151,22 @@ class LeftAlone:
         restart, _ = self._states()[stream]
         if restart is None:
             return [f"{stream} passes over records, and its use case does not want that"]
-        now_s, lanes = self.clock.now_s(), [move.lane.name for move in moves]
+        now_s, lanes = self.clock.now_s(), {whole_lane(move.lane.name) for move in moves}
         starts, waited = log.start_offsets(lanes), log.offsets_at(lanes, now_s - restart.after_s)
-        firsts = {move.lane.name: move.from_offset for move in moves}
-        known = [name for name in lanes if name in starts and name in waited]
+        firsts = [(whole_lane(move.lane.name), move.from_offset) for move in moves]
         found = []
-        if known and not any(max(firsts[name], starts[name]) < waited[name] for name in known):
+        if starts.keys() & waited.keys() >= lanes and not any(
+            max(first, starts[name]) < waited[name] for name, first in firsts
+        ):
             found.append(f"{stream} passes over records that have not waited")
         if restart.max_age_s is not None:
             fresh = log.offsets_at(lanes, now_s - restart.max_age_s)
             found += [
                 f"{move.lane} passes over records that are not too old"
                 for move in moves
-                if move.to_offset > fresh.get(move.lane.name, OPEN)
+                if move.to_offset > fresh.get(whole_lane(move.lane.name), OPEN)
             ]
-        stopped = {
-            failure.slice.lane
-            for failure in self.store.failures.every(stream)
-            if failure.state is FailureState.OPEN
-        }
-        return found + [
-            f"{move.lane} passes over the record that it is stopped at"
-            for move in moves
-            if move.lane in stopped
-        ]
+        return found
 
     def _held_by(self, driver: str) -> set[StreamId]:
         return {stream for stream, holder in self._holders.items() if holder == driver}
