@@ -15,12 +15,15 @@ from headrace.model.places import OPEN
 from headrace.model.streams import PassedRange, State
 from headrace.testing.memory_store import MemoryMembership, MemoryProgress, MemoryStore
 from headrace.testing.memory_store import progress as memory_progress
-from headrace.testing.simulation import brokers, deployed, play, simulate, world
+from headrace.testing.simulation import brokers, deployed, operators, play, simulate, world
 from headrace.testing.simulation.run import in_memory, silent
 
 RESTARTS = {"restarts": 1.0, "driver_killed": 0.003}
 #: retention takes records again and again, and drivers die
 TAKEN = RESTARTS | {"expires": 1.0}
+#: lanes stop at records about which nobody decides, and drivers die
+STOPPED = RESTARTS | {"bad": 0.1, "raises": 0.1, "unreadable": 0.05, "driver_killed": 0.01}
+STOPPED |= {"divided": 0.0}
 #: drivers that are not killed, but end though something hangs
 CUT = RESTARTS | {"drains_cut": 0.7}
 
@@ -184,6 +187,29 @@ def test_what_is_passed_over_though_slices_of_it_are_to_run_again_is_found(monke
     assert not first_wrong(seeds=5)
     monkeypatch.setattr(restarts.Restarts, "_is_settled", hasty)
     assert first_wrong(how="passes over what was recorded of it", known=4)
+
+
+@pytest.mark.parametrize(
+    ("merged", "how"),
+    [
+        (True, "passes over the record that it is stopped at"),
+        (False, "one of its lanes is stopped"),
+    ],
+)
+def test_a_stream_that_passes_over_and_was_stopped_is_found(monkeypatch, merged, how):
+    """Nobody has decided about the record yet, and its merged lanes go on together."""
+
+    def hasty(there, stopped, lineage, **of):
+        return whole(there, () if merged else stopped, lineage, **{**of, "merged": merged})
+
+    whole = restarts.movable
+    often(
+        monkeypatch, {play._kill_driver: 4.0, operators.decide_something: 0.0, brokers.widen: 5.0}
+    )
+    also(monkeypatch, STOPPED)
+    assert not first_wrong(seeds=20, known=59)
+    monkeypatch.setattr(restarts, "movable", hasty)
+    assert first_wrong(how=how, known=59)
 
 
 def test_ranges_of_which_nobody_was_told_and_that_are_not_joined_are_found(monkeypatch):
