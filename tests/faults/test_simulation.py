@@ -756,6 +756,22 @@ def test_a_dataframe_of_a_recorded_wave_that_is_called_by_who_was_replaced_is_fo
     assert first_wrong(how="under the ids of two waves", known=27)
 
 
+def test_parts_of_a_recorded_wave_that_who_was_replaced_divides_are_found(monkeypatch):
+    """Who slept over it under the name of its heir has older epochs; the heir runs it whole.
+
+    Of slices, whose effects have identities of their own, it makes no difference which wave they
+    are in.
+    """
+    odds = {"driver_paused": 0.04, "driver_killed": 0.004, "raises": 0.06}
+    only_frames(monkeypatch, **odds, lost_after=0.2, reads_end=0.1)
+    often = {**play._CHOICES, send: 20.0, play._start_driver: 10.0, play._kill_driver: 4.0}
+    monkeypatch.setattr(play, "_WEIGHTS", list(often.values()))
+    monkeypatch.setattr(play, "_NAMES", ("d0",) * 3)
+    assert not first_wrong(seeds=0, known=186)
+    monkeypatch.setattr(recorded, "is_ours", lambda data, piece: True)
+    assert first_wrong(how="under the ids of two waves", known=186)
+
+
 def test_a_part_of_a_recorded_slice_that_is_written_before_a_bad_record_is_read_is_found(
     monkeypatch,
 ):
