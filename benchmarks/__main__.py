@@ -30,6 +30,7 @@ BENCHMARKS = {
     "valkey": "entries into Valkey through the sink against the client library alone",
     "dynamodb": "items into DynamoDB through the sink against the client library alone",
     "search": "documents into OpenSearch through the sink against the client library alone",
+    "solr": "documents into Solr through the sink against plain requests of documents",
     "cassandra_history": "60 days of ten million rows in Cassandra, read back by tenant (slow)",
     "control": "a list of a thousand tenants from the control API",
     "registry": "schemas registered and looked up at 100/s, and 10,000 subjects listed",
