@@ -9,12 +9,13 @@ its tenant.
 
 A wave that runs again does not wait for tokens, as its lanes wait for it; it makes a debt.
 
-What a task passed before it died counts as used: where the next attempt finds its lane moved, the
-lane's position says how far. Of a job that failed nobody knows what it used. Tokens for records
-that its lanes did not pass are given back, as these are read again; should a claim of it be carried
-out after that, those records were free. So they may be where the answer to a transaction was lost:
-the attempt that finds its lane moved pays, and there is none if positions are read before. Its
-seconds are not: it had its slot, and who runs apart owes for all the time that it had it.
+What was claimed and lost counts as used: its lane has passed it. So does what a task passed before
+it died: where the next attempt finds its lane moved, the lane's position says how far. Of a job
+that failed nobody knows what it used. Tokens for records that its lanes did not pass are given
+back, as these are read again; should a claim of it be carried out after that, those records were
+free. So they may be where the answer to a transaction was lost: the attempt that finds its lane
+moved pays, and there is none if positions are read before. Its seconds are not: it had its slot,
+and who runs apart owes for all the time that it had it.
 """
 
 from __future__ import annotations
@@ -98,9 +99,9 @@ def _undone(receipt: Receipt, held: HeldStream) -> float:
 
     Of a bucket nobody knew how many records there were: below 0 where they were more.
     """
-    piece, reached = receipt.slice, receipt.reached
+    piece, reached, taken = receipt.slice, receipt.reached, receipt.records + receipt.lost
     if parts_of(piece.lane.name) > 1 and not receipt.superseded:
-        return 1.0 - receipt.records / max(1, piece.records)
+        return 1.0 - taken / max(1, piece.records)
     lane = held.lanes.get(piece.lane.name)
     if receipt.superseded and lane is not None and held.epoch == piece.epoch:
         reached = max(reached, min(lane.position, piece.until_offset))
@@ -108,7 +109,7 @@ def _undone(receipt: Receipt, held: HeldStream) -> float:
     if left is None:
         # What an attempt passed of it that nobody heard of can not be counted: it counts as all.
         unheard = receipt.superseded and reached > piece.from_offset
-        left = 0 if unheard else piece.records - receipt.records
+        left = 0 if unheard else piece.records - taken
         return left / max(1, piece.records)
     whole = held.measures.between(piece.until_offset, piece.from_offset)
     return left / max(1, whole or piece.records)

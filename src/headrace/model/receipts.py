@@ -112,6 +112,8 @@ class Receipt:
     #: the position was moved before anything was done, and what is between this place and
     #: ``reached`` was not, or nobody knows
     lost_from: Place | None = None
+    #: how many records these are
+    lost: int = 0
     #: rows that the sink was given of it, and those that it did not take when they came first, and
     #: may take later
     offered: int = 0

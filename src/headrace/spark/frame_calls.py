@@ -245,7 +245,8 @@ def _usable(receipt: Receipt) -> bool:
 def _failed(receipt: Receipt, error: SliceError) -> Receipt:
     """Nothing of this slice is done, unless its position has moved already."""
     if receipt.committed:
-        return _undone(receipt, lost_from=receipt.slice.from_offset, error=error)
+        first, lost = receipt.slice.from_offset, receipt.records
+        return _undone(receipt, lost_from=first, lost=lost, error=error)
     return _undone(receipt, reached=receipt.slice.from_offset, passed=0, error=error)
 
 

@@ -30,13 +30,22 @@ def tables_of(portion: Portion) -> list[pa.Table]:
     ]
 
 
+def counts_of(portion: Portion) -> list[int]:
+    """How many of the records each planned slice has."""
+    if len(portion.planned) == 1:
+        return [portion.records.num_rows]
+    counts: list[int] = np.bincount(
+        lanes_of_rows(portion.records), minlength=len(portion.planned)
+    ).tolist()
+    return counts
+
+
 def fractions_of(portion: Portion) -> list[float]:
     """The fraction of the records that each planned slice has; they add up to 1."""
     count, whole = len(portion.planned), portion.records.num_rows
     if count == 1 or not whole:
         return [1 / count] * count
-    lanes = lanes_of_rows(portion.records)
-    return [float(np.count_nonzero(lanes == lane)) / whole for lane in range(count)]
+    return [own / whole for own in counts_of(portion)]
 
 
 def unnumbered(portion: Portion) -> dict[tuple[str, int], str]:

@@ -27,7 +27,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.payload.event_times import EventTime
 from headrace.ports import DeadLetter, Effect, Written
 from headrace.spark.event_samples import sample_s
-from headrace.spark.lane_parts import fractions_of, spread, tables_of
+from headrace.spark.lane_parts import counts_of, fractions_of, spread, tables_of
 from headrace.spark.portions import Portion
 from headrace.spark.row_places import passed, rows_at
 from headrace.telemetry.tracing import MOST_LINKS
@@ -46,6 +46,8 @@ class _Line:
     done: Place
     #: records up to ``reached``, if their log has no number for each
     passed: int = 0
+    #: records that were claimed
+    claimed: int = 0
     committed: bool = False
     superseded: bool = False
     records: int = 0
@@ -103,11 +105,14 @@ class Tally:
         if not mine:
             self.superseded(portion)
             return
-        for (planned, piece, reached), count in zip(_lanes(portion), _passed(portion), strict=True):
+        for (planned, piece, reached), count, own in zip(
+            _lanes(portion), _passed(portion), counts_of(portion), strict=True
+        ):
             line = self._lines[planned]
             _see_that_it_follows(piece, line.reached)
             line.reached, line.committed = reached, True
             line.passed += count
+            line.claimed += own
 
     def spent(self, portion: Portion, seconds: float) -> None:
         """To decode and handle this portion took this long."""
@@ -229,6 +234,7 @@ class Tally:
                 committed=line.committed,
                 passed=line.passed,
                 lost_from=line.done if line.committed and line.done < line.reached else None,
+                lost=max(0, line.claimed - line.records),
                 superseded=line.superseded,
                 records=line.records,
                 bytes=line.bytes,

@@ -19,6 +19,7 @@ from headrace.ports import WaveResult
 from headrace.sinks import SqlTable
 from headrace.spark.slice_errors import error_of
 from headrace.testing.engine_fake import InProcessEngine
+from headrace.testing.log_fake import Row
 
 DEPLOYMENT = Deployment("keep", "m.py", "0" * 64, "{tenant}.visits")
 KEEP, OTHER = StreamId("keep", "acme"), StreamId("other", "acme")
@@ -264,6 +265,27 @@ def test_what_was_claimed_is_paid_though_nobody_heard_of_it(world):
     world.turns(2, 0.0)
     assert world.positions() == {("a", 0): 20}
     assert world.driver.gates.gates[GateId("tenant", "a")].records.tokens == 0
+
+
+@pytest.mark.parametrize("order", ["lane", "lane of unknown end", "key", "stream"])
+def test_what_was_claimed_and_lost_is_paid(world, order):
+    """It was free where nobody counts to where a slice came."""
+    taken = []
+
+    def away(table, _context):
+        taken.extend(table["offset"].to_pylist())
+        raise SinkUnavailable("away", retry_after_s=0.1)
+
+    world.use_cases = [world.make(away, guarantee="at-most-once", order=order.split()[0])]
+    world.deploy()
+    world.tenant("a")
+    if order.endswith("end"):
+        world.log.hide_end("a.visits", 0)
+    world.log.append("a.visits", 0, [Row(b"x", key=b"%d" % number) for number in range(200)])
+    world.store.registry.set_throttle("a", Throttle(records_per_s=1.0, burst_s=10.0))
+    world.start()
+    world.turns(100, 0.1)
+    assert 15 <= len(taken) <= 21
 
 
 def test_a_wave_that_runs_again_makes_no_credit(world):

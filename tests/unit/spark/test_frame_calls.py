@@ -74,6 +74,7 @@ def test_at_most_once_what_failed_is_moved_over_and_counts_no_records():
     for told in handled(fails, True, True, guarantee="at-most-once"):
         assert (told.reached, told.committed, told.error.code) == (10, True, "HandlerError")
         assert (told.records, told.bytes, told.timestamps_s) == (0, 0, ())
+        assert (told.lost_from, told.lost) == (0, 8)
 
 
 def test_what_somebody_else_has_claimed_counts_no_records():
