@@ -114,12 +114,17 @@ class Decisions:
             self._suspended(*args)
 
     def sought(
-        self, stream: StreamId, offsets: Mapping[str, places.Place], topic_id: str | None
+        self,
+        stream: StreamId,
+        offsets: Mapping[str, places.Place],
+        topic_id: str | None,
+        gone: Collection[str] = (),
     ) -> None:
         """A person sent a stream's lanes elsewhere, or began a rerun.
 
         It is so in the topic that the person was told of, which may be gone; a rerun's is that
-        which its stream was of, if that was of any.
+        which its stream was of, if that was of any. Lanes in ``gone`` the person was told of as not
+        listed any more, and forgotten, also where the list was short of others.
         """
         self.counts["seeks"] += 1
         self.left_alone.decided(stream)
@@ -135,6 +140,7 @@ class Decisions:
         if (wholes >= there and not rerun) or not self.gate.knows(stream, log):
             # Whoever seeks all of it decides about what is not there as well.
             self.gate.give_up(stream, log, self.topics.lineage.dropped)
+        self.gate.give_up(stream, log, self.topics.lineage.dropped.keys() & map(whole_lane, gone))
         if self.topics.is_there(topic, log) and not rerun:
             self.found += self._left_behind(stream, to)
         turned = any(

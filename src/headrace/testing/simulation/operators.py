@@ -220,7 +220,7 @@ def _seek(world: World, stream: StreamId, to: str) -> None:
     plan = planned(world.store, world.asked_log, stream, to, wait=lambda _: None)
     carry_out(world.store.progress, plan)
     world.say(f"stream {stream} sought to {to}: {plan.offsets}")
-    world.decisions.sought(stream, plan.offsets, plan.topic_id)
+    world.decisions.sought(stream, plan.offsets, plan.topic_id, plan.gone)
 
 
 def _target(world: World, topic: str) -> str:
