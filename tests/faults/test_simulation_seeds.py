@@ -39,6 +39,7 @@ def no_log_lines():
         pytest.param(84000996, RESTARTS, id="a handler raises where nobody tells the end"),
         pytest.param(77000048, DRAINS, id="a stream is resumed after its driver drained"),
         pytest.param(77000583, DRAINS, id="buckets that are done stand beside those that follow"),
+        pytest.param(91003035, DRAINS, id="what has waited lies where a leader tells a low end"),
         pytest.param(81000501, SLEEPS, id="a driver sleeps while its heir forgets buckets"),
     ],
 )

@@ -449,7 +449,8 @@ class Decisions:
         if self.topics.is_there(topic_of(stream), log) and all(
             self._has(one.lane) for one in moves
         ):
-            self.found += self.left_alone.too_soon(stream, moves, self.topics.log)
+            misled = self._misled(stream, log, {move.lane for move in moves})
+            self.found += self.left_alone.too_soon(stream, moves, misled, self.topics.log)
         for move in moves:
             bounds, now = (move.from_offset, move.to_offset), self.generations.now(move.lane)
             if (move.lane, *bounds) not in told:
@@ -465,6 +466,19 @@ class Decisions:
         self._begin_all(
             stream, {move.lane.name: (number_at(move.to_offset), log) for move in moves}
         )
+
+    def _misled(
+        self, stream: StreamId, log: int, moved: Collection[LaneId]
+    ) -> dict[str, places.Place]:
+        """Where lanes are that stayed, and whose leaders may have told a low end."""
+        lanes = set(self._lanes(stream)).difference(moved)
+        stayed = {lane: self.generations.now(lane) for lane in lanes}
+        return {
+            lane.name: places.place_at(now.at)
+            for lane, now in stayed.items()
+            if now is not None and now.log == log and whole_lane(lane.name) in self.topics.stale
+            if self._has(lane) and not self.divided.is_over(lane)
+        }
 
     def _deepened(
         self, stream: StreamId, moves: Sequence[Move], notes: Mapping[LaneId, Failure], log: int

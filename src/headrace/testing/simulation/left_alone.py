@@ -12,12 +12,12 @@ record that stops it, or what it follows, and slices of its stream that are to r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.model.buckets import whole_lane
 from headrace.model.lineage import followers
-from headrace.model.places import OPEN
+from headrace.model.places import OPEN, Place
 from headrace.model.records import FailureState, Move
 from headrace.model.restarts import Restart
 from headrace.model.streams import LaneId, State, StreamId
@@ -138,7 +138,9 @@ class LeftAlone:
             found.append(f"{lanes[0].stream} passes over records, and one of its lanes is stopped")
         return found
 
-    def too_soon(self, stream: StreamId, moves: Sequence[Move], log: Log) -> list[str]:
+    def too_soon(
+        self, stream: StreamId, moves: Sequence[Move], misled: Mapping[str, Place], log: Log
+    ) -> list[str]:
         """What of these moves passes over what is not old enough.
 
         It was decided before, so by now all that it may pass over is older still.
@@ -146,14 +148,17 @@ class LeftAlone:
         Args:
             stream: that goes on.
             moves: of its lanes, which are in the log.
+            misled: where others of its lanes are whose leaders may have told a low end; what waits
+                there counts, though such a lane may have gone nowhere.
             log: with its records, if it answers.
         """
         restart, _ = self._states()[stream]
         if restart is None:
             return [f"{stream} passes over records, and its use case does not want that"]
-        now_s, lanes = self.clock.now_s(), {whole_lane(move.lane.name) for move in moves}
-        starts, waited = log.start_offsets(lanes), log.offsets_at(lanes, now_s - restart.after_s)
         firsts = [(whole_lane(move.lane.name), move.from_offset) for move in moves]
+        firsts += [(whole_lane(name), at) for name, at in misled.items()]
+        now_s, lanes = self.clock.now_s(), {name for name, _ in firsts}
+        starts, waited = log.start_offsets(lanes), log.offsets_at(lanes, now_s - restart.after_s)
         found = []
         if starts.keys() & waited.keys() >= lanes and not any(
             max(first, starts[name]) < waited[name] for name, first in firsts
