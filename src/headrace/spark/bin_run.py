@@ -61,6 +61,7 @@ from headrace.spark.portions import (
     cut_to,
     last_version,
     named_alone,
+    nothing_of,
     rest_of,
     slice_of,
 )
@@ -318,6 +319,7 @@ class BinRun:
                 portion = cut_to(portion, handled.rows, handled.error, blamed)
             elif handled.yields:
                 portion = replace(cut_to(portion, handled.rows, None), yields=True)
+            portion = _stopped(portion, whole=self.use_case.intends)
         if not _reaches(portion):
             self.tally.found_nothing(portion)
             return portion, None
@@ -499,6 +501,16 @@ class BinRun:
         for effect, written in zip(effects, told, strict=True):
             self.tally.charged(effect, written)
         return told
+
+
+def _stopped(portion: Portion, *, whole: bool) -> Portion:
+    """What has to be whole, and stopped at no record, passes no gap before its first one either.
+
+    What is left of a recorded wave would be another one, and an attempt that sleeps may yet write
+    all of the first.
+    """
+    stops = portion.error is not None and portion.error.offset is None
+    return nothing_of(portion) if whole and stops else portion
 
 
 def _reaches(portion: Portion) -> bool:

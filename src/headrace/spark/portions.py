@@ -92,12 +92,13 @@ def whole_or_nothing(portions: Iterable[Portion]) -> Iterator[Portion]:
     effects of different ranges would not replace each other.
     """
     for portion in portions:
-        if portion.error is None:
-            yield portion
-        else:
-            starts = tuple(piece.from_offset for piece in portion.slices)
-            nothing = portion.records.slice(0, 0)
-            yield replace(portion, reached=starts, records=nothing, behind=None)
+        yield portion if portion.error is None else nothing_of(portion)
+
+
+def nothing_of(portion: Portion) -> Portion:
+    """The portion without a record, in which no slice comes further, be it over a gap."""
+    starts = tuple(piece.from_offset for piece in portion.slices)
+    return replace(portion, reached=starts, records=portion.records.slice(0, 0), behind=None)
 
 
 def by_stream(batches: Iterable[SliceBatch], slices: Iterable[Slice]) -> Iterator[Portion]:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import cloudpickle
 import pyarrow as pa
+import pytest
 from task_bench import LOG_END, TENANTS, VISITS, ListSink, by_tenant, with_tenant
 
-from headrace.errors import StoreUnavailable, TargetMissing
+from headrace.errors import BrokerUnavailable, SinkUnavailable, StoreUnavailable, TargetMissing
 from headrace.model.record_versions import version_of
 from headrace.model.streams import LaneId, StreamId
 from headrace.model.waves import Bin
@@ -226,6 +227,36 @@ def test_by_intent_a_slice_is_one_effect_however_it_was_read(bench):
         ("acme", 0, 10),
         ("bolt", 0, 10),
     ]
+
+
+class Gap(NumbersReader):
+    """Slices begin before their first records, as after a compaction and in a bucket."""
+
+    def read(self, slices, batch_records):
+        for batch in super().read(slices, batch_records):
+            yield replace(batch, records=batch.records.slice(3))
+
+
+@pytest.mark.parametrize("fails", ["handler", "letters"])
+@pytest.mark.parametrize("order", ["lane", "stream"])
+def test_by_intent_a_slice_that_is_to_run_again_passes_no_gap_before_its_first_record(
+    bench, fails, order
+):
+    """What is left would be another wave, and an attempt that sleeps may write all of this one."""
+
+    def handler(table, context):
+        if fails == "handler":
+            raise SinkUnavailable("away")
+        raise context.bad_record(0, "bad")
+
+    sink = ListSink()
+    sink.exactly_once = "intent"
+    if fails == "letters":
+        bench.dead_letters.accidents = [BrokerUnavailable("down") for _ in TENANTS]
+    options = {"guarantee": "exactly-once", "bad_record": "dead-letter", "order": order}
+    for receipt in bench.run(sink, reader=Gap(), handler=handler, **options):
+        assert (receipt.reached, receipt.error.temporary) == (0, True)
+    assert sink.written == []
 
 
 def test_receipts_carry_cost_and_timestamps(bench):
