@@ -38,6 +38,7 @@ def no_log_lines():
         pytest.param(82001779, LISTS, id="a claim is lost where nobody tells the end"),
         pytest.param(84000996, RESTARTS, id="a handler raises where nobody tells the end"),
         pytest.param(77000048, DRAINS, id="a stream is resumed after its driver drained"),
+        pytest.param(94000211, DRAINS, id="who took up a drained driver's stream dies as well"),
         pytest.param(77000583, DRAINS, id="buckets that are done stand beside those that follow"),
         pytest.param(91003035, DRAINS, id="what has waited lies where a leader tells a low end"),
         pytest.param(92020374, SLEEPS, id="an attempt sleeps that has a gap before its records"),

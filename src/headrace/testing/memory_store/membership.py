@@ -121,7 +121,7 @@ class MemoryMembership:
         for stream in found:
             if stream.holder in (None, driver):
                 epoch = epochs[stream.id] = stream.epoch + 1
-                if stream.holder is None:
+                if stream.holder is None or stream.id not in self.data.moved_s:
                     self.data.expect(stream.id)
                 self.data.set_stream(stream.id, epoch=epoch, holder=driver)
                 lanes = self.data.positions[stream.id]

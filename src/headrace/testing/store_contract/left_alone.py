@@ -144,6 +144,22 @@ class TestLeftAlone:
             _retried(store)
         assert _adopted(store).silent_s is None
 
+    def test_who_takes_up_what_was_owed_in_good_order_is_waited_for_again(
+        self, store: Store
+    ) -> None:
+        number = _begun(store)
+        piece = Slice(lane(0), "acme.visits", place_at(3), place_at(4), _acme(store).epoch)
+        wave = Wave("w1", "score", (Bin((piece,), 1.0),), 1.0)
+        assert store.progress.record_intent(wave, "d1")
+        store.membership.leave("d1", number)
+        assert _adopted(store).silent_s is None
+        heir = _acme(store).holder
+        assert heir
+        (peer,) = (peer for peer in store.membership.drivers() if peer.name == heir)
+        assert store.membership.hold([ACME], heir, peer.number)
+        store.membership.join(heir, ["score"])
+        assert _acme(store).silent_s is not None
+
     @pytest.mark.parametrize("is_recorded", [False, True])
     def test_what_still_ran_when_a_driver_left_was_left_alone_and_nothing_else(
         self, store: Store, *, is_recorded: bool
