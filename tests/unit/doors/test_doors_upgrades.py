@@ -2,6 +2,7 @@
 
 import json
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -88,7 +89,9 @@ def test_requests_behind_one_another_have_each_their_body(client):
 def test_too_many_behind_one_another_are_no_more_than_others(client):
     client.sendall(posted(b"x") * 500)
     assert len(answers(client, 21)) == 21
-    assert client.recv(1) == b""
+    # Where some of them come only after it has ended, the system says so.
+    with suppress(ConnectionResetError):
+        assert client.recv(1) == b""
 
 
 def test_a_chunked_body_is_read_and_its_trailers_are_not(client):
