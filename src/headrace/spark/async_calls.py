@@ -14,7 +14,7 @@ anything again, but where one blocks the loop: that may be the last of many that
 record fails for good no call behind it begins; those in flight end by themselves, and what they
 gave is not used.
 
-The event loop stays from slice to slice, and what a call leaves in it does not
+The event loop stays from slice to slice, and what the calls leave in it does not
 (``event_loops.py``).
 
 What becomes of a record that failed is not decided here (``handling.py``).
@@ -26,7 +26,6 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +43,6 @@ from headrace.use_cases import SliceContext, UseCase
 
 Row = dict[str, Any]
 
-_NOBODYS = Context()
 #: of the time limit of a call; so many times the loop has to come round before it is over
 _LIMIT_PARTS = 10
 
@@ -180,10 +178,7 @@ class Calls:
         loop = asyncio.get_running_loop()
         if left:
             part_s = self.use_case.call_timeout_s / _LIMIT_PARTS
-            # In no call's context, so it is not to be looked for when that is over.
-            self._timers[row] = loop.call_later(
-                part_s, self._count, row, limit, left - 1, context=_NOBODYS
-            )
+            self._timers[row] = loop.call_later(part_s, self._count, row, limit, left - 1)
         else:
             self._overdue.add(row)
             limit.reschedule(loop.time())

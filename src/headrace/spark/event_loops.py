@@ -1,9 +1,7 @@
 """The event loops that handlers which wait are called in: one for each, swept after each slice.
 
-A call has a task and a context (``contextvars``) of its own, and what it began and left is ended
-when it is over: tasks are cancelled, timers are taken back. So nothing of it is in the next call of
-its slice, neither what it has set nor what it has forgotten. A connection that it opened stays, as
-what is begun on behalf of that later is of no call.
+A call has a task and a context (``contextvars``) of its own, so what it has set, or cancelled, is
+not so in the next one of its slice.
 
 A loop stays from slice to slice, so that a handler's HTTP client keeps its connections. But all
 tenants of a worker are called in it, one after the other, and a call may leave something behind: a
@@ -13,7 +11,8 @@ was begun during the calls of a slice ends with them, as it does with `asyncio.r
 cancelled, timers are taken back, and the pool of threads is a new one each time. A task that does
 not end is left in its loop, which is never run again; the next slice gets another one.
 
-What exits in a callback, or in a task that nobody waits for, ends no call, like what raises there.
+What exits or stops the loop in a callback, or in a task that nobody waits for, ends no call, like
+what raises there.
 
 A thread cannot be ended. It goes on by itself, and how many there may be is looked at elsewhere
 (`vitals.py`). Nor is a timer found in a loop that is not of asyncio's own make.
@@ -25,7 +24,8 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar
+from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, finalize
 
@@ -39,92 +39,14 @@ _MOST_THREADS = 100
 
 #: what is begun during the calls of a slice carries it along
 _SLICE: ContextVar[object] = ContextVar("headrace_slice")
-#: of what a call has begun; then it is looked what of it is over
-_SWEPT_AT = 100
-#: and what is begun during a call this
-_CALL: ContextVar[_Begun | None] = ContextVar("headrace_call", default=None)
 _OWN = threading.local()
 _T = TypeVar("_T")
 
 
-class _Begun:
-    """What a call has begun, and may still be there."""
-
-    __slots__ = ("_all", "_is_over", "_room")
-
-    def __init__(self) -> None:
-        self._all: list[asyncio.Task[Any] | asyncio.TimerHandle] = []
-        self._room = _SWEPT_AT
-        self._is_over = False
-
-    def add(self, begun: asyncio.Task[Any] | asyncio.TimerHandle) -> None:
-        """Of a call that is over nothing is kept: a connection that it opened serves others."""
-        if self._is_over:
-            return
-        self._all.append(begun)
-        if len(self._all) >= self._room:
-            now_s = asyncio.get_running_loop().time()
-            self._all = [one for one in self._all if not _is_over(one, now_s)]
-            self._room = 2 * len(self._all) + _SWEPT_AT
-
-    def end(self) -> None:
-        """Cancel what is left of it."""
-        self._is_over = True
-        for begun in self._all:
-            begun.cancel()
-            if isinstance(begun, asyncio.Task):
-                begun.add_done_callback(_told)
-        self._all.clear()
-
-
-def _told(task: asyncio.Task[Any]) -> None:
-    """Tell what a task raised that was left and ended, now and not when it is collected."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None and not isinstance(error, SystemExit):  # that ``run`` has told
-        told = {"message": "what a call left behind has failed", "exception": error, "task": task}
-        task.get_loop().call_exception_handler(told)
-
-
-def _is_over(begun: asyncio.Task[Any] | asyncio.TimerHandle, now_s: float) -> bool:
-    if isinstance(begun, asyncio.TimerHandle):
-        return begun.cancelled() or begun.when() < now_s
-    return begun.done()
-
-
-class _NotingLoop(asyncio.SelectorEventLoop):
-    """A loop that notes of which call what is begun in it is."""
-
-    def create_task(self, coro: Any, *, context: Context | None = None, **more: Any) -> Any:
-        """As asyncio has it."""
-        task = super().create_task(coro, context=context, **more)
-        _note(task, context)
-        return task
-
-    def call_at(  # type: ignore[override]
-        self, when: float, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        """As asyncio has it; ``call_later`` comes here too."""
-        timer = super().call_at(when, callback, *args, context=context)
-        _note(timer, context)
-        return timer
-
-
-def _note(begun: asyncio.Task[Any] | asyncio.TimerHandle, context: Context | None) -> None:
-    call = _CALL.get() if context is None else context.get(_CALL)
-    if call is not None:
-        call.add(begun)
-
-
 async def alone(call: Coroutine[Any, Any, _T]) -> _T:
-    """Make one call in a context of its own, and end what it leaves behind."""
-    begun, context = _Begun(), copy_context()
-    context.run(_CALL.set, begun)
+    """Make one call in a task and a context of its own."""
     # Not by the loop, whose factory a call may have set.
-    task = asyncio.Task(call, loop=asyncio.get_running_loop(), context=context)
-    try:
-        return await task
-    finally:
-        begun.end()
+    return await asyncio.Task(call, loop=asyncio.get_running_loop())
 
 
 class EventLoop:
@@ -132,7 +54,7 @@ class EventLoop:
 
     def __init__(self) -> None:
         # Not by the policy, which other handlers may set.
-        self._loop: asyncio.AbstractEventLoop = _NotingLoop()
+        self._loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop()
         self._slice = object()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -155,6 +77,10 @@ class EventLoop:
             except SystemExit as error:
                 told = "what a call began has exited; it ends nothing"
                 loop.call_exception_handler({"message": told, "exception": error})
+            except RuntimeError:
+                # Somebody stopped the loop; else it is what the calls raised, or cannot run.
+                if all_of_it.done() or loop.is_closed() or loop.is_running():
+                    raise
         all_of_it.result()
 
     def sweep(self) -> None:
@@ -168,12 +94,17 @@ class EventLoop:
         self._forget(_timers(self._loop))
         if not self._end_tasks():
             self.close()
-            self._loop = _NotingLoop()
+            self._loop = asyncio.SelectorEventLoop()
         self._forget([*_timers(self._loop), *_due(self._loop)])
         self._slice = object()
 
     def close(self) -> None:
         """Run nothing in it any more."""
+        for task in asyncio.all_tasks(self._loop):
+            call = task.get_coro()
+            # Where the time of all is over in the loop itself, it may have lost a first step.
+            if iscoroutine(call) and getcoroutinestate(call) == CORO_CREATED:
+                call.close()
         self._loop.close()
 
     def _end_tasks(self) -> bool:

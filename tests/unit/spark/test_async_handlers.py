@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from headrace import SliceContext, use_case
 from headrace.errors import BrokerUnavailable, ConfigError, WrongSchema
 from headrace.formats import Json
 from headrace.sinks import ParquetFiles
+from headrace.spark import event_loops
 from headrace.spark.calling import CallRules
 from headrace.spark.handling import Handled, handle
 from headrace.testing.handlers import handled
@@ -544,27 +546,12 @@ def test_what_a_call_leaves_behind_is_not_there_in_those_of_a_neighbour(what: st
 class Within:
     """A call that leaves something behind for the next ones of its slice."""
 
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-
-    async def timer(self) -> None:
-        asyncio.get_running_loop().call_later(0.02, self.ran.append, "timer")
-
     async def timer_that_exits(self) -> None:
         asyncio.get_running_loop().call_later(0.02, sys.exit, 3)
 
     async def timer_that_stops(self) -> None:
         loop = asyncio.get_running_loop()
         loop.call_later(0.02, loop.stop)
-
-    async def many_timers(self) -> None:
-        loop = asyncio.get_running_loop()
-        for _ in range(500):
-            loop.call_later(0.02, self.ran.append, "timer")
-            await asyncio.sleep(0)
-
-    async def timer_of_a_task(self) -> None:
-        await asyncio.create_task(self.timer())
 
     async def callback_that_exits(self) -> None:
         asyncio.get_running_loop().call_soon(sys.exit, 3)
@@ -573,13 +560,6 @@ class Within:
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().call_soon(task.cancel)
-
-    async def task(self) -> None:
-        async def goes_on() -> None:
-            await asyncio.sleep(0.02)
-            self.ran.append("task")
-
-        self.kept = asyncio.create_task(goes_on())
 
     async def task_that_exits(self) -> None:
         async def exits() -> None:
@@ -600,9 +580,7 @@ class Within:
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 @pytest.mark.parametrize("what", [name for name in vars(Within) if name[0] != "_"])
-def test_what_a_call_leaves_behind_is_not_there_in_the_next_ones(
-    what: str, concurrency: int
-) -> None:
+def test_what_a_call_leaves_behind_ends_none_of_the_next_ones(what: str, concurrency: int) -> None:
     leaving = Within()
 
     async def handler(record: dict[str, Any], context: SliceContext) -> Any:
@@ -613,7 +591,7 @@ def test_what_a_call_leaves_behind_is_not_there_in_the_next_ones(
         return {"n": int(record["value"])}
 
     found = handle(of(handler, concurrency=concurrency), numbers(3), CONTEXT)
-    assert (made(found), found.error, leaving.ran) == ([0, 1, 2], None, [])
+    assert (made(found), found.error) == ([0, 1, 2], None)
 
 
 def test_an_exit_in_a_callback_ends_no_call() -> None:
@@ -654,25 +632,39 @@ def test_what_a_call_sets_in_its_context_is_not_there_in_the_next_ones() -> None
     assert seen == [-1] * 6
 
 
-def test_what_is_begun_in_a_context_of_no_call_stays_for_its_slice() -> None:
-    kept: list[asyncio.Task[None]] = []
-    beats = []
+def test_a_call_whose_first_step_the_loop_lost_is_closed_with_it(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    loop = event_loops.EventLoop()
 
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(0.005)
-            beats.append(1)
+    async def never() -> None:
+        raise AssertionError
+
+    task = asyncio.Task(never(), loop=loop._loop)
+    loop._loop._ready.clear()  # type: ignore[attr-defined]
+    loop.sweep()
+    loop.close()
+    del task
+    gc.collect()
+    assert not [one for one in recwarn if "never awaited" in str(one.message)]
+
+
+def test_a_task_that_calls_share_goes_on_when_the_one_that_began_it_ends() -> None:
+    shared: list[asyncio.Task[int]] = []
+
+    async def fetched() -> int:
+        await asyncio.sleep(0.03)
+        return 7
 
     async def handler(record: dict[str, Any], context: SliceContext) -> Any:
-        if not kept:
-            kept.append(asyncio.create_task(beat(), context=Context()))
-        await asyncio.sleep(0.02)
-        assert not kept[0].done()
+        if not shared:
+            shared.append(asyncio.create_task(fetched()))
+            return {"n": 0}
+        await asyncio.shield(shared[0])
         return {"n": int(record["value"])}
 
-    assert made(handle(of(handler, concurrency=1), numbers(3), CONTEXT)) == [0, 1, 2]
-    assert kept[0].cancelled()
-    assert len(beats) > 1
+    found = handle(of(handler, concurrency=3), numbers(3), CONTEXT)
+    assert (made(found), found.error) == ([0, 1, 2], None)
 
 
 def test_what_another_handler_does_to_loops_is_not_there_in_those_that_wait() -> None:
