@@ -143,8 +143,6 @@ def _divided_anew(held: HeldStream, lane: str, names: list[str], at: Place) -> D
     wanted = held.deployment.parting
     if held.lanes[names[0]].parting == wanted or any(name in held.ends for name in names):
         return None
-    if lane in names and len(names) > 1:
-        return None  # what stands between two divisions follows one, and is followed by the other
     return division(lane, names, wanted.buckets, at, by_place=wanted.by_place)
 
 

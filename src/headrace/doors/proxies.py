@@ -57,6 +57,9 @@ class Proxies:
             await self._app(scope, receive, send)
             return
         client = scope.get("client")
+        if client is not None:
+            client = address_in(client[0]), client[1]
+            scope = {**scope, "client": client}
         if client is None or client[0] not in self._forwarding.trusted_hosts:
             kept = [header for header in scope["headers"] if not _FORWARDED.fullmatch(header[0])]
             await self._app({**scope, "headers": kept}, receive, send)

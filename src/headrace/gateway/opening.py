@@ -59,7 +59,7 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
     )
     partitions = None if chosen.create_topics is None else chosen.create_topics.partitions
     topics = IngestTopics(config, partitions)
-    removed = RemovedTenants(store.registry)
+    removed = RemovedTenants(store)
     app = gateway_app(
         rules,
         records,

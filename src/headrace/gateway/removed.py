@@ -21,7 +21,7 @@ from headrace.doors.outage import Outage
 from headrace.errors import HeadraceError
 from headrace.model.everyone import EVERYONE, may_be_customer
 from headrace.model.streams import State
-from headrace.ports import Registry
+from headrace.ports import Store
 
 log = structlog.get_logger(__name__)
 
@@ -46,9 +46,11 @@ class _Told(NamedTuple):
 class RemovedTenants:
     """Whether a tenant was removed, as the store said at most some seconds ago."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, store: Store) -> None:
         """Look once; ``StoreUnavailable`` if the store does not answer."""
-        self._registry = registry
+        self._store = store
+        self._revision = -1
+        self._told = _Told(frozenset(), {})
         self._told = self._look()
         #: when the last look ended and began, and when the one that told began
         self._looked_s = self._began_s = self._told_s = time.monotonic()
@@ -116,11 +118,16 @@ class RemovedTenants:
             self._task = None
 
     def _look(self) -> _Told:
-        tenants = self._registry.tenants()
+        # Of ten thousand tenants a look takes long, and mostly nothing has changed.
+        revision = self._store.revision()
+        if revision == self._revision:
+            return self._told
+        tenants = self._store.registry.tenants()
         gone = {tenant.name for tenant in tenants if tenant.state is State.REMOVED}
         known = next((tenant for tenant in tenants if tenant.name == EVERYONE), None)
         if not may_be_customer(EVERYONE, known):
             gone.add(EVERYONE)
+        self._revision = revision
         return _Told(
             frozenset(gone),
             {tenant.name: tenant.generation for tenant in tenants if tenant.generation},

@@ -96,7 +96,7 @@ class ThreadedStream(io.TextIOBase):
         #: one for each text that is in a room
         self._signs: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._lock = threading.RLock()
-        #: texts that were not queued
+        #: lines that were not written
         self._left_out = 0
         self._told_s = 0.0
         now_s = time.monotonic()

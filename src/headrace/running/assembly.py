@@ -61,7 +61,7 @@ from headrace.telemetry import tracing
 log = structlog.get_logger(__name__)
 
 #: seconds for giving back what it holds when it ends; a supervisor kills it 30 s after its drain
-_LEAVE_S = 10.0
+_LEAVE_S = 6.0
 
 
 @dataclass(slots=True)

@@ -308,7 +308,7 @@ class BinRun:
                 self._origins[first] = handled.origins
             if unkept is not None:
                 # Without its dead letters nothing of the portion may count as done. What is left
-                # is that a merged lane may go on past its gaps.
+                # is that a merged lane may go on past its gaps, but of what is recorded.
                 portion, handled = cut_to(portion, 0, unkept), None
             elif handled.error is not None:
                 blamed = None if handled.blamed is None else slice_of(portion, handled.blamed)

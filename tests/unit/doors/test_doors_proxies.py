@@ -55,6 +55,11 @@ def test_the_clients_address_is_what_a_trusted_proxy_says(client_at):
     assert client.get("/seen", headers=chain).json()[0] == "9.9.9.9"
 
 
+def test_a_proxy_that_comes_by_ipv4_to_a_door_of_ipv6_is_that_address(client_at):
+    client = client_at("::ffff:10.1.2.3", **TRUSTING)
+    assert client.get("/seen", headers=FORWARDED).json()[:2] == ["9.9.9.9", "https"]
+
+
 @pytest.mark.parametrize(
     ("sent", "address"),
     [

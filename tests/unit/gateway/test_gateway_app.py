@@ -186,7 +186,7 @@ async def test_nobody_sends_as_all_customers():
     store.registry.deploy(Deployment("count", "m.py", "00", "impressions"))
     rules, records, topics = parts()
     topics.names.add("everyone.visits")
-    known = {"is_removed": RemovedTenants(store.registry)}
+    known = {"is_removed": RemovedTenants(store)}
     shown = {"Authorization": "sender everyone"}
     async with client_of(rules, records, topics, **known) as client:
         refused = await client.post(VISITS, json={}, headers=shown)
@@ -389,7 +389,7 @@ def test_a_customer_who_got_a_name_again_is_not_answered_what_the_one_before_was
         rules, records, topics = parts()
         store = MemoryStore()
         store.registry.add_tenant(Tenant("acme"))
-        tenants = RemovedTenants(store.registry)
+        tenants = RemovedTenants(store)
         once = {"Idempotency-Key": "k1"}
         known = {"is_removed": tenants, "generation": tenants.generation}
         async with client_of(rules, records, topics, **known) as client:

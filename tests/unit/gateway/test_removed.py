@@ -40,7 +40,7 @@ async def looked(is_removed):
 
 def test_a_removed_tenant_is_known_within_seconds(store, clock):
     async def play():
-        is_removed = RemovedTenants(store.registry)
+        is_removed = RemovedTenants(store)
         store.registry.set_tenant_state("acme", State.REMOVED)
         assert not await looked(is_removed)
         clock[0] += 5
@@ -54,7 +54,7 @@ def test_a_removed_tenant_is_known_within_seconds(store, clock):
 
 def test_a_removed_tenant_is_known_at_once_after_a_pause(store, clock):
     async def play():
-        is_removed = RemovedTenants(store.registry)
+        is_removed = RemovedTenants(store)
         store.registry.set_tenant_state("acme", State.REMOVED)
         clock[0] += 300
         return await is_removed("acme")
@@ -67,7 +67,7 @@ def test_nobody_waits_for_the_store_while_events_come(store, clock, monkeypatch)
         raise AssertionError("waited")
 
     async def play():
-        is_removed = RemovedTenants(store.registry)
+        is_removed = RemovedTenants(store)
         monkeypatch.setattr(removed.asyncio, "wait", never)
         clock[0] += 6
         return await is_removed("acme")
@@ -77,7 +77,7 @@ def test_nobody_waits_for_the_store_while_events_come(store, clock, monkeypatch)
 
 def test_a_name_that_was_given_again_is_known_at_once_after_a_pause(store, clock):
     async def play():
-        tenants = RemovedTenants(store.registry)
+        tenants = RemovedTenants(store)
         before = await tenants.generation("acme")
         store.registry.set_tenant_state("acme", State.REMOVED)
         store.registry.add_tenant(Tenant("acme"))
@@ -89,14 +89,14 @@ def test_a_name_that_was_given_again_is_known_at_once_after_a_pause(store, clock
 
 
 def test_a_store_that_hangs_is_waited_for_once_and_not_for_long(store, monkeypatch):
-    tenants, end, looks = RemovedTenants(store.registry), threading.Event(), []
+    tenants, end, looks = RemovedTenants(store), threading.Event(), []
 
     def hang():
         looks.append(1)
         end.wait(120)
-        return []
+        return 0
 
-    monkeypatch.setattr(store.registry, "tenants", hang)
+    monkeypatch.setattr(store, "revision", hang)
     monkeypatch.setattr(removed, "_PATIENCE_S", 0.01)
 
     async def play():
@@ -111,7 +111,7 @@ def test_a_store_that_hangs_is_waited_for_once_and_not_for_long(store, monkeypat
 
 
 def test_who_asks_anew_is_told_what_is_so_now_by_one_look_for_many(store, monkeypatch):
-    tenants, looks, look = RemovedTenants(store.registry), [], store.registry.tenants
+    tenants, looks, look = RemovedTenants(store), [], store.registry.tenants
 
     def counted():
         looks.append(1)
@@ -128,26 +128,59 @@ def test_who_asks_anew_is_told_what_is_so_now_by_one_look_for_many(store, monkey
     assert len(looks) == 1
 
 
+def test_a_look_that_began_too_early_tells_nothing_anew(store, monkeypatch):
+    tenants, read, go_on = RemovedTenants(store), store.registry.tenants, threading.Event()
+
+    def slow():
+        found = read()
+        assert go_on.wait(60)
+        return found
+
+    monkeypatch.setattr(store.registry, "tenants", slow)
+
+    async def play():
+        store.registry.add_tenant(Tenant("bolt"))
+        tenants._looked_s -= 300
+        early = asyncio.ensure_future(tenants.generation("acme"))
+        while tenants._task is None:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        store.registry.add_tenant(Tenant("acme"))
+        late = asyncio.ensure_future(tenants.generation("acme", anew=True))
+        await asyncio.sleep(0)
+        go_on.set()
+        return await early, await late
+
+    assert asyncio.run(play()) == (0, 1)
+
+
+def test_while_nothing_changes_tenants_are_not_read_again(store, monkeypatch):
+    tenants = RemovedTenants(store)
+    monkeypatch.setattr(store.registry, "tenants", lambda: pytest.fail("nothing has changed"))
+    assert asyncio.run(tenants.generation("acme", anew=True)) == 0
+
+
 def test_one_that_is_suspended_may_send(store):
     store.registry.set_tenant_state("acme", State.SUSPENDED)
-    assert not asyncio.run(looked(RemovedTenants(store.registry)))
+    assert not asyncio.run(looked(RemovedTenants(store)))
 
 
 def test_without_the_store_what_it_said_last_holds(store, clock, monkeypatch):
     store.registry.set_tenant_state("acme", State.REMOVED)
-    is_removed = RemovedTenants(store.registry)
+    is_removed = RemovedTenants(store)
 
     def away():
         raise StoreUnavailable
 
-    monkeypatch.setattr(store.registry, "tenants", away)
+    monkeypatch.setattr(store, "revision", away)
     clock[0] += 5
     assert asyncio.run(looked(is_removed))
 
 
 @pytest.mark.parametrize("kind", [StoreUnavailable, StoreTooNew, ConfigError])
 def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(store, clock, monkeypatch, kind):
-    is_removed = RemovedTenants(store.registry)
+    is_removed = RemovedTenants(store)
 
     def away():
         raise kind("gone")
@@ -156,7 +189,7 @@ def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(store, clock, mon
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, unheard: nobody_heard.append(unheard))
         with monkeypatch.context() as patch:
-            patch.setattr(store.registry, "tenants", away)
+            patch.setattr(store, "revision", away)
             for _ in range(3):
                 clock[0] += 5
                 await looked(is_removed)
@@ -177,12 +210,13 @@ def test_nobody_sends_as_all_customers_but_one_whom_an_earlier_version_let_have_
     store, clock
 ):
     async def play():
-        is_removed = RemovedTenants(store.registry)
+        is_removed = RemovedTenants(store)
         found = [await is_removed(EVERYONE)]
         store.registry.deploy(Deployment("count", "m.py", "00", "impressions"))
         clock[0] += 300
         found.append(await is_removed(EVERYONE))
         store.data.tenants[EVERYONE] = Tenant(EVERYONE)
+        store.data.changed()
         clock[0] += 300
         return [*found, await is_removed(EVERYONE)]
 

@@ -291,7 +291,7 @@ def test_a_store_that_is_gone_at_the_end_does_not_spoil_a_clean_drain(assembly, 
 
 def test_a_store_that_hangs_at_the_end_keeps_no_driver_from_ending(assembly, monkeypatch):
     goes_on = threading.Event()
-    monkeypatch.setattr("headrace.running.assembly._LEAVE_S", 0.1, raising=False)
+    monkeypatch.setattr("headrace.running.assembly._LEAVE_S", 0.1)
     monkeypatch.setattr(Driver, "leave", lambda _: goes_on.wait(20))
     assembly.stop()
     began_s = time.monotonic()

@@ -40,6 +40,8 @@ class Data:
     #: since when nobody commits a stream who is to: its lanes were moved last, it was taken while
     #: it was free, or a person let it go on
     moved_s: dict[StreamId, float] = field(default_factory=dict)
+    #: streams that wait for an heir, since their driver ended in good order
+    in_good_order: set[StreamId] = field(default_factory=set)
     #: what time it is, in seconds since 1970
     now_s: Callable[[], float] = time.time
     #: of lanes that follow nothing
@@ -107,11 +109,6 @@ class Data:
     def expect(self, stream: StreamId) -> None:
         """Let it count from now that nobody commits a stream."""
         self.moved_s[stream] = self.now_s()
-
-    def let_go_on(self, stream: StreamId) -> None:
-        """The same, as a person says it: not of one whose driver ended in good order."""
-        if stream in self.moved_s:
-            self.expect(stream)
 
     def passed_over(self, stream: StreamId, ranges: Mapping[str, PassedRange | None]) -> None:
         """Let lanes have passed these over to stand where they do."""

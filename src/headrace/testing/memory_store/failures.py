@@ -99,7 +99,7 @@ class MemoryFailures:
         """Let the lane of an open failure go on at its position."""
         stream = self.data.failures.still_open(number).slice.lane.stream
         self.data.failures.end(number, FailureState.RETRIED)
-        self.data.let_go_on(stream)
+        self.data.expect(stream)
         self.data.changed()
 
     @alone

@@ -94,8 +94,7 @@ class MemoryMembership:
         held = {one.id for one in self.data.streams.values() if one.holder == driver}
         still = held.intersection(running)
         self._give(driver, None, self.data.streams.keys() - owed - still)
-        for stream in owed - still:
-            self.data.moved_s.pop(stream, None)
+        self.data.in_good_order |= owed & held - still
         if owed or still:
             self.data.drivers[driver] = replace(self.data.drivers[driver], beats=0)
         else:
@@ -121,8 +120,9 @@ class MemoryMembership:
         for stream in found:
             if stream.holder in (None, driver):
                 epoch = epochs[stream.id] = stream.epoch + 1
-                if stream.holder is None or stream.id not in self.data.moved_s:
+                if stream.holder is None or stream.id in self.data.in_good_order:
                     self.data.expect(stream.id)
+                self.data.in_good_order.discard(stream.id)
                 self.data.set_stream(stream.id, epoch=epoch, holder=driver)
                 lanes = self.data.positions[stream.id]
                 for name, position in lanes.items():
@@ -152,6 +152,7 @@ class MemoryMembership:
             silent_s = None if moved_s is None else self.data.now_s() - moved_s
             if (
                 stream.holder == holder
+                and stream.id not in self.data.in_good_order
                 and states == (State.ACTIVE, State.ACTIVE)
                 and self.data.positions[stream.id]
                 and is_left(silent_s, deployed.restart)

@@ -113,7 +113,7 @@ class MemoryRegistry:
         self._set_tenant(name, removed_too=state is State.REMOVED, state=state, stopped_by=left)
         if state is State.ACTIVE:
             for stream in [stream for stream in self.data.streams if stream.tenant == name]:
-                self.data.let_go_on(stream)
+                self.data.expect(stream)
         if state is State.REMOVED:
             for stream in [stream for stream in self.data.streams if stream.tenant == name]:
                 self.data.set_stream(stream, state=state, stopped_by=frozenset())
@@ -201,7 +201,7 @@ class MemoryRegistry:
             stream, state=change.state, reason=change.reason, stopped_by=change.stopped_by
         )
         if change.state is State.ACTIVE:
-            self.data.let_go_on(stream)
+            self.data.expect(stream)
             self.data.failures.release(stream)
 
     @alone

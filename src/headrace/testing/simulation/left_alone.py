@@ -160,8 +160,9 @@ class LeftAlone:
         now_s, lanes = self.clock.now_s(), {name for name, _ in firsts}
         starts, waited = log.start_offsets(lanes), log.offsets_at(lanes, now_s - restart.after_s)
         found = []
-        if starts.keys() & waited.keys() >= lanes and not any(
-            max(first, starts[name]) < waited[name] for name, first in firsts
+        told, moved = starts.keys() & waited.keys(), {whole_lane(move.lane.name) for move in moves}
+        if told >= moved and not any(
+            max(first, starts[name]) < waited[name] for name, first in firsts if name in told
         ):
             found.append(f"{stream} passes over records that have not waited")
         if restart.max_age_s is not None:

@@ -125,7 +125,7 @@ class TestLeftAlone:
         store.membership.join("d3", ["score"])
         assert _acme(store).silent_s is None
 
-    @pytest.mark.parametrize("resumed", ["", "stream", "tenant", "lane"])
+    @pytest.mark.parametrize("resumed", ["", "stream", "tenant", "lane", "sought"])
     def test_what_a_driver_owes_that_ended_in_good_order_was_not_left_alone(
         self, store: Store, resumed: str
     ) -> None:
@@ -140,8 +140,10 @@ class TestLeftAlone:
         elif resumed == "tenant":
             store.registry.set_tenant_state("acme", State.SUSPENDED)
             store.registry.set_tenant_state("acme", State.ACTIVE)
-        elif resumed:
+        elif resumed == "lane":
             _retried(store)
+        elif resumed:
+            store.progress.seek(ACME, by_lane({0: 2}), "id-1")
         assert _adopted(store).silent_s is None
 
     def test_who_takes_up_what_was_owed_in_good_order_is_waited_for_again(
