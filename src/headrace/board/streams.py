@@ -34,6 +34,8 @@ class Allowance(NamedTuple):
 NO_LIMIT = Allowance(None, None)
 
 
+_TAKEN_ANEW = "the store has not all of its lanes any more, so it is taken up anew"
+
 #: of so many lanes in doubt none holds up the others; where there are more it may be all of them
 FEW = 4
 
@@ -110,7 +112,8 @@ class HeldStream:
     @property
     def waits(self) -> str | None:
         """Why nothing of it runs or is planned although it is active; None if nothing is wrong."""
-        odd = self.doubled or self.lacking or self.unfit
+        # Lanes of before may stand beside those of now, so that says nothing of the store.
+        odd = _TAKEN_ANEW if self.is_outdated else self.doubled or self.lacking or self.unfit
         return self.waiting or self.owes or odd or self.looked_at
 
     @property

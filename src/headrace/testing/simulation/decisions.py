@@ -240,9 +240,14 @@ class Decisions:
             self.found.append(f"{piece} runs before {waits_for}")
 
     def left_out(self, board: Board) -> None:
-        """Note streams of which a driver plans nothing, as what it would be can not be."""
+        """Note streams of which a driver plans nothing, as what it would be can not be.
+
+        One that is to be taken up anew may have lanes of before beside those of now, and tells
+        nobody that these can not be.
+        """
         for stream, held in board.streams.items():
-            if reason := held.doubled or held.lacking or held.unfit:
+            reason = held.doubled or held.lacking or held.unfit
+            if reason and (not held.is_outdated or held.waits == reason):
                 self.found.append(f"{stream} is left out of plans: {reason}")
 
     def _is_removed(self, stream: StreamId) -> bool:
