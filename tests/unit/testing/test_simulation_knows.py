@@ -13,10 +13,12 @@ from headrace.model.streams import LaneId, Slice, State
 from headrace.ports import TopicInfo
 from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
+from headrace.testing.ledger import Found, Place
 from headrace.testing.simulation.cluster import _CALLS_S, SECONDS_PER_RECORD
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.run import in_memory
 from headrace.testing.simulation.settling import _most_rounds
+from headrace.testing.simulation.sinks import Done, Notebook
 from headrace.testing.simulation.topics import WorldTopics, lane_of
 from headrace.testing.simulation.unheard import Unheard
 from headrace.testing.simulation.world import World
@@ -89,3 +91,18 @@ def test_a_long_topic_has_a_round_for_each_record_to_come_to_rest() -> None:
     before = _most_rounds(world)
     world.topics.send(topic, 0, 70)
     assert before < _most_rounds(world) == before + 70
+
+
+def test_who_slept_over_a_seek_takes_away_only_what_it_does_not_write_again() -> None:
+    """A recorded slice runs again where a person sent its lane to where it was."""
+    book = Notebook("intent", lambda: False, lambda: False, lambda *_: None)
+    before, now = (
+        [Done("keep", Found("acme", Place(TOPIC, 0, at)), way, name=f"{TOPIC}[0]") for at in (0, 1)]
+        for way in (0, 1)
+    )
+    for call, wrote in enumerate((now, before), 1):
+        book.happened += wrote
+        book.replace("r1-1-0", call, wrote)
+    assert book.done == now
+    book.replace("r1-1-0", 3, before[:1])
+    assert book.done == now[:1]

@@ -134,11 +134,20 @@ class Notebook:
         return self._begun[wave_id]
 
     def replace(self, wave_id: str, call: int, effects: Sequence[Done]) -> None:
-        """Put effects in the place of all that stands under an id."""
+        """Put effects in the place of all that stands under an id.
+
+        A person may send a lane to where it is while a call sleeps, and the recorded slice runs
+        again in the new generation. What the sleeper then writes as it stands there takes nothing
+        away: it remains an effect of that generation.
+        """
+        stood = {_whenever(effect): effect for effect in self.by_wave.get(wave_id, ())}
         if call < self._wrote[wave_id]:
             self.overtaken.add(wave_id)
         self._wrote[wave_id] = call
-        self.by_wave[wave_id] = list(effects)
+        self.by_wave[wave_id] = [
+            max(effect, stood.get(_whenever(effect), effect), key=lambda one: one.generation)
+            for effect in effects
+        ]
 
     def note(self, effect: Effect) -> None:
         """Write one effect down."""
@@ -156,6 +165,11 @@ class Notebook:
         self.kept[identity] = found
         self.happened += done
         self.wrote(effect.slices[0].lane.tenant, done)
+
+
+def _whenever(effect: Done) -> Done:
+    """The same effect, in whichever generation; no handler is told of that."""
+    return effect._replace(generation=0)
 
 
 @dataclass(frozen=True, slots=True)
