@@ -42,6 +42,8 @@ def no_log_lines():
         pytest.param(77000583, DRAINS, id="buckets that are done stand beside those that follow"),
         pytest.param(91003035, DRAINS, id="what has waited lies where a leader tells a low end"),
         pytest.param(92020374, SLEEPS, id="an attempt sleeps that has a gap before its records"),
+        pytest.param(93000033, SLEEPS, id="a seek leaves lanes of before beside those of now"),
+        pytest.param(93000040, SLEEPS, id="an attempt sleeps over a seek to where its lane is"),
         pytest.param(81000501, SLEEPS, id="a driver sleeps while its heir forgets buckets"),
     ],
 )
