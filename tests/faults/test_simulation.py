@@ -32,6 +32,7 @@ from headrace.operating import seeking
 from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_lanes, lost_range
 from headrace.spark import (
+    bin_run,
     calling,
     culprits,
     decoding,
@@ -779,6 +780,7 @@ def test_a_part_of_a_recorded_slice_that_is_written_before_a_bad_record_is_read_
     also(monkeypatch, {"reads_end": 0.2, "lost_after": 0.3, "bad": 0.03})
     assert not first_wrong(seeds=0, known=48)
     monkeypatch.setattr(task, "whole_or_nothing", lambda portions: portions)
+    monkeypatch.setattr(bin_run, "_stopped", lambda portion, whole: portion)
     assert first_wrong(how=" twice: ", known=48)
 
 

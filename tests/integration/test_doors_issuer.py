@@ -64,12 +64,15 @@ def test_an_issuer_is_asked_over_tls(tmp_path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
     tls = tls_files(authority, tmp_path, "127.0.0.1")
     with serving(Issuer(), Listening("127.0.0.1", 0, tls)) as url:
-        assert Signers(url).find("k1", "RS256")
+        assert Signers(url).find("k1", "ES256")
 
 
 def test_many_that_come_at_once_at_the_start_all_wait_for_the_one_that_asks(issuer):
     signers, found = Signers(issuer.url), []
-    asking = [threading.Thread(target=lambda: found.append(signers.find("k1", "RS256"))) for _ in range(20)]
+    asking = [
+        threading.Thread(target=lambda: found.append(signers.find("k1", "ES256")))
+        for _ in range(20)
+    ]
     for thread in asking:
         thread.start()
     for thread in asking:
@@ -89,7 +92,7 @@ def test_many_that_come_at_once_at_the_start_all_wait_for_the_one_that_asks(issu
 def test_an_answer_that_is_no_set_of_keys_opens_nothing(issuer, status, headers, body):
     issuer.status, issuer.headers, issuer.body = status, headers, body
     with capture_logs() as logs, pytest.raises(Problem) as caught:
-        Signers(issuer.url).find("k1", "RS256")
+        Signers(issuer.url).find("k1", "ES256")
     assert caught.value.status_code == 503
     assert logs[0]["log_level"] == "warning"
     assert issuer.asked == 1
