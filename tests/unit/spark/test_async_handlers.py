@@ -543,15 +543,8 @@ def test_what_a_call_leaves_behind_is_not_there_in_those_of_a_neighbour(what: st
         leaving.over.set()
 
 
-class Within:
-    """A call that leaves something behind for the next ones of its slice."""
-
-    async def timer_that_exits(self) -> None:
-        asyncio.get_running_loop().call_later(0.02, sys.exit, 3)
-
-    async def timer_that_stops(self) -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(0.02, loop.stop)
+class Within(Leaving):
+    """The same for the next calls of its slice, and what is over before that."""
 
     async def callback_that_exits(self) -> None:
         asyncio.get_running_loop().call_soon(sys.exit, 3)
@@ -561,25 +554,19 @@ class Within:
         assert task is not None
         asyncio.get_running_loop().call_soon(task.cancel)
 
-    async def task_that_exits(self) -> None:
-        async def exits() -> None:
-            try:
-                await asyncio.sleep(9)
-            finally:
-                sys.exit(3)
 
-        self.kept = asyncio.create_task(exits())
-        await asyncio.sleep(0)
-
-    async def factory(self) -> None:
-        def refuses(*_: Any, **__: Any) -> Any:
-            raise RuntimeError("no tasks here")
-
-        asyncio.get_running_loop().set_task_factory(refuses)
+ENDING = (
+    "timer_that_exits",
+    "timer_that_stops",
+    "exit_while_it_ends",
+    "factory",
+    "callback_that_exits",
+    "callback_that_cancels",
+)
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-@pytest.mark.parametrize("what", [name for name in vars(Within) if name[0] != "_"])
+@pytest.mark.parametrize("what", ENDING)
 def test_what_a_call_leaves_behind_ends_none_of_the_next_ones(what: str, concurrency: int) -> None:
     leaving = Within()
 

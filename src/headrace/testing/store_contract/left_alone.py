@@ -27,6 +27,13 @@ from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, by_lane, la
 AT_ONCE, IN_A_DAY = Restart(0.0, 30.0), Restart(86_400.0)
 
 
+def _owing(store: Store) -> None:
+    """Have d1 write down a wave of acme."""
+    piece = Slice(lane(0), "acme.visits", place_at(3), place_at(4), _acme(store).epoch)
+    wave = Wave("w1", "score", (Bin((piece,), 1.0),), 1.0)
+    assert store.progress.record_intent(wave, "d1")
+
+
 def _retried(store: Store) -> None:
     """Stop a lane at a record, and let it go on."""
     piece = Slice(lane(0), "acme.visits", place_at(3), place_at(9), _acme(store).epoch)
@@ -130,9 +137,7 @@ class TestLeftAlone:
         self, store: Store, resumed: str
     ) -> None:
         number = _begun(store)
-        piece = Slice(lane(0), "acme.visits", place_at(3), place_at(4), _acme(store).epoch)
-        wave = Wave("w1", "score", (Bin((piece,), 1.0),), 1.0)
-        assert store.progress.record_intent(wave, "d1")
+        _owing(store)
         store.membership.leave("d1", number)
         assert _acme(store).holder == "d1"
         if resumed == "stream":
@@ -150,16 +155,12 @@ class TestLeftAlone:
         self, store: Store
     ) -> None:
         number = _begun(store)
-        piece = Slice(lane(0), "acme.visits", place_at(3), place_at(4), _acme(store).epoch)
-        wave = Wave("w1", "score", (Bin((piece,), 1.0),), 1.0)
-        assert store.progress.record_intent(wave, "d1")
+        _owing(store)
         store.membership.leave("d1", number)
         assert _adopted(store).silent_s is None
-        heir = _acme(store).holder
-        assert heir
-        (peer,) = (peer for peer in store.membership.drivers() if peer.name == heir)
-        assert store.membership.hold([ACME], heir, peer.number)
-        store.membership.join(heir, ["score"])
+        (heir,) = store.membership.drivers()
+        assert store.membership.hold([ACME], heir.name, heir.number)
+        store.membership.join(heir.name, ["score"])
         assert _acme(store).silent_s is not None
 
     @pytest.mark.parametrize("is_recorded", [False, True])
@@ -169,10 +170,8 @@ class TestLeftAlone:
         number = _begun(store)
         store.progress.start_lanes([LaneStart(BOLT, "id-2", by_lane({0: 4}))])
         assert store.membership.hold([BOLT], "d1", number)
-        piece = Slice(lane(0), "acme.visits", place_at(3), place_at(4), _acme(store).epoch)
         if is_recorded:
-            wave = Wave("w1", "score", (Bin((piece,), 1.0),), 1.0)
-            assert store.progress.record_intent(wave, "d1")
+            _owing(store)
         store.membership.leave("d1", number, [ACME])
         assert _adopted(store).silent_s is not None
         silent_s = {one.id: one.silent_s for one in store.registry.streams()}
