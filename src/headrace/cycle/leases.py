@@ -12,6 +12,7 @@ is lost by it: whatever it did meanwhile stands under epochs that are refused by
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -37,6 +38,8 @@ class Leases:
     name: str
     #: silence after which a driver is taken for dead
     lease_s: float
+    #: tells this process from the next one of its name, also where the store's answer is lost
+    _process: str = field(default_factory=lambda: str(uuid.uuid4()))
     _number: int | None = None
     #: before, as this process
     _has_joined: bool = False
@@ -98,11 +101,13 @@ class Leases:
 
     def _join(self, loaded: frozenset[str], now_s: float) -> None:
         self._news = True
-        # Whoever has its name by now is not to be replaced in turn.
+        # It may have been given up for dead, of which the answer to a join says nothing.
         if self._number is not None and not self.membership.beat(self.name, self._number):
             self._seen, self.given_up = {}, True
         try:
-            self._number = self.membership.join(self.name, loaded, again=self._has_joined)
+            self._number = self.membership.join(
+                self.name, loaded, process=self._process, again=self._has_joined
+            )
         except OutcomeUnknown:
             self._number = None  # it may be another one by now
             raise

@@ -16,8 +16,12 @@ class Membership(Protocol):
     is for others to decide.
     """
 
-    def join(self, driver: str, use_cases: Collection[str], *, again: bool = False) -> int:
+    def join(
+        self, driver: str, use_cases: Collection[str], *, process: str = "", again: bool = False
+    ) -> int:
         """Be this driver from now on, and hold what one of this name held.
+
+        ``process`` tells who asks from all others, also from the next one of its name.
 
         Of what that did not give back, be it here or where it is adopted, the store notes for how
         long nobody had committed it (``Stream.silent_s``), if it is active and was left alone by
@@ -26,6 +30,9 @@ class Membership(Protocol):
         Returns the number to beat with; whoever was it before is refused at its next beat. Streams
         and waves in the name of no driver become those of one that never beats, to be adopted.
         Raises the revision.
+
+        Raises:
+            Fenced: ``again``, and another process has joined under this name meanwhile.
         """
 
     def beat(self, driver: str, number: int) -> list[Peer]:

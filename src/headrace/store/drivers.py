@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Select, delete, insert, select, update
 
 from headrace.errors import Fenced
 from headrace.model.records import Peer
@@ -41,17 +42,28 @@ def every(connection: Connection) -> list[Peer]:
 
 
 def join(
-    connection: Connection, name: str, use_cases: Collection[str], *, again: bool = False
+    connection: Connection,
+    name: str,
+    use_cases: Collection[str],
+    *,
+    process: str = "",
+    again: bool = False,
 ) -> int:
     """Be this driver from now on, in the place of whoever was it before; return its number.
 
     Without ``again`` that was another process, which did not give back what it holds still. Waves
     that nameless drivers of an older Headrace wrote down become its own.
+
+    Raises:
+        Fenced: ``again``, and it is another process by now.
     """
+    is_now = connection.scalar(_locked(drivers.c.process, name))
+    if again and is_now not in (None, process):
+        raise _replaced(name)
     # It never comes again. A count of its own would begin anew once the row was given up, and two
     # drivers could be the same one.
     number = revision.current(connection)
-    row = {"number": number, "use_cases": json.dumps(sorted(use_cases))}
+    row = {"number": number, "process": process, "use_cases": json.dumps(sorted(use_cases))}
     if not connection.execute(update(drivers).where(drivers.c.name == name).values(row)).rowcount:
         connection.execute(insert(drivers).values(name=name, beats=0, **row))
     # Once the row is locked: whoever had it may have been about to say something.
@@ -86,14 +98,11 @@ def beat(connection: Connection, name: str, number: int) -> list[Peer]:
     Raises:
         Fenced: another driver of this name was started.
     """
-    known = connection.scalar(_locked(name))
+    known = connection.scalar(_locked(drivers.c.number, name))
     if known is None:
         return []
     if known != number:
-        raise Fenced(
-            f"another driver named {name} was started on this store, and this one stops; "
-            "give each driver a name of its own (--name) to let them share the work"
-        )
+        raise _replaced(name)
     counted = update(drivers).where(drivers.c.name == name).values(beats=drivers.c.beats + 1)
     connection.execute(counted)
     return every(connection)
@@ -169,7 +178,7 @@ def _owed(connection: Connection, name: str) -> set[StreamId]:
 
 def is_still(connection: Connection, name: str, number: int) -> bool:
     """Whether a driver is the one of its name, which stays so until the transaction ends."""
-    return bool(connection.scalar(_locked(name)) == number)
+    return bool(connection.scalar(_locked(drivers.c.number, name)) == number)
 
 
 def _lock(connection: Connection, wanted: ColumnElement[bool]) -> None:
@@ -184,5 +193,12 @@ def _forget(connection: Connection, name: str) -> None:
     connection.execute(delete(drivers).where(drivers.c.name == name))
 
 
-def _locked(name: str) -> Select[int]:
-    return select(drivers.c.number).where(drivers.c.name == name).with_for_update()
+def _replaced(name: str) -> Fenced:
+    return Fenced(
+        f"another driver named {name} was started on this store, and this one stops; "
+        "give each driver a name of its own (--name) to let them share the work"
+    )
+
+
+def _locked(column: Column[Any], name: str) -> Select[Any]:
+    return select(column).where(drivers.c.name == name).with_for_update()

@@ -89,6 +89,8 @@ drivers = Table(
     Column("name", NAME, primary_key=True),
     #: grows with each start under this name; an older one is refused
     Column("number", BigInteger, nullable=False),
+    #: which process it is, if that is known
+    Column("process", Text, nullable=False, server_default=""),
     #: grows as long as it lives
     Column("beats", BigInteger, nullable=False),
     #: JSON array of names

@@ -18,10 +18,12 @@ class SqlMembership:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def join(self, driver: str, use_cases: Collection[str], *, again: bool = False) -> int:
+    def join(
+        self, driver: str, use_cases: Collection[str], *, process: str = "", again: bool = False
+    ) -> int:
         """Be this driver from now on; return the number to beat with."""
         with changing(self._database) as connection:
-            return drivers.join(connection, driver, use_cases, again=again)
+            return drivers.join(connection, driver, use_cases, process=process, again=again)
 
     def beat(self, driver: str, number: int) -> list[Peer]:
         """Say that it lives; all drivers, or none if it was given up for dead."""

@@ -257,6 +257,23 @@ def test_a_driver_that_does_not_hear_that_it_joined_again_is_still_itself(pair):
     leases.confirm(6.0)
 
 
+def test_a_driver_that_does_not_hear_that_it_joined_does_not_replace_its_successor(pair):
+    def lost(*of, **more):
+        pair.store.membership.join(*of, **more)
+        raise OutcomeUnknown("lost")
+
+    old, new = (Leases(pair.store.membership, "d", LEASE_S) for _ in range(2))
+    old.poll(["keep"], 0.0)
+    old.membership = Joining(pair.store.membership, lost)
+    with pytest.raises(OutcomeUnknown):
+        old.poll(["keep", "pages"], 1.0)
+    old.membership = pair.store.membership
+    new.poll(["keep", "pages"], 2.0)
+    with pytest.raises(Fenced):
+        old.poll(["keep", "pages"], 3.0)
+    new.confirm(6.0)
+
+
 def test_a_driver_that_cannot_join_again_beats_on_and_gives_back(pair):
     def away(*_of, **_more):
         raise StoreUnavailable("away")

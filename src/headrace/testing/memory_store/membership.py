@@ -23,9 +23,14 @@ class MemoryMembership:
         self.data = data
 
     @alone
-    def join(self, driver: str, use_cases: Collection[str], *, again: bool = False) -> int:
+    def join(
+        self, driver: str, use_cases: Collection[str], *, process: str = "", again: bool = False
+    ) -> int:
         """Be this driver from now on; return the number to beat with."""
+        if again and driver in self.data.drivers and self.data.processes[driver] != process:
+            raise Fenced(f"another driver named {driver} was started on this store")
         self.data.changed()
+        self.data.processes[driver] = process
         if not again:
             self._note_left_alone(driver)
         number = self.data.revision

@@ -129,10 +129,12 @@ class ProgressDoor(PartDoor):
 class MembershipDoor(PartDoor):
     """The drivers, who take streams and give them back."""
 
-    def join(self, driver: str, use_cases: Collection[str], *, again: bool = False) -> int:
+    def join(
+        self, driver: str, use_cases: Collection[str], *, process: str = "", again: bool = False
+    ) -> int:
         """As the store's."""
         self._again = again
-        number: int = self._called("join", driver, use_cases, again=again)
+        number: int = self._called("join", driver, use_cases, process=process, again=again)
         return number
 
     def _did(self, name: str, args: Sequence[Any], answer: Any) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
+from headrace.errors import Fenced
 from headrace.model.places import place_at
 from headrace.model.records import Answer, Peer
 from headrace.model.streams import Slice, StreamId
@@ -51,6 +54,21 @@ class TestMembership:
         assert held == {ACME: store.registry.streams()[0].epoch}
         store.membership.release("d1", new, [ACME])
         assert store.registry.streams()[0].holder is None
+
+    def test_who_joins_again_does_not_replace_another_process_of_its_name(
+        self, store: Store
+    ) -> None:
+        store.membership.join("d1", ["score"], process="old")
+        again = store.membership.join("d1", ["score"], process="old", again=True)
+        assert [peer.name for peer in store.membership.beat("d1", again)] == ["d1"]
+        new = store.membership.join("d1", ["score"], process="new")
+        with pytest.raises(Fenced):
+            store.membership.join("d1", ["score"], process="old", again=True)
+        assert store.membership.beat("d1", new)
+        store.membership.leave("d1", new)
+        assert store.membership.beat(
+            "d1", store.membership.join("d1", ["score"], process="old", again=True)
+        )
 
     def test_a_stream_of_which_a_wave_is_written_down_is_not_given_back(self, store: Store) -> None:
         started(store, 0)
