@@ -19,6 +19,7 @@ import s3_server
 from dynamodb_server import DynamoDb
 from headrace.embedded import (
     EmbeddedCassandra,
+    EmbeddedHBase,
     EmbeddedKafka,
     EmbeddedOpenSearch,
     EmbeddedPostgres,
@@ -91,6 +92,22 @@ def cassandra_jars():
 def cassandra(tmp_path_factory, cassandra_jars):
     """A real Cassandra; ``cassandra.url`` is its keyspace, in which tests have own tables."""
     with EmbeddedCassandra(tmp_path_factory.mktemp("cassandra"), durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hbase_jars():
+    """What each HBase is made of; its tests are passed over where it cannot be had."""
+    try:
+        return jars("hbase")
+    except ServerError as error:
+        pytest.skip(f"HBase could not be fetched: {error}")
+
+
+@pytest.fixture(scope="session")
+def hbase(tmp_path_factory, hbase_jars):
+    """A real HBase behind its Thrift server; tests have tables of own names in it."""
+    with EmbeddedHBase(tmp_path_factory.mktemp("hbase")) as server:
         yield server
 
 

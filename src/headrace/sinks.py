@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.connectors.dynamodb.table import DynamoTable
     from headrace.connectors.email.sink import Email
     from headrace.connectors.files.parquet import ParquetFiles
+    from headrace.connectors.hbase.table import HBaseTable
     from headrace.connectors.kafka.sink import KafkaTopic
     from headrace.connectors.outcomes import failed, identity
     from headrace.connectors.redis.hashes import RedisHashes
@@ -33,6 +34,7 @@ __all__ = [
     "DeltaTable",
     "DynamoTable",
     "Email",
+    "HBaseTable",
     "KafkaTopic",
     "ParquetFiles",
     "RedisHashes",
@@ -52,6 +54,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of it
             "headrace.connectors.dynamodb.table": ("DynamoTable",),
             "headrace.connectors.email.sink": ("Email",),
             "headrace.connectors.files.parquet": ("ParquetFiles",),
+            "headrace.connectors.hbase.table": ("HBaseTable",),
             "headrace.connectors.kafka.sink": ("KafkaTopic",),
             "headrace.connectors.outcomes": (
                 "failed",

@@ -10,7 +10,7 @@ from dynamodb_server import SECRET, USER
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Sink, Site
-from headrace.sinks import DynamoTable, RedisHashes, SearchIndex, SolrIndex
+from headrace.sinks import DynamoTable, HBaseTable, RedisHashes, SearchIndex, SolrIndex
 from solr_cores import make_core
 from tls_front import Front
 
@@ -23,6 +23,7 @@ KNOWN = {
         DynamoTable("tls", COLUMNS, **SAID),
         "dynamodb://eu-central-1?endpoint=https://127.0.0.1:{}",
     ),
+    "hbase": (HBaseTable("tls", COLUMNS, **SAID), "hbases://127.0.0.1:{}"),
     "opensearch": (SearchIndex("tls", COLUMNS, copies=0, **SAID), "https://127.0.0.1:{}"),
     "solr": (SolrIndex("tls", COLUMNS, **SAID), "https://127.0.0.1:{}/solr"),
 }

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.types as at
 
 from headrace.connectors.changes import demand_keys, newness_of
 from headrace.connectors.columns import check_columns, demand_kind
+from headrace.connectors.exact_texts import exact_texts
 from headrace.connectors.newest import VERSION, returned, settled, stamped
 
 _COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -79,3 +81,26 @@ class NewestRows:
             ValueError: a moment or day is none.
         """
         return newness_of(table[self.newest_by], self.columns[self.newest_by])
+
+
+def texts_of(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
+    """The values of a column as texts that every reader knows; bytes and nulls as they are.
+
+    Raises:
+        ValueError: one is no value of its kind.
+    """
+    if at.is_null(column.type):
+        return [None] * len(column)
+    if kind in ("bigint", VERSION):
+        return column.cast(pa.int64()).cast(pa.string()).to_pylist()
+    texts = exact_texts(column, kind)
+    if texts is not None:
+        return texts
+    return [None if value is None else _plain(value) for value in column.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # A single-precision number comes as the double that it is.
+    return repr(value) if isinstance(value, float) else value

@@ -3,13 +3,15 @@
 Trying Headrace must need nothing but Python and Java. Each server here is the real thing, started
 as a child that ends with its parent, with its data in one folder that it can come back to.
 
-Start at ``EmbeddedKafka``, ``EmbeddedPostgres``, ``EmbeddedCassandra``, ``EmbeddedOpenSearch``,
-``EmbeddedSolr``, ``EmbeddedValkey``, ``EmbeddedSmtp`` and ``EmbeddedSparkCluster``.
+Start at ``EmbeddedKafka``, ``EmbeddedPostgres``, ``EmbeddedCassandra``, ``EmbeddedHBase``,
+``EmbeddedOpenSearch``, ``EmbeddedSolr``, ``EmbeddedValkey``, ``EmbeddedSmtp`` and
+``EmbeddedSparkCluster``.
 Other jars, such as those of Spark's own Kafka source, come from ``jars.jars``. Nothing here is for
 production.
 """
 
 from headrace.embedded.cassandra import EmbeddedCassandra
+from headrace.embedded.hbase import EmbeddedHBase
 from headrace.embedded.kafka_broker import EmbeddedKafka
 from headrace.embedded.opensearch import EmbeddedOpenSearch
 from headrace.embedded.postgres import EmbeddedPostgres
@@ -20,6 +22,7 @@ from headrace.embedded.valkey import EmbeddedValkey
 
 __all__ = [
     "EmbeddedCassandra",
+    "EmbeddedHBase",
     "EmbeddedKafka",
     "EmbeddedOpenSearch",
     "EmbeddedPostgres",

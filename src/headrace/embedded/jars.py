@@ -50,6 +50,11 @@ ROOTS = {
     "cassandra": Roots(
         (Coordinates("org.apache.cassandra", "cassandra-all", "5.0.6"),), transitive=True
     ),
+    "hbase": Roots(
+        # 2.6.1 is the last whose gateway for Thrift is published with all that it needs
+        (Coordinates("org.apache.hbase", "hbase-thrift", "2.6.1"),),
+        transitive=True,
+    ),
     "opensearch": Roots(
         (
             Coordinates("org.opensearch", "opensearch", "2.19.1"),

@@ -15,6 +15,7 @@ from headrace.sinks import (
     DeltaTable,
     DynamoTable,
     Email,
+    HBaseTable,
     KafkaTopic,
     ParquetFiles,
     RedisHashes,
@@ -23,8 +24,14 @@ from headrace.sinks import (
     SqlTable,
 )
 
-_CALLED: Final = {RedisHashes: "hashes", SearchIndex: "index", DynamoTable: "table"}
+_CALLED: Final = {
+    RedisHashes: "hashes",
+    SearchIndex: "index",
+    DynamoTable: "table",
+    HBaseTable: "table",
+}
 _REPLACED: Final = ": rows that are as new as those there, or newer, replace them"
+_BUT: Final = {HBaseTable: "; of what is as new a delete stays"}
 
 
 def repeated(sink: Sink | None) -> str:
@@ -37,8 +44,8 @@ def repeated(sink: Sink | None) -> str:
                 f"table {sink.name}: rows that are newer than those there replace them; of what is "
                 "as new the larger value of each column stays"
             )
-        case RedisHashes() | SearchIndex() | DynamoTable():
-            told = f"{_CALLED[type(sink)]} {sink.name}{_REPLACED}"
+        case RedisHashes() | SearchIndex() | DynamoTable() | HBaseTable():
+            told = f"{_CALLED[type(sink)]} {sink.name}{_REPLACED}{_BUT.get(type(sink), '')}"
         case SolrIndex():
             told = (
                 f"index {sink.name}: rows that are newer than those there replace them; of what is "

@@ -13,12 +13,10 @@ from itertools import repeat
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.types as at
 
 from headrace.connectors.changes import Change, by_key, demand_sizes
-from headrace.connectors.exact_texts import exact_texts, joined_keys
-from headrace.connectors.newest import VERSION
-from headrace.connectors.newest_rows import NewestRows
+from headrace.connectors.exact_texts import joined_keys
+from headrace.connectors.newest_rows import NewestRows, texts_of
 from headrace.errors import SinkRefused
 from headrace.model.patterns import TENANT
 from headrace.payload.exact import named
@@ -71,7 +69,7 @@ class Entries(NewestRows):
         demand_sizes(table, MOST_BYTES, self.where, "server")
         try:
             newness = self.newness(table)
-            texts = {name: named(name, _texts, table[name], kind) for name, kind in self._kept}
+            texts = {name: named(name, texts_of, table[name], kind) for name, kind in self._kept}
         except (ValueError, pa.ArrowInvalid) as error:
             raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error
         keys = self._keys(texts, tenant)
@@ -114,21 +112,3 @@ class Entries(NewestRows):
 
 def _sortable(number: int) -> str:
     return f"{number + _LEAST:020d}"
-
-
-def _texts(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
-    if at.is_null(column.type):
-        return [None] * len(column)
-    if kind in ("bigint", VERSION):
-        return column.cast(pa.int64()).cast(pa.string()).to_pylist()
-    texts = exact_texts(column, kind)
-    if texts is not None:
-        return texts
-    return [None if value is None else _plain(value) for value in column.to_pylist()]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    # A single-precision number comes as the double that it is.
-    return repr(value) if isinstance(value, float) else value
