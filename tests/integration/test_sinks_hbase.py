@@ -18,7 +18,6 @@ from leads import (
     of_leads,
     one,
     taken_before_a_kill,
-    until_taken,
 )
 
 from headrace.connectors.hbase import servers
@@ -173,29 +172,6 @@ def test_versions_of_any_depth_are_told_apart(store):
     for version, city in ((high + 1, "new"), (high, "old"), (0, "first")):
         assert store.write(sink, one("a", city, version)) == [None]
     assert store.city("a") == b"new"
-
-
-@pytest.mark.slow
-def test_deletes_are_kept_as_long_as_hbase_is_told_and_then_hide_nothing(tmp_path, hbase_jars):
-    kept = {"hbase.hstore.time.to.purge.deletes": str(100 * 365 * 24 * 3600 * 1000)}
-    [port] = free_ports(1)
-    with EmbeddedHBase(tmp_path, port, settings=kept) as server:
-        store = Store(server)
-        sink = store.prepared(store.leads())
-        store.write(sink, one("a", None, 5, gone=True))
-        # What it has in memory goes to a file then, and only files are compacted.
-        server.stop()
-        server.start()
-        store.asked(lambda line: line.compact_table(store.name, major=True))
-        time.sleep(3)
-        until_taken(store, sink, one("a", "Rome", 4), within_s=30)
-        assert store.row("a") == {}
-    with EmbeddedHBase(tmp_path, port):
-        give_up_s = time.monotonic() + 60
-        while store.city("a") != b"Rome":
-            assert time.monotonic() < give_up_s
-            store.asked(lambda line: line.compact_table(store.name, major=True))
-            time.sleep(0.5)
 
 
 # --- what it does not take
