@@ -31,7 +31,7 @@ _CALLED: Final = {
     HBaseTable: "table",
 }
 _REPLACED: Final = ": rows that are as new as those there, or newer, replace them"
-_BUT: Final = {HBaseTable: "; of what is as new a delete stays"}
+_BUT: Final[dict[type, str]] = {HBaseTable: "; of what is as new a delete stays"}
 
 
 def repeated(sink: Sink | None) -> str:
