@@ -19,7 +19,7 @@ Sample = tuple[float, Mapping[str, float]]
 
 @contextmanager
 def sampled(look: Callable[[], Mapping[str, float]]) -> Iterator[list[Sample]]:
-    """Call ``look`` twice a second in a thread until the end; the list grows meanwhile."""
+    """Call ``look`` twice a second in a thread, and once at the end; the list grows meanwhile."""
     seen: list[Sample] = []
     over = threading.Event()
 
@@ -34,6 +34,7 @@ def sampled(look: Callable[[], Mapping[str, float]]) -> Iterator[list[Sample]]:
     finally:
         over.set()
         thread.join(timeout=30)
+    seen.append((time.time(), look()))
 
 
 def of_spark(spark: Any) -> dict[str, float]:

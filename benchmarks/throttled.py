@@ -3,7 +3,7 @@
 The published shape: batches of 120,000 into a service that throttles, the rate cut by hand,
 executors growing as long as the backlog does. Here 20 tenants get 6,000 records each within some
 seconds; a door before an OpenSearch node lets in 1,500 documents a second and answers 429 for each
-one more (`throttling_door.py`). The handler waits 2 ms a record, so that the work needs executors,
+one more (`throttling_door.py`). The handler waits 1 ms a record, so that the work needs executors,
 of which there are one to four, on Spark's own standalone cluster. Beside it a second use case of
 the same tenants writes a few records a second to SQLite: what the throttle must not delay.
 
@@ -42,7 +42,7 @@ from headrace.use_cases import use_case
 TENANTS, EXECUTORS = 20, 4
 BACKLOG, QUICK_BACKLOG = 120_000, 12_000
 TAKEN_PER_S = 1_500.0
-RECORD_S = 0.002
+RECORD_S = 0.001
 #: quiet before the flood, and how long that takes to be sent
 BEFORE_S, FLOOD_S = 30.0, 6.0
 WARM_UP_S = 10.0

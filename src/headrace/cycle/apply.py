@@ -24,6 +24,7 @@ from headrace.cycle.observe import Observer
 from headrace.cycle.recorded import RecordedWaves, WaitingReplay
 from headrace.cycle.unfinished import runs_whole, waits_for_neighbours
 from headrace.errors import CodeNotLoaded
+from headrace.model.buckets import parts_of
 from headrace.model.places import Place
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import LaneId, StreamId
@@ -139,8 +140,10 @@ class Applier:
                 continue
             if held.deployment.order.merges_lanes:
                 merged[held.stream.id].append(receipt)
-            elif receipt.records:
-                held.cost = learn(held.cost, receipt.records, receipt.bytes, receipt.seconds)
+            elif records := _as_planned(receipt):
+                unseen = records - receipt.records
+                bytes_ = receipt.bytes + int(unseen * held.cost.bytes_per_record)
+                held.cost = learn(held.cost, records, bytes_, receipt.seconds)
         for stream, receipts in merged.items():
             if any(receipt.records for receipt in receipts):
                 _learn_merged(self.board.streams[stream], receipts)
@@ -211,6 +214,18 @@ def _all_or_nothing(wave: Wave) -> bool:
     end.
     """
     return wave.intended or wave.merges_lanes
+
+
+def _as_planned(receipt: Receipt) -> int:
+    """How many records of a slice its seconds are of.
+
+    Of a bucket that has few of its lane's records, or none, these are seconds of reading those of
+    others, and it was planned by a guess; it has to be known what a guess like that costs.
+    """
+    piece = receipt.slice
+    is_whole = receipt.reached == piece.until_offset and not receipt.superseded
+    is_guess = is_whole and parts_of(piece.lane.name) > 1
+    return max(receipt.records, piece.records) if is_guess else receipt.records
 
 
 def _learn_merged(held: HeldStream, receipts: Sequence[Receipt]) -> None:
