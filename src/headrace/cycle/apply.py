@@ -29,7 +29,7 @@ from headrace.model.places import Place
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import LaneId, StreamId
 from headrace.model.waves import Wave
-from headrace.policies.cost import learn
+from headrace.policies.cost import learn, learn_guessed
 from headrace.policies.data_loss import ABOUT_THE_LOG
 from headrace.policies.density import likely, seen
 from headrace.ports import Clock, WaveResult
@@ -140,10 +140,11 @@ class Applier:
                 continue
             if held.deployment.order.merges_lanes:
                 merged[held.stream.id].append(receipt)
-            elif records := _as_planned(receipt):
-                unseen = records - receipt.records
-                bytes_ = receipt.bytes + int(unseen * held.cost.bytes_per_record)
-                held.cost = learn(held.cost, records, bytes_, receipt.seconds)
+            elif guessed := _guessed(receipt):
+                told = receipt.records, receipt.bytes, receipt.seconds
+                held.cost = learn_guessed(held.cost, *told, guessed)
+            elif receipt.records:
+                held.cost = learn(held.cost, receipt.records, receipt.bytes, receipt.seconds)
         for stream, receipts in merged.items():
             if any(receipt.records for receipt in receipts):
                 _learn_merged(self.board.streams[stream], receipts)
@@ -216,16 +217,11 @@ def _all_or_nothing(wave: Wave) -> bool:
     return wave.intended or wave.merges_lanes
 
 
-def _as_planned(receipt: Receipt) -> int:
-    """How many records of a slice its seconds are of.
-
-    Of a bucket that has few of its lane's records, or none, these are seconds of reading those of
-    others, and it was planned by a guess; it has to be known what a guess like that costs.
-    """
+def _guessed(receipt: Receipt) -> int:
+    """How many records were guessed to be in a slice of a bucket that was read to its end; or 0."""
     piece = receipt.slice
     is_whole = receipt.reached == piece.until_offset and not receipt.superseded
-    is_guess = is_whole and parts_of(piece.lane.name) > 1
-    return max(receipt.records, piece.records) if is_guess else receipt.records
+    return piece.records if is_whole and parts_of(piece.lane.name) > 1 else 0
 
 
 def _learn_merged(held: HeldStream, receipts: Sequence[Receipt]) -> None:

@@ -38,7 +38,7 @@ class Leases:
     name: str
     #: silence after which a driver is taken for dead
     lease_s: float
-    #: tells this process from the next one of its name, also where the store's answer is lost
+    #: tells it, once it has joined, from the next one of its name, also where an answer is lost
     _process: str = field(default_factory=lambda: str(uuid.uuid4()))
     _number: int | None = None
     #: before, as this process
@@ -102,7 +102,7 @@ class Leases:
     def _join(self, loaded: frozenset[str], now_s: float) -> None:
         self._news = True
         # It may have been given up for dead, of which the answer to a join says nothing.
-        if self._number is not None and not self.membership.beat(self.name, self._number):
+        if self._has_joined and not self._is_known():
             self._seen, self.given_up = {}, True
         try:
             self._number = self.membership.join(
@@ -114,6 +114,12 @@ class Leases:
         self._has_joined = True
         self._loaded = loaded
         self.confirm(now_s)
+
+    def _is_known(self) -> bool:
+        if self._number is not None:
+            return bool(self.membership.beat(self.name, self._number))
+        # The answer to a join was lost, and with it the number.
+        return any(peer.name == self.name for peer in self.membership.drivers())
 
     @property
     def number(self) -> int:

@@ -118,6 +118,31 @@ def learn(
     )
 
 
+def learn_guessed(cost: Cost, records: int, bytes_: int, seconds: float, guessed: int) -> Cost:
+    """Take in a receipt of a slice that was planned by a guess of its records, as a bucket's is.
+
+    Where it had fewer, its seconds were spent on reading those of others. The planner knows no
+    other measure of that than the guess, so it counts as if they had been there. But of a slice
+    without any nothing is known of what handling takes, so it makes no stream a known one.
+
+    Args:
+        cost: what was known before.
+        records: records of the slice; may be 0.
+        bytes_: bytes of keys and values of these records.
+        seconds: task-seconds it took.
+        guessed: how many there were to be, at least 1.
+
+    >>> empty = learn_guessed(Cost(), 0, 0, 0.2, 1000)
+    >>> empty.samples, empty.bytes_per_record == Cost().bytes_per_record
+    (0, True)
+    >>> empty.seconds_per_slice + 1000 * empty.seconds_per_record > 0.1
+    True
+    """
+    unseen_bytes = max(0, guessed - records) * cost.bytes_per_record
+    learned = learn(cost, max(records, guessed), bytes_ + round(unseen_bytes), seconds)
+    return learned if records else replace(learned, samples=cost.samples)
+
+
 def _compared(contrast: Contrast, records: int, seconds: float, planned: int) -> Contrast:
     """Compare a slice with the one before it, if they differ in size."""
     if not records or not seconds:

@@ -8,6 +8,7 @@ import pytest
 from lanes_of_acme import ACME, LANE, divide_by_key, places
 from structlog.testing import capture_logs
 
+from headrace.cycle import apply
 from headrace.cycle.lags import lags
 from headrace.cycle.reruns import begin, range_of
 from headrace.errors import ConfigError
@@ -16,6 +17,7 @@ from headrace.model.records import LaneStart
 from headrace.model.statistics import LagIs
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, LaneId, State
 from headrace.operating.seeking import planned, seek
+from headrace.policies.cost import learn_guessed
 from headrace.spark.key_hash import bucket_of_key
 from headrace.testing.log_fake import Row
 from headrace.testing.mirror_fake import MemoryMirror
@@ -392,3 +394,22 @@ def test_dead_letters_of_a_bucket_are_its_records(world):
     (letter,) = world.dead_letters.letters
     own = f"{LANE}#{bucket_of_key(key_of(5), 4)}/4"
     assert (letter.slice.lane, letter.error.offset) == (LaneId("keep", "acme", own), 5)
+
+
+def test_what_reading_for_a_bucket_costs_is_learned_also_if_nothing_is_in_it(world, monkeypatch):
+    told = []
+
+    def learned(cost, records, bytes_, seconds, guessed):
+        told.append((records, guessed))
+        return learn_guessed(cost, records, bytes_, seconds, guessed)
+
+    monkeypatch.setattr(apply, "learn_guessed", learned)
+    world.use_cases = [world.make(order="key", buckets=4)]
+    world.deploy()
+    world.tenant("acme")
+    for _ in range(40):
+        world.log.append("acme.visits", 0, [Row(b"x", key=b"hot")])
+    world.start()
+    world.turns()
+    assert sorted(told) == [(0, 40)] * 3 + [(40, 40)]
+    assert world.driver.board.streams[ACME].cost.samples == 1

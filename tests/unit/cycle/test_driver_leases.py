@@ -274,6 +274,24 @@ def test_a_driver_that_does_not_hear_that_it_joined_does_not_replace_its_success
     new.confirm(6.0)
 
 
+def test_a_driver_that_is_given_up_while_the_answer_to_its_join_is_lost_knows_it(pair):
+    def lost(*of, **more):
+        pair.store.membership.join(*of, **more)
+        raise OutcomeUnknown("lost")
+
+    given_up, heir = (Leases(pair.store.membership, name, LEASE_S) for name in "de")
+    given_up.poll(["keep"], 0.0)
+    heir.poll(["keep"], 0.0)
+    given_up.membership = Joining(pair.store.membership, lost)
+    with pytest.raises(OutcomeUnknown):
+        given_up.poll(["keep", "pages"], 1.0)
+    [dead] = [peer for peer in pair.store.membership.drivers() if peer.name == "d"]
+    assert pair.store.membership.adopt("e", heir.number, dead)
+    given_up.membership = pair.store.membership
+    given_up.poll(["keep", "pages"], 100.0)
+    assert given_up.given_up
+
+
 def test_a_driver_that_cannot_join_again_beats_on_and_gives_back(pair):
     def away(*_of, **_more):
         raise StoreUnavailable("away")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import random
 
 import pytest
@@ -21,17 +20,10 @@ from planning_cases import (
     valid_plan,
 )
 
-import headrace.planning
 from headrace.connectors.kafka import OFFSETS
 from headrace.model.plans import Cost, LaneView, Snapshot
 from headrace.model.streams import Order
 from headrace.planning import plan
-
-
-def test_the_worked_example_of_the_specification_is_true() -> None:
-    result = doctest.testmod(headrace.planning)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 @given(asked=snapshots())

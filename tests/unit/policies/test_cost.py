@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.plans import Cost
-from headrace.policies.cost import learn
+from headrace.policies.cost import learn, learn_guessed
 
 SIZES = (1, 3, 10, 100, 1_000, 10_000)
 STEADY = Cost(seconds_per_record=1e-4, seconds_per_slice=1e-3, spread=0.05, samples=200)
@@ -196,3 +196,16 @@ def test_what_pairs_tell_of_other_sizes_leaves_the_last_size_as_it_was():
     cost = sized(Cost(), [200, 100, 50, 25] * 8, Cost(1e-6, 500.0, 2.0))
     again = learn(cost, 25, 12_500, predicted_s(cost, 25))
     assert predicted_s(again, 25) == pytest.approx(predicted_s(cost, 25), rel=0.05)
+
+
+@given(cost=costs, records=sizes, guessed=st.integers(1, 10**6), seconds=st.floats(0.0, 100.0))
+def test_a_guess_counts_as_far_as_it_was_too_high_and_is_no_sample_if_nothing_was_there(
+    cost: Cost, records: int, guessed: int, seconds: float
+) -> None:
+    size_bytes = round(records * cost.bytes_per_record)
+    learned = learn_guessed(cost, records, size_bytes, seconds, guessed)
+    assert learned.samples == cost.samples + bool(records)
+    assert learned.contrast.records in {max(records, guessed), cost.contrast.records}
+    assert learned.bytes_per_record == pytest.approx(cost.bytes_per_record, rel=0.1, abs=1.0)
+    if records >= guessed:
+        assert learned == learn(cost, records, size_bytes, seconds)

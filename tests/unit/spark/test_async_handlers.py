@@ -82,7 +82,7 @@ def test_so_many_calls_are_in_flight_and_no_more() -> None:
     assert (calls.most, found.rows, found.error) == (7, 60, None)
 
 
-@pytest.mark.parametrize("order", ["lane", "stream"])
+@pytest.mark.parametrize("order", ["lane", "key", "stream"])
 def test_calls_of_one_key_come_one_after_the_other_and_hold_up_no_other_key(order: str) -> None:
     running: Counter[bytes] = Counter()
     seen: list[int] = []
