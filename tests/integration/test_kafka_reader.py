@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 
 import pytest
+import raw_record
 
 from headrace.connectors.kafka import KafkaSliceReader
 from headrace.connectors.kafka import reader as reader_module
@@ -224,3 +226,43 @@ def test_buckets_of_partitions_are_each_given_their_own(topics, reader):
             for at in range(one.from_offset, 200)
             if bucket_of_key(keys[at % len(keys)], 5) == bucket.number
         ]
+
+
+READ = """
+import json, sys
+from headrace.connectors.kafka import KafkaReaderFactory
+from headrace.ports import Connections
+from headrace.testing.log_contract.rows import piece
+servers, *asked = json.loads(sys.argv[1])
+kafka = {"bootstrap.servers": servers}
+reader = KafkaReaderFactory().open(Connections(kafka, "", seal_key=b"k" * 32))
+told = []
+for batch in reader.read([piece(*of) for of in asked], 100):
+    error = batch.error and [batch.error.code, batch.error.offset]
+    told.append((batch.slice.topic, batch.records.num_rows, error))
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"\xed\xa0\x80"])
+def test_a_header_that_the_client_cannot_tell_is_one_records_trouble(topics, name):
+    """To ask for it twice ends the process, so each reading is in one of its own."""
+    bad, good, servers = topics.make(), topics.make(), topics.config["bootstrap.servers"]
+    for at in range(6):
+        headers = [(name if at == 3 else b"h", b"x")]
+        raw_record.send(servers, bad, b"%d" % at, headers)
+    topics.write(good, 0, numbered(6))
+    unreadable = ["RecordUnreadable", 3]
+
+    def read(*asked):
+        told = json.dumps([servers, *asked])
+        command = [sys.executable, "-c", READ, told]
+        done = subprocess.run(command, check=False, capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr.decode()[-2000:]
+        return {topic: [rows, error] for topic, rows, error in json.loads(done.stdout)}
+
+    assert read((bad, 0, 3), (good, 0, 3)) == {bad: [3, None], good: [3, None]}
+    assert read((bad, 0, 1), (good, 0, 6)) == {bad: [1, None], good: [6, None]}
+    assert read((bad, 1, 6), (good, 0, 6)) == {bad: [2, unreadable], good: [6, None]}
+    assert read((bad, 3, 6)) == {bad: [0, unreadable]}
+    assert read((bad, 4, 6)) == {bad: [2, None]}

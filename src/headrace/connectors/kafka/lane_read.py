@@ -27,6 +27,7 @@ from headrace.model.streams import Slice
 
 #: a ``confluent_kafka.Message``; its stub lets every field be None, which only holds for errors
 Received = Any
+Headers = Sequence[tuple[str, bytes | None]]
 #: in C, where an exception that was left behind is looked for after every call
 _ask_headers = methodcaller("headers")
 
@@ -38,6 +39,7 @@ class LaneRead:
         "eof",
         "error",
         "fault",
+        "header_bytes",
         "held",
         "key",
         "next_offset",
@@ -54,6 +56,8 @@ class LaneRead:
         self.until = number_at(piece.until_offset)
         #: messages of the slice not handed out yet
         self.held: list[Received] = []
+        #: of headers of all messages that were held, their names and values
+        self.header_bytes = 0
         #: the log is known to have gone past the slice
         self.passed = False
         #: why it cannot be read
@@ -102,7 +106,7 @@ class LaneRead:
 
     def _readable(self, run: Sequence[Received]) -> Sequence[Received]:
         """The messages before the first one whose headers cannot be told."""
-        told: list[object] = []
+        told: list[Headers | None] = []
         try:
             told.extend(map(_ask_headers, run))
         except (SystemError, UnicodeDecodeError):
@@ -116,7 +120,8 @@ class LaneRead:
                 bad.value(),
                 bad.timestamp()[1],
             )
-            return run[: len(told)]
+            run = run[: len(told)]
+        self.header_bytes += sum(_bytes_of(headers) for headers in told if headers)
         return run
 
     def _hear(self, faults: Sequence[Received]) -> None:
@@ -131,3 +136,11 @@ class LaneRead:
             self.eof = fault.offset()
             if self.eof >= self.until:
                 self.passed = True
+
+
+def _bytes_of(headers: Headers) -> int:
+    """A header's name counts as its value does: whoever sends may choose both."""
+    return sum(
+        (len(name) if name.isascii() else len(name.encode())) + len(value or b"")
+        for name, value in headers
+    )

@@ -143,7 +143,12 @@ class Round:
             runs = ((key, list(run)) for key, run in groupby(messages, _key))
         for key, run in runs:
             lane = self.lanes.get(key)
-            useless += lane.take(run) if lane else len(run)
+            if lane is None:
+                useless += len(run)
+                continue
+            header_bytes = lane.header_bytes
+            useless += lane.take(run)
+            self.bytes += lane.header_bytes - header_bytes
         self.bytes += _bytes_of(messages)
         if useless < len(messages):
             self.touch()
@@ -255,18 +260,12 @@ class Round:
 
 
 def _bytes_of(messages: Sequence[Received]) -> int:
-    """Of values, which is what the client takes for a message's length, of keys and of headers.
+    """Of values, which is what the client takes for a message's length, and of keys.
 
-    A header's name counts as its value does: whoever sends may choose both.
+    Headers may only be asked for as `LaneRead` does it, which counts them.
     """
     # Without a call for each message, since there may be a million a second.
-    found = sum([len(message) + len(message.key() or b"") for message in messages])
-    of_headers = (headers for message in messages if (headers := message.headers()))
-    return found + sum(
-        (len(name) if name.isascii() else len(name.encode())) + len(value or b"")
-        for headers in of_headers
-        for name, value in headers
-    )
+    return sum([len(message) + len(message.key() or b"") for message in messages])
 
 
 def _key(message: Received) -> tuple[str, int]:
