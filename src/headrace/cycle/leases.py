@@ -38,7 +38,7 @@ class Leases:
     name: str
     #: silence after which a driver is taken for dead
     lease_s: float
-    #: tells it, once it has joined, from the next one of its name, also where an answer is lost
+    #: tells this process from the next one of its name, also where the store's answer is lost
     _process: str = field(default_factory=lambda: str(uuid.uuid4()))
     _number: int | None = None
     #: before, as this process

@@ -21,11 +21,14 @@ keeps two drivers from doing the same work for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.model.records import Peer
 from headrace.model.streams import StreamId, original
+
+#: of the processes that were a driver, how many are known
+_REMEMBERED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,30 @@ def dead(me: str, seen: Mapping[str, PeerSilence], lease_s: float) -> list[Peer]
         for name, silence in sorted(seen.items())
         if name != me and silence.silent_s >= lease_s
     ]
+
+
+def joined(before: Sequence[str], process: str, *, again: bool) -> tuple[str, ...] | None:
+    """Which processes a driver is and was, the latest one first, once this one joins as it.
+
+    None where it may not: another one has replaced it, which the answer that it did not hear would
+    have told. One that joins for the first time replaces whoever is there.
+
+    Args:
+        before: the same, before.
+        process: who joins.
+        again: it has heard before that it joined.
+
+    >>> joined((), "a", again=False), joined(("a",), "b", again=False)
+    (('a',), ('b', 'a'))
+    >>> joined(("b", "a"), "b", again=True), joined(("b", "a"), "a", again=False)
+    (('b', 'a'), None)
+    """
+    if not before:
+        return (process,)
+    is_now, *were = before
+    if process in were or (again and process != is_now):
+        return None
+    return tuple(before) if process == is_now else (process, *before)[:_REMEMBERED]
 
 
 def may_inherit(heir: Peer, of: Peer) -> bool:

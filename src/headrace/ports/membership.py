@@ -32,7 +32,7 @@ class Membership(Protocol):
         Raises the revision.
 
         Raises:
-            Fenced: ``again``, and another process has joined under this name meanwhile.
+            Fenced: this process has joined before, and another one under this name since.
         """
 
     def beat(self, driver: str, number: int) -> list[Peer]:

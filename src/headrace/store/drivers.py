@@ -23,6 +23,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, delete, insert
 from headrace.errors import Fenced
 from headrace.model.records import Peer
 from headrace.model.streams import State, StreamId
+from headrace.policies.leases import joined
 from headrace.store import answers, left_alone, revision
 from headrace.store.intents import from_json, pending
 from headrace.store.pairs import matching
@@ -55,15 +56,20 @@ def join(
     that nameless drivers of an older Headrace wrote down become its own.
 
     Raises:
-        Fenced: ``again``, and it is another process by now.
+        Fenced: another process has replaced this one.
     """
-    is_now = connection.scalar(_locked(drivers.c.process, name))
-    if again and is_now not in (None, process):
+    before = connection.scalar(_locked(drivers.c.processes, name)) or ""
+    processes = joined(before.split(), process, again=again)
+    if processes is None:
         raise _replaced(name)
     # It never comes again. A count of its own would begin anew once the row was given up, and two
     # drivers could be the same one.
     number = revision.current(connection)
-    row = {"number": number, "process": process, "use_cases": json.dumps(sorted(use_cases))}
+    row = {
+        "number": number,
+        "processes": " ".join(processes),
+        "use_cases": json.dumps(sorted(use_cases)),
+    }
     if not connection.execute(update(drivers).where(drivers.c.name == name).values(row)).rowcount:
         connection.execute(insert(drivers).values(name=name, beats=0, **row))
     # Once the row is locked: whoever had it may have been about to say something.

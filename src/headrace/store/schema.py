@@ -89,8 +89,8 @@ drivers = Table(
     Column("name", NAME, primary_key=True),
     #: grows with each start under this name; an older one is refused
     Column("number", BigInteger, nullable=False),
-    #: which process it is, if that is known
-    Column("process", Text, nullable=False, server_default=""),
+    #: which processes it is and was, the latest one first, as far as is known
+    Column("processes", Text, nullable=False, server_default=""),
     #: grows as long as it lives
     Column("beats", BigInteger, nullable=False),
     #: JSON array of names

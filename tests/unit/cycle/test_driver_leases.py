@@ -257,13 +257,15 @@ def test_a_driver_that_does_not_hear_that_it_joined_again_is_still_itself(pair):
     leases.confirm(6.0)
 
 
-def test_a_driver_that_does_not_hear_that_it_joined_does_not_replace_its_successor(pair):
+@pytest.mark.parametrize("has_heard", [True, False])
+def test_a_driver_that_does_not_hear_that_it_joined_does_not_replace_its_successor(pair, has_heard):
     def lost(*of, **more):
         pair.store.membership.join(*of, **more)
         raise OutcomeUnknown("lost")
 
     old, new = (Leases(pair.store.membership, "d", LEASE_S) for _ in range(2))
-    old.poll(["keep"], 0.0)
+    if has_heard:
+        old.poll(["keep"], 0.0)
     old.membership = Joining(pair.store.membership, lost)
     with pytest.raises(OutcomeUnknown):
         old.poll(["keep", "pages"], 1.0)

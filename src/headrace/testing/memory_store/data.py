@@ -47,8 +47,8 @@ class Data:
     #: of lanes that follow nothing
     depths: dict[StreamId, int] = field(default_factory=dict)
     drivers: dict[str, Peer] = field(default_factory=dict)
-    #: by the name of a driver: who joined last as it
-    processes: dict[str, str] = field(default_factory=dict)
+    #: by the name of a driver: which processes it is and was, the latest one first
+    processes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: by driver
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     #: wave and driver by wave id, oldest first

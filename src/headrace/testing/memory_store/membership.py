@@ -12,6 +12,7 @@ from dataclasses import replace
 from headrace.errors import Fenced
 from headrace.model.records import Answer, Peer
 from headrace.model.streams import State, StreamId
+from headrace.policies.leases import joined
 from headrace.policies.restarting import is_left
 from headrace.testing.memory_store.data import Data, alone
 
@@ -27,10 +28,12 @@ class MemoryMembership:
         self, driver: str, use_cases: Collection[str], *, process: str = "", again: bool = False
     ) -> int:
         """Be this driver from now on; return the number to beat with."""
-        if again and driver in self.data.drivers and self.data.processes[driver] != process:
+        before = self.data.processes.get(driver, ()) if driver in self.data.drivers else ()
+        processes = joined(before, process, again=again)
+        if processes is None:
             raise Fenced(f"another driver named {driver} was started on this store")
         self.data.changed()
-        self.data.processes[driver] = process
+        self.data.processes[driver] = processes
         if not again:
             self._note_left_alone(driver)
         number = self.data.revision

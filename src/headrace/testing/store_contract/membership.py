@@ -64,6 +64,8 @@ class TestMembership:
         new = store.membership.join("d1", ["score"], process="new")
         with pytest.raises(Fenced):
             store.membership.join("d1", ["score"], process="old", again=True)
+        with pytest.raises(Fenced):
+            store.membership.join("d1", ["score"], process="old")
         assert store.membership.beat("d1", new)
         store.membership.leave("d1", new)
         assert store.membership.beat(

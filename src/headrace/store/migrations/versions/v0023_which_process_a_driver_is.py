@@ -1,4 +1,4 @@
-"""Which process a driver is.
+"""Which processes a driver is and was.
 
 Of those that joined before nobody knows: an earlier Headrace does not say it.
 """
@@ -17,10 +17,10 @@ depends_on = None
 def upgrade() -> None:
     """Let none be known."""
     op.add_column(
-        "headrace_drivers", sa.Column("process", sa.Text, nullable=False, server_default="")
+        "headrace_drivers", sa.Column("processes", sa.Text, nullable=False, server_default="")
     )
 
 
 def downgrade() -> None:
     """Forget them."""
-    op.drop_column("headrace_drivers", "process")
+    op.drop_column("headrace_drivers", "processes")
