@@ -334,9 +334,9 @@ class HeldStream:
         merged, places, far = self.merges, self.measures, self.farthest
         shown, spared = self.shown(now_s, room)
         most = self._most_records(shown.values())
-        guess = most is None
+        record_s = self.cost.seconds_per_record if most is None else None
         lanes = tuple(
-            lane.view(name, places, merged=merged, far=lane.far_in(far), guess=guess)
+            lane.view(name, places, merged=merged, far=lane.far_in(far), record_s=record_s)
             if far
             else lane.view(name, places, merged=merged)
             for name, lane in shown.items()
