@@ -20,8 +20,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from headrace.policies.throttle import Bucket
-
 COUNTS = "/_counts"
 _REFUSED = {"type": "es_rejected_execution_exception", "reason": "too many requests"}
 
@@ -52,16 +50,18 @@ class _Room:
     """What may still come in, and what came."""
 
     def __init__(self, documents_per_s: float) -> None:
-        self._bucket = Bucket.full(documents_per_s, time.monotonic(), 1.0)
+        self._per_s = self._room = documents_per_s  # as much as comes in within a second
+        self._at_s = time.monotonic()
         self._asking = threading.Lock()
         self.let_in = self.refused = 0
 
     def take(self, documents: int) -> int:
         """How many of these come in now."""
         with self._asking:
-            self._bucket = self._bucket.refilled(time.monotonic())
-            taken = min(documents, int(self._bucket.tokens))
-            self._bucket = self._bucket.spend(taken)
+            before_s, self._at_s = self._at_s, time.monotonic()
+            room = min(self._per_s, self._room + (self._at_s - before_s) * self._per_s)
+            taken = min(documents, int(room))
+            self._room = room - taken
             self.let_in += taken
             self.refused += documents - taken
         return taken

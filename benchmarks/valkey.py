@@ -3,8 +3,8 @@
 All write the same rows, in turn, in one process, to entries of their own in one server; the sink
 from the effects of a hundred slices, a bin at a time. The client sends as many at a time, from what
 was made before: once by the script that the sink has, which keeps the newest, and so promises as
-much (``client``), and once by ``HSET``, which compares nothing (``plain``). Entries are counted, and
-a number in them summed.
+much (``client``), and once by ``HSET``, which compares nothing (``plain``). Entries are counted,
+and a number in them summed.
 """
 
 from __future__ import annotations

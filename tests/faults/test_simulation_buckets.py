@@ -93,8 +93,8 @@ def test_buckets_that_wait_for_one_of_those_before_them_are_found(monkeypatch, d
         made = true(lane, now, buckets, at, **by)
         return made._replace(parents={name: of[:1] for name, of in made.parents.items()})
 
-    true = divisions.division
-    monkeypatch.setattr(divisions, "division", hasty)
+    true = divisions.heirs_of
+    monkeypatch.setattr(divisions, "heirs_of", hasty)
     assert first_wrong(seeds=200)
 
 
@@ -103,8 +103,8 @@ def test_a_bucket_that_is_missing_in_another_division_is_found(monkeypatch, divi
         made = true(lane, now, buckets, at, **by)
         return made._replace(places=dict([*made.places.items()][: max(1, len(made.places) - 1)]))
 
-    true = divisions.division
-    monkeypatch.setattr(divisions, "division", lossy)
+    true = divisions.heirs_of
+    monkeypatch.setattr(divisions, "heirs_of", lossy)
     assert first_wrong(seeds=100, how="without some of its buckets")
 
 

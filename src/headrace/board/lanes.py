@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from headrace.model.buckets import WHOLE, Bucket, Parting
+from headrace.model.buckets import WHOLE, Bucket, Division
 from headrace.model.lineage import Parent
 from headrace.model.places import OPEN, UNKNOWN, Place, Places
 from headrace.model.plans import LaneView
@@ -102,9 +102,9 @@ class Lane:
         return waits or 0
 
     @property
-    def parting(self) -> Parting:
+    def division(self) -> Division:
         """How its partition is divided where it is."""
-        return WHOLE if self.bucket is None else self.bucket.parting
+        return WHOLE if self.bucket is None else self.bucket.division
 
     def far_in(self, farthest: Mapping[str, Place]) -> Place:
         """How far it may be read, of how far buckets of each partition may be; see `HeldStream`."""

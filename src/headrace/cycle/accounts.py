@@ -3,7 +3,7 @@
 A stream pays twice for a slice: tokens of the gates that it stands behind, and predicted seconds of
 its credit. Neither is known for sure before it is over. So whatever starts pays, a wave that runs
 again as well, and what its slices paid is kept here. When it is over, what was paid and not used is
-given back to the very buckets that it was taken from, once. So waves that fail and run again make
+given back to the very gates that it was taken from, once. So waves that fail and run again make
 no tokens, and a stream that went to another driver meanwhile leaves no debt to the other streams of
 its tenant.
 

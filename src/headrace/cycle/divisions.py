@@ -21,11 +21,11 @@ from headrace.board import HeldStream
 from headrace.cycle.lineage import lanes_go
 from headrace.model.buckets import (
     Division,
-    Parting,
+    Heirs,
     bucket_of,
     by_whole_lane,
     divided,
-    division,
+    heirs_of,
     of_parts,
     whole_lane,
 )
@@ -40,7 +40,7 @@ from headrace.ports import TopicInfo
 
 def as_divided(held: HeldStream, info: TopicInfo) -> TopicInfo:
     """What a log says of a topic, as a stream has its lanes."""
-    wanted, is_rerun = held.deployment.parting, held.deployment.until is not None
+    wanted, is_rerun = held.deployment.division, held.deployment.until is not None
     if not _has_buckets(held) and (wanted.buckets == 1 or is_rerun):
         return info
     known = by_whole_lane(held.lanes)
@@ -59,11 +59,11 @@ def as_divided(held: HeldStream, info: TopicInfo) -> TopicInfo:
 
 def is_misdivided(held: HeldStream) -> bool:
     """Whether the use case wants its lanes divided otherwise than they are, and than they will."""
-    wanted = held.deployment.parting
+    wanted = held.deployment.division
     if held.deployment.until is not None or (wanted.buckets == 1 and not held.is_divided):
         return False
     return any(
-        lane.parting != wanted and name not in held.replaced for name, lane in held.lanes.items()
+        lane.division != wanted and name not in held.replaced for name, lane in held.lanes.items()
     )
 
 
@@ -135,15 +135,15 @@ def _divided_before(held: HeldStream, name: str) -> set[str]:
     }
 
 
-def _divided_anew(held: HeldStream, lane: str, names: list[str], at: Place) -> Division | None:
+def _divided_anew(held: HeldStream, lane: str, names: list[str], at: Place) -> Heirs | None:
     """None where it is as it is to be, and where something is followed and so comes to an end.
 
     What was divided otherwise a moment ago is forgotten first.
     """
-    wanted = held.deployment.parting
-    if held.lanes[names[0]].parting == wanted or any(name in held.ends for name in names):
+    wanted = held.deployment.division
+    if held.lanes[names[0]].division == wanted or any(name in held.ends for name in names):
         return None
-    return division(lane, names, wanted.buckets, at, by_place=wanted.by_place)
+    return heirs_of(lane, names, wanted.buckets, at, by_place=wanted.by_place)
 
 
 def _has_buckets(held: HeldStream) -> bool:
@@ -151,7 +151,7 @@ def _has_buckets(held: HeldStream) -> bool:
     return held.is_divided or any(map(bucket_of, held.deployment.until or ()))
 
 
-def _parts(lane: str, wanted: Parting) -> list[str]:
+def _parts(lane: str, wanted: Division) -> list[str]:
     return divided(lane, wanted.buckets, by_place=wanted.by_place)
 
 

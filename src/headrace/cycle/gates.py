@@ -9,8 +9,9 @@ streams, some get one each and the others the next time, in turn. A gate whose s
 than it holds limits nobody, and streams behind no gate cost nothing here.
 
 Tokens are taken when a slice starts, whatever it is: one that runs again does not wait for them,
-and makes a debt. What a slice paid is its *fare*, which knows the very buckets, so that what it did
-not use can be given back where it was taken from (`accounts.py`), whatever became of its stream.
+and makes a debt. What a slice paid is its *fare*, which knows the very token buckets, so that what
+it did not use can be given back where it was taken from (`accounts.py`), whatever became of its
+stream.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import NamedTuple
 from headrace.board import NO_LIMIT, Allowance, HeldStream
 from headrace.model.streams import Slice, StreamId
 from headrace.planning.demand import level
-from headrace.policies.throttle import Bucket
+from headrace.policies.throttle import TokenBucket
 
 #: a gate that is full and that no stream wanted to pass for so long is forgotten
 KEPT_S = 600.0
@@ -71,8 +72,8 @@ class Gate:
     """The tokens that the streams behind it share; None is no limit."""
 
     rate: GateRate
-    records: Bucket | None
-    bytes: Bucket | None
+    records: TokenBucket | None
+    bytes: TokenBucket | None
 
     @classmethod
     def full(cls, rate: GateRate, now_s: float) -> Gate:
@@ -209,18 +210,18 @@ class Gates:
         bytes_ = self._level(gate.bytes, sizes)
         return [Allowance(count, more) for count, more in zip(records, bytes_, strict=True)]
 
-    def _level(self, bucket: Bucket | None, wanted: Sequence[int]) -> list[int | None]:
+    def _level(self, bucket: TokenBucket | None, wanted: Sequence[int]) -> list[int | None]:
         if bucket is None:
             return [None] * len(wanted)
         tokens = min(max(0, int(bucket.tokens)), sum(wanted))
         return list(level(wanted, tokens, self._turn % len(wanted)))
 
 
-def _full(rate_per_s: float | None, burst_s: float, now_s: float) -> Bucket | None:
-    return None if rate_per_s is None else Bucket.full(rate_per_s, now_s, burst_s)
+def _full(rate_per_s: float | None, burst_s: float, now_s: float) -> TokenBucket | None:
+    return None if rate_per_s is None else TokenBucket.full(rate_per_s, now_s, burst_s)
 
 
-def _carried(old: Bucket | None, new: Bucket | None) -> Bucket | None:
+def _carried(old: TokenBucket | None, new: TokenBucket | None) -> TokenBucket | None:
     if old is None or new is None:
         return new
     return new.spend(max(0.0, new.tokens - old.tokens))

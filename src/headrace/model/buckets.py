@@ -33,7 +33,7 @@ _FORM = re.compile(r"(.+)#(p?)(0|[1-9][0-9]?)/([1-9][0-9]?)", re.DOTALL)
 _REMEMBERED = 1 << 16
 
 
-class Parting(NamedTuple):
+class Division(NamedTuple):
     """How a lane is divided."""
 
     #: 1: it is whole
@@ -41,7 +41,7 @@ class Parting(NamedTuple):
     by_place: bool = False
 
 
-WHOLE = Parting()
+WHOLE = Division()
 
 
 class Bucket(NamedTuple):
@@ -62,9 +62,9 @@ class Bucket(NamedTuple):
         return intern(f"{self.lane}#{by}{self.number}/{self.of}")
 
     @property
-    def parting(self) -> Parting:
+    def division(self) -> Division:
         """How its lane is divided."""
-        return Parting(self.of, self.by_place)
+        return Division(self.of, self.by_place)
 
 
 @lru_cache(_REMEMBERED)
@@ -85,13 +85,13 @@ def whole_lane(name: str) -> str:
 
 def parts_of(name: str) -> int:
     """Into how many buckets the lane is divided that a lane is of; 1: into none."""
-    return parting_of(name).buckets
+    return division_of(name).buckets
 
 
-def parting_of(name: str) -> Parting:
+def division_of(name: str) -> Division:
     """How the lane is divided that a lane is of."""
     bucket = bucket_of(name)
-    return WHOLE if bucket is None else bucket.parting
+    return WHOLE if bucket is None else bucket.division
 
 
 def divided(lane: str, buckets: int, *, by_place: bool = False) -> list[str]:
@@ -145,11 +145,11 @@ def divided_otherwise(names: Iterable[str], there: Collection[str]) -> list[str]
 
     One that is missing among others of its own division can: it is as it was before.
     """
-    partings: dict[str, set[Parting]] = {}
+    divisions: dict[str, set[Division]] = {}
     for name in there:
-        partings.setdefault(whole_lane(name), set()).add(parting_of(name))
+        divisions.setdefault(whole_lane(name), set()).add(division_of(name))
     new = (name for name in names if name not in there)
-    return [name for name in new if partings.get(whole_lane(name), set()) - {parting_of(name)}]
+    return [name for name in new if divisions.get(whole_lane(name), set()) - {division_of(name)}]
 
 
 def least_places(places: Mapping[str, Place]) -> dict[str, Place]:
@@ -228,7 +228,7 @@ def of_parts(lineage: Lineage, parts: Mapping[str, Sequence[str]]) -> dict[str, 
     }
 
 
-class Division(NamedTuple):
+class Heirs(NamedTuple):
     """Lanes that begin where others end."""
 
     #: first places
@@ -237,9 +237,9 @@ class Division(NamedTuple):
     parents: dict[str, tuple[Parent, ...]]
 
 
-def division(
+def heirs_of(
     lane: str, now: Iterable[str], buckets: int, at: Place, *, by_place: bool = False
-) -> Division:
+) -> Heirs:
     """What it takes to divide a lane of a log otherwise from a place on.
 
     Between two kinds of buckets stands the whole lane, in which nothing is: what is new follows
@@ -258,4 +258,4 @@ def division(
         places[lane], parents[lane], ends = at, ends, (Parent(lane, at),)
     for name in divided(lane, buckets, by_place=by_place):
         places[name], parents[name] = at, ends
-    return Division(places, parents)
+    return Heirs(places, parents)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 
-from headrace.model.buckets import by_whole_lane, divided, parting_of, unreplaced, whole_lane
+from headrace.model.buckets import by_whole_lane, divided, division_of, unreplaced, whole_lane
 from headrace.model.lane_names import in_order, said, spoken
 from headrace.model.lineage import Lineage, ends_in
 from headrace.model.places import Place
@@ -46,7 +46,7 @@ def missing_buckets(
     """
     due = {*_followed(lineage), *(until or ())}
     for lane, parts in by_whole_lane(names).items():
-        for buckets, by_place in set(map(parting_of, parts)):
+        for buckets, by_place in set(map(division_of, parts)):
             due.update(divided(lane, buckets, by_place=by_place))
     over = {lane for parents in lineage.values() for lane, end in parents if end is None}
     known = set(listed).difference(map(whole_lane, divided_twice(names, lineage)))

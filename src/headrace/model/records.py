@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from headrace.model.buckets import Parting
+from headrace.model.buckets import Division
 from headrace.model.lineage import Lineage
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
@@ -128,9 +128,9 @@ class Deployment:
     revision: int = field(default=0, compare=False)
 
     @property
-    def parting(self) -> Parting:
+    def division(self) -> Division:
         """How each lane of its log is divided."""
-        return Parting(self.buckets, self.buckets > 1 and self.order is Order.NONE)
+        return Division(self.buckets, self.buckets > 1 and self.order is Order.NONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 
-from headrace.model.buckets import Parting, by_whole_lane, parting_of
+from headrace.model.buckets import Division, by_whole_lane, division_of
 from headrace.model.lane_names import in_order, spoken
 from headrace.model.lineage import Lineage, ahead
 from headrace.model.places import Place
@@ -21,9 +21,9 @@ def divided_twice(names: Iterable[str], lineage: Lineage) -> set[str]:
     """Lanes of all lanes of a log that are in two divisions of which neither follows the other."""
     found = set[str]()
     for parts in by_whole_lane(names).values():
-        divisions: dict[Parting, set[str]] = {}
+        divisions: dict[Division, set[str]] = {}
         for name in parts:
-            divisions.setdefault(parting_of(name), set()).add(name)
+            divisions.setdefault(division_of(name), set()).add(name)
         if len(divisions) > 1 and not _follow_each_other(divisions.values(), lineage):
             found.update(parts)
     return found

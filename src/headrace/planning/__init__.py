@@ -14,7 +14,7 @@ Properties, the first before the second
    in memory and are one call, so together they are held to ``slice_bytes`` and have one fixed
    cost. No more bins than free slots; a wave is of one use case.
 2. *Throttles kept.* A stream takes at most its allowance. While anything is allowed the least it
-   can take may pass (one record, for order ``stream`` one of each lane), and its bucket owes it.
+   can take may pass (one record, for order ``stream`` one of each lane), and its throttle owes it.
 3. *Fair in task-seconds by weight, and work-conserving.* Records mislead: one tenant's may cost a
    thousand times another's. Who needs less leaves the rest to the others, and no slot is left
    idle while somebody could use it. What a stream was owed and did not get is its credit in the

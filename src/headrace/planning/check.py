@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from headrace.model.buckets import Parting, parting_of, whole_lane
+from headrace.model.buckets import Division, division_of, whole_lane
 from headrace.model.places import OPEN, Place, Places
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Slice, StreamId
@@ -332,9 +332,9 @@ def _in_two_divisions(pieces: list[Slice]) -> bool:
     names = [piece.lane.name for piece in pieces]
     if not any("#" in name for name in names):
         return False
-    found: dict[str, set[Parting]] = defaultdict(set)
+    found: dict[str, set[Division]] = defaultdict(set)
     for name in names:
-        found[whole_lane(name)].add(parting_of(name))
+        found[whole_lane(name)].add(division_of(name))
     return any(len(divisions) > 1 for divisions in found.values())
 
 

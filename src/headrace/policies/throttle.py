@@ -20,7 +20,7 @@ _MOST_TOKENS = 2.0**53
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class TokenBucket:
     """Tokens of one tenant: records, or bytes."""
 
     rate_per_s: float
@@ -32,8 +32,8 @@ class Bucket:
     burst_s: float = 1.0
 
     @classmethod
-    def full(cls, rate_per_s: float, now_s: float, burst_s: float = 1.0) -> Bucket:
-        """A bucket that nothing was taken from yet; ``rate_per_s`` is above 0."""
+    def full(cls, rate_per_s: float, now_s: float, burst_s: float = 1.0) -> TokenBucket:
+        """A token bucket that nothing was taken from yet; ``rate_per_s`` is above 0."""
         empty = cls(rate_per_s, 0.0, now_s, burst_s)
         return replace(empty, tokens=empty.burst)
 
@@ -48,7 +48,7 @@ class Bucket:
         """Whether it holds what one holds that nothing was taken from yet."""
         return self.tokens >= self.burst
 
-    def refilled(self, now_s: float) -> Bucket:
+    def refilled(self, now_s: float) -> TokenBucket:
         """The bucket at ``now_s``.
 
         A clock that went back gives nothing and takes nothing: seconds already paid for are not
@@ -59,11 +59,11 @@ class Bucket:
         gained = (now_s - self.at_s) * self.rate_per_s
         return replace(self, tokens=min(self.burst, self.tokens + gained), at_s=now_s)
 
-    def spend(self, amount: float) -> Bucket:
+    def spend(self, amount: float) -> TokenBucket:
         """The bucket after ``amount`` was taken, which may be more than it had."""
         return replace(self, tokens=self.tokens - amount)
 
-    def given_back(self, amount: float) -> Bucket:
+    def given_back(self, amount: float) -> TokenBucket:
         """The bucket after ``amount`` of what was taken came back; it holds no more than a burst.
 
         What does not fit would have run over in the meantime.

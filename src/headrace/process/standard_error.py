@@ -37,7 +37,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from headrace.policies.throttle import Bucket
+from headrace.policies.throttle import TokenBucket
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +100,7 @@ class ThreadedStream(io.TextIOBase):
         self._left_out = 0
         self._told_s = 0.0
         now_s = time.monotonic()
-        self._waits = Bucket.full(_WAITS_PER_S, now_s, _WAITS_AT_ONCE_S / _WAITS_PER_S)
+        self._waits = TokenBucket.full(_WAITS_PER_S, now_s, _WAITS_AT_ONCE_S / _WAITS_PER_S)
         #: was not out in time, when last looked at
         self._late = _Text("")
         self._late.is_out.set()

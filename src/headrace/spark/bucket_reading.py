@@ -215,7 +215,7 @@ def _ranges(parts: list[_Part]) -> list[_Range]:
     for part in sorted(parts, key=lambda part: part.slice.from_offset):
         piece = part.whole_from(part.slice.from_offset)
         last = found[-1] if found else None
-        if last is None or last.parts[0].bucket.parting != part.bucket.parting:
+        if last is None or last.parts[0].bucket.division != part.bucket.division:
             found.append(_Range(piece, [part]))
         elif piece.from_offset < last.slice.until_offset:
             until = max(last.slice.until_offset, piece.until_offset)

@@ -34,7 +34,7 @@ from typing import Any, TextIO, TypeVar
 
 from headrace.errors import plain, shortened
 from headrace.model.streams import Slice
-from headrace.policies.throttle import Bucket
+from headrace.policies.throttle import TokenBucket
 from headrace.telemetry.log_fields import WORKER_LOGS, of_slice, of_stream
 
 _T = TypeVar("_T")
@@ -71,7 +71,7 @@ class HandlerOutput:
         #: threads that were there before it
         self._earlier: frozenset[threading.Thread] = frozenset()
         self._lines = self._left_out = 0
-        self._bucket = Bucket.full(LINES_PER_S, clock(), MOST_LINES_AT_ONCE / LINES_PER_S)
+        self._bucket = TokenBucket.full(LINES_PER_S, clock(), MOST_LINES_AT_ONCE / LINES_PER_S)
         self._pretty, self._least = shape_of(os.environ)
         self._streams: tuple[_Stream, ...] = ()
 

@@ -12,7 +12,7 @@ from test_failing import raises_at
 from headrace.cycle.lags import lags
 from headrace.cycle.reruns import begin, range_of
 from headrace.errors import ConfigError, Temporary
-from headrace.model.buckets import divided, division
+from headrace.model.buckets import divided, heirs_of
 from headrace.model.places import place_at
 from headrace.model.records import LaneStart
 from headrace.model.statistics import LagIs
@@ -164,7 +164,7 @@ def test_a_bucket_that_others_wait_for_or_that_waits_is_missed(keyed, lost, said
     keyed.deploy()
     fill(keyed, 40)
     (topic_id,) = {one.topic_id for one in keyed.store.registry.streams() if one.id == ACME}
-    made = division(LANE, FOUR, 2, place_at(60))
+    made = heirs_of(LANE, FOUR, 2, place_at(60))
     begun = LaneStart(ACME, topic_id, made.places, topic_id, made.parents)
     keyed.store.progress.start_lanes([begun])
     lose(keyed, lost)

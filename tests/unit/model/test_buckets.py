@@ -4,13 +4,13 @@ import pytest
 
 from headrace.model.buckets import (
     Bucket,
-    Parting,
+    Division,
     bucket_of,
     by_whole_lane,
     divided,
-    division,
+    division_of,
+    heirs_of,
     least_places,
-    parting_of,
     parts_of,
     replaced,
     whole_lane,
@@ -43,9 +43,9 @@ def test_a_name_says_whether_keys_or_places_divide_its_lane():
     names = divided(LANE, 16, by_place=True)
     assert names[5] == "acme.visits[3]#p5/16"
     assert [bucket_of(name) for name in names] == [Bucket(LANE, n, 16, True) for n in range(16)]
-    assert (parting_of(names[5]), parts_of(names[5])) == (Parting(16, by_place=True), 16)
-    assert parting_of(divided(LANE, 16)[5]) == Parting(16)
-    assert (parting_of(LANE), divided(LANE, 1, by_place=True)) == (Parting(), [LANE])
+    assert (division_of(names[5]), parts_of(names[5])) == (Division(16, by_place=True), 16)
+    assert division_of(divided(LANE, 16)[5]) == Division(16)
+    assert (division_of(LANE), divided(LANE, 1, by_place=True)) == (Division(), [LANE])
     assert spoken(names[5]) == "partition 3, bucket 5 of 16 by place"
     assert label_of(names[5]) == "3#p5/16"
     assert meant("3#p5/16", "acme.visits", names) == names[5]
@@ -91,7 +91,7 @@ def test_a_lane_is_done_as_far_as_the_least_of_its_buckets():
 @pytest.mark.parametrize(("now", "then"), [(1, 4), (4, 1), (4, 3), (3, 64)])
 def test_lanes_of_another_division_wait_for_all_of_the_one_before(now, then):
     names = divided(LANE, now)
-    made = division(LANE, names, then, 9)
+    made = heirs_of(LANE, names, then, 9)
     assert {name: made.places[name] for name in divided(LANE, then)} == dict.fromkeys(
         divided(LANE, then), 9
     )
@@ -106,13 +106,13 @@ def test_lanes_of_another_division_wait_for_all_of_the_one_before(now, then):
 @pytest.mark.parametrize("by_place", [True, False])
 def test_between_keys_and_places_stands_the_whole_lane(by_place):
     names = divided(LANE, 4, by_place=not by_place)
-    made = division(LANE, names, 4, 9, by_place=by_place)
+    made = heirs_of(LANE, names, 4, 9, by_place=by_place)
     assert made.places == dict.fromkeys([LANE, *divided(LANE, 4, by_place=by_place)], 9)
     assert {parent for parent, _ in made.parents[LANE]} == set(names)
 
 
 def test_parents_are_as_many_as_buckets_and_not_as_pairs_of_them():
-    made = division(LANE, divided(LANE, 64), 32, 9)
+    made = heirs_of(LANE, divided(LANE, 64), 32, 9)
     assert sum(map(len, made.parents.values())) == 64 + 32
 
 

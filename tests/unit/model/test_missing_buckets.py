@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace.model.buckets import divided, division
+from headrace.model.buckets import divided, heirs_of
 from headrace.model.lineage import Parent, without
 from headrace.model.missing_buckets import missing_buckets, told
 
@@ -28,7 +28,7 @@ def test_of_a_lane_that_has_no_place_at_all_nothing_is_missing():
 
 
 def test_what_went_after_others_had_come_is_not_missing():
-    made = division(LANE, FOUR, 2, 90)
+    made = heirs_of(LANE, FOUR, 2, 90)
     names, lineage = {*FOUR, *made.places}, made.parents
     assert missing_buckets(names, lineage, [LANE]) == []
     for gone in FOUR:
@@ -38,7 +38,7 @@ def test_what_went_after_others_had_come_is_not_missing():
 
 
 def test_what_others_wait_for_is_missing_if_it_is_not_there():
-    made = division(LANE, FOUR, 2, 90)
+    made = heirs_of(LANE, FOUR, 2, 90)
     assert missing_buckets({*FOUR[1:], *made.places}, made.parents, [LANE]) == [FOUR[0]]
     assert missing_buckets(made.places, made.parents, [LANE]) == FOUR
     whole = {*FOUR, *made.places} - {LANE}
@@ -83,7 +83,7 @@ def test_what_is_told_names_them_and_the_command_for_them_alone():
 
 
 def test_what_others_wait_for_is_mended_as_a_whole():
-    made = division(LANE, FOUR, 2, 90)
+    made = heirs_of(LANE, FOUR, 2, 90)
     places = dict.fromkeys(FOUR[1:], 90) | made.places
     said = told("acme/keep", "acme.visits", FOUR[:1], made.parents, places)
     assert "'headrace streams seek acme/keep --to' a place mends it, of the whole topic" in said
@@ -91,7 +91,7 @@ def test_what_others_wait_for_is_mended_as_a_whole():
 
 @pytest.mark.parametrize("missing", [f"{LANE}#1/2", f"{OTHER}#1/4"])
 def test_while_buckets_are_not_done_that_others_follow_it_is_mended_as_a_whole(missing):
-    made = division(LANE, FOUR, 2, 90)
+    made = heirs_of(LANE, FOUR, 2, 90)
     others = divided(OTHER, 4)
     places = dict.fromkeys([*FOUR, *others], 40) | made.places
     del places[missing]

@@ -6,29 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policies.throttle import Bucket
+from headrace.policies.throttle import TokenBucket
 
 rates = st.floats(0.01, 1e6)
 
 
 def test_a_full_bucket_holds_one_second():
-    assert Bucket.full(100.0, 5.0).tokens == 100.0
+    assert TokenBucket.full(100.0, 5.0).tokens == 100.0
 
 
 def test_a_burst_is_as_long_as_asked_for_and_fits_at_least_one_record():
-    assert Bucket.full(100.0, 0.0, burst_s=0.25).tokens == 25.0
-    assert Bucket.full(100.0, 0.0, burst_s=3.0).spend(300).refilled(99.0).tokens == 300.0
-    assert Bucket.full(100.0, 0.0, burst_s=0.0).tokens == 1.0
+    assert TokenBucket.full(100.0, 0.0, burst_s=0.25).tokens == 25.0
+    assert TokenBucket.full(100.0, 0.0, burst_s=3.0).spend(300).refilled(99.0).tokens == 300.0
+    assert TokenBucket.full(100.0, 0.0, burst_s=0.0).tokens == 1.0
 
 
 def test_it_gains_its_rate_and_no_more_than_a_burst():
-    empty = Bucket.full(100.0, 0.0).spend(100)
+    empty = TokenBucket.full(100.0, 0.0).spend(100)
     assert empty.refilled(0.25).tokens == pytest.approx(25.0)
     assert empty.refilled(900.0).tokens == 100.0
 
 
 def test_half_a_record_a_second_lets_one_through_every_two_seconds():
-    bucket, taken = Bucket.full(0.5, 0.0).spend(1), []
+    bucket, taken = TokenBucket.full(0.5, 0.0).spend(1), []
     for step in range(1, 101):
         bucket = bucket.refilled(step / 10)
         if bucket.tokens >= 1.0:
@@ -39,14 +39,14 @@ def test_half_a_record_a_second_lets_one_through_every_two_seconds():
 
 
 def test_a_debt_is_paid_back_before_anything_else_is_taken():
-    bucket = Bucket.full(100.0, 0.0).spend(350)
+    bucket = TokenBucket.full(100.0, 0.0).spend(350)
     assert bucket.tokens == -250.0
     assert bucket.refilled(2.0).tokens == pytest.approx(-50.0)
     assert bucket.refilled(3.0).tokens == pytest.approx(50.0)
 
 
 def test_a_clock_that_goes_back_gives_nothing_twice():
-    empty = Bucket.full(10.0, 100.0).spend(10)
+    empty = TokenBucket.full(10.0, 100.0).spend(10)
     assert empty.refilled(50.0) == empty
     assert empty.refilled(50.0).refilled(100.5).tokens == pytest.approx(5.0)
 
@@ -59,7 +59,7 @@ def test_a_clock_that_goes_back_gives_nothing_twice():
 def test_no_more_than_rate_times_time_plus_a_burst_is_ever_taken(
     rate: float, burst_s: float, steps: list[tuple[float, float]]
 ):
-    bucket, now_s, latest_s, taken = Bucket.full(rate, 0.0, burst_s), 0.0, 0.0, 0.0
+    bucket, now_s, latest_s, taken = TokenBucket.full(rate, 0.0, burst_s), 0.0, 0.0, 0.0
     for seconds, share in steps:
         now_s += seconds
         latest_s = max(latest_s, now_s)
@@ -72,11 +72,11 @@ def test_no_more_than_rate_times_time_plus_a_burst_is_ever_taken(
 
 @given(rate=rates, debt=st.floats(0.0, 1e3))
 def test_whoever_waits_long_enough_may_take_a_record_again(rate: float, debt: float):
-    bucket = Bucket.full(rate, 0.0).spend(debt)
+    bucket = TokenBucket.full(rate, 0.0).spend(debt)
     assert bucket.refilled((debt + 1.0) / rate + 1.0).tokens >= 1.0
 
 
 def test_a_rate_beyond_all_measure_gives_tokens_that_can_be_counted():
-    bucket = Bucket.full(1e308, 0.0, burst_s=10.0)
+    bucket = TokenBucket.full(1e308, 0.0, burst_s=10.0)
     assert int(bucket.tokens) == int(bucket.refilled(1e6).tokens) == 2**53
     assert bucket.spend(5.0).given_back(1e300).is_full

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from headrace.model.buckets import by_whole_lane, divided, parting_of, whole_lane
+from headrace.model.buckets import by_whole_lane, divided, division_of, whole_lane
 from headrace.model.lineage import Parent
 from headrace.model.places import number_at
 from headrace.model.streams import LaneId, StreamId
@@ -80,5 +80,5 @@ def lacking(names: Iterable[str]) -> list[str]:
 def _has_whole(whole: str, parts: Collection[str]) -> bool:
     return any(
         set(parts).issuperset(divided(whole, of, by_place=by_place))
-        for of, by_place in set(map(parting_of, parts))
+        for of, by_place in set(map(division_of, parts))
     )

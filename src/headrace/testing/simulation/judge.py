@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from headrace.cycle.claims import CLAIMED
-from headrace.model.buckets import parting_of, whole_lane
+from headrace.model.buckets import division_of, whole_lane
 from headrace.model.lane_names import number_of
 from headrace.model.places import number_at, place_at
 from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, State, original
@@ -184,7 +184,7 @@ class _Books:
             allowed = self._may_be_twice()
             self._may("twice as allowed", place, allowed=allowed, wrong=self.twice)
             return place.offset
-        if parting_of(lane.name).by_place:
+        if division_of(lane.name).by_place:
             return place.offset  # nothing is promised of a key
         key = (*way, key_of(place.offset))
         latest = self._keys[key] = max(place.offset, self._keys.get(key, place.offset))
