@@ -98,6 +98,28 @@ class Service:
                 assert len({m.partition() for m in found if m.key() == key}) == 1
 
 
+ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+
+
+def test_a_record_of_a_time_to_come_holds_up_nobody_but_its_customer(service):
+    """Its topic refuses that, as any does that is made without a word; the shared one may not."""
+    acme, *others = service.names
+    service.make(*service.names)
+    _set(service, f"{service.shared}.all", ANY_TIME)
+    to_come = {"timestamp": int((time.time() + 200_000) * 1000)}
+    service.producer.produce(
+        f"{service.shared}.all", b"late", b"", headers=[("customer", acme.encode())], **to_come
+    )
+    service.send(60)
+    app = service.app()
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    service.judge(*others)
+    parked = service.found(f"{acme}.visits.split.parked")
+    assert parked[0].value() == b"late"
+    assert parked[0].timestamp()[1] == to_come["timestamp"]
+    app.close()
+
+
 @pytest.fixture
 def service(kafka, tmp_path):
     return Service(kafka, tmp_path)
@@ -105,11 +127,16 @@ def service(kafka, tmp_path):
 
 def _limit(service, topic, most_bytes):
     """Let a topic take no larger messages."""
+    _set(service, topic, {"max.message.bytes": str(most_bytes)})
+
+
+def _set(service, topic, config):
     admin = AdminClient(service.topics.config)
-    entry = ConfigEntry(
-        "max.message.bytes", str(most_bytes), incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in config.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(30)
 

@@ -29,12 +29,22 @@ from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.sink_transaction_line import MORE, Mark, TransactionLine
 from headrace.connectors.kafka.topic_shapes import as_of_a_sink
 from headrace.connectors.kafka.topics import unmakable_topics
-from headrace.errors import HeadraceError
+from headrace.errors import ConfigError, HeadraceError
 from headrace.model.patterns import TENANT
 from headrace.model.streams import TENANT_NAME
 
 #: the brokers alone judge how large a message may be: they have taken it before
 MOST_BYTES = 256 * 1024 * 1024
+_TAKES_ALL = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "max.message.bytes": str(MOST_BYTES),
+    "message.timestamp.type": "CreateTime",
+}
+_ANY_TIME = dict.fromkeys(
+    ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), str(2**63 - 1)
+)
 #: everybody in the bin waits
 _ASK_S, _MAKE_S = 1.0, 5.0
 #: partitions of one request
@@ -162,9 +172,10 @@ def _consumer_for(settings: Mapping[str, str]) -> Consumer:
 
 @dataclass(frozen=True, slots=True)
 class ParkedMaker:
-    """Makes topics of parked records: as wide as their source, and keeping all for ever.
+    """Makes topics of parked records: as wide as their source, taking all, and keeping it for ever.
 
-    A record keeps its time there, and by a retention an old one would be taken away at once.
+    A record keeps its time there. By a retention an old one would be taken away at once, and one of
+    a time to come is what its tenant's topic may have refused.
     """
 
     config: Mapping[str, str]
@@ -172,17 +183,21 @@ class ParkedMaker:
 
     def __call__(self, names: Collection[str]) -> dict[str, HeadraceError]:
         """Make them; why, for each that cannot be made. Of a broker that is away that passes."""
-        return as_of_a_sink(
-            unmakable_topics(
-                self.config,
-                dict.fromkeys(names, self.partitions),
-                _MAKE_S,
-                topic_config={
-                    "cleanup.policy": "delete",
-                    "retention.ms": "-1",
-                    "retention.bytes": "-1",
-                    "max.message.bytes": str(MOST_BYTES),
-                    "message.timestamp.type": "CreateTime",
-                },
-            )
-        )
+        refused = self._made(names, {**_TAKES_ALL, **_ANY_TIME})
+        unknown = [name for name, error in refused.items() if isinstance(error, ConfigError)]
+        if unknown:
+            # Before Kafka 3.6 brokers do not know these two, and take any time if nothing is said.
+            refused = {**_without(refused, unknown), **self._made(unknown, _TAKES_ALL)}
+        return as_of_a_sink(refused)
+
+    def _made(
+        self, names: Collection[str], topic_config: Mapping[str, str]
+    ) -> dict[str, HeadraceError]:
+        partitions = dict.fromkeys(names, self.partitions)
+        return unmakable_topics(self.config, partitions, _MAKE_S, topic_config=topic_config)
+
+
+def _without(
+    refused: Mapping[str, HeadraceError], names: Collection[str]
+) -> dict[str, HeadraceError]:
+    return {name: error for name, error in refused.items() if name not in names}
