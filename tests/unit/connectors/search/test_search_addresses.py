@@ -24,6 +24,18 @@ def test_an_address_says_hosts_tls_and_files_and_the_user_stands_apart():
 
 
 @pytest.mark.parametrize(
+    ("hosts", "found"),
+    [
+        ("[::1]:7000", [("::1", 7000)]),
+        ("[2001:db8::1]", [("2001:db8::1", 9200)]),
+        ("a,[::1],[::2]:7000", [("a", 7000), ("::1", 7000), ("::2", 7000)]),
+    ],
+)
+def test_an_ipv6_address_stands_in_brackets(hosts, found):
+    assert address_of(Server(f"https://{hosts}?ca_file=/ca.pem"), "search").hosts == tuple(found)
+
+
+@pytest.mark.parametrize(
     ("url", "said"),
     [
         ("redis://a", "no OpenSearch or Elasticsearch"),
@@ -31,6 +43,9 @@ def test_an_address_says_hosts_tls_and_files_and_the_user_stands_apart():
         ("https://a:9200/path", "no OpenSearch or Elasticsearch"),
         ("https://a:port", "no OpenSearch or Elasticsearch"),
         ("https://", "no OpenSearch or Elasticsearch"),
+        ("https://a,,b", "no OpenSearch or Elasticsearch"),
+        ("https://::1:9200", "no OpenSearch or Elasticsearch"),
+        ("https://a:99999", "no OpenSearch or Elasticsearch"),
         ("https://a?tls=on", "option 'tls' is none of"),
         ("https://a?ca_file=", "option 'ca_file' says nothing"),
     ],

@@ -40,6 +40,18 @@ def test_an_address_says_hosts_tls_and_files_and_the_user_stands_apart():
     assert address_of(Server("http://a"), "solr").hosts == (("a", 8983),)
 
 
+@pytest.mark.parametrize(
+    ("hosts", "found"),
+    [
+        ("[::1]:7000", [("::1", 7000)]),
+        ("[2001:db8::1]", [("2001:db8::1", 8983)]),
+        ("a,[::1],[::2]:7000", [("a", 7000), ("::1", 7000), ("::2", 7000)]),
+    ],
+)
+def test_an_ipv6_address_stands_in_brackets(hosts, found):
+    assert address_of(Server(f"https://{hosts}?ca_file=/ca.pem"), "solr").hosts == tuple(found)
+
+
 @pytest.mark.parametrize("url", ["solr://a", "https://me:hunter2@a:8983", "https://a:8983/other"])
 def test_an_address_that_is_wrong_is_told_without_what_may_be_a_secret(url):
     with pytest.raises(ConfigError, match="connection solr is no Solr: write it as") as told:
