@@ -31,7 +31,9 @@ _CALLED: Final = {
     HBaseTable: "table",
 }
 _REPLACED: Final = ": rows that are as new as those there, or newer, replace them"
-_BUT: Final[dict[type, str]] = {HBaseTable: "; of what is as new a delete stays"}
+_BUT: Final[dict[type, str]] = {
+    HBaseTable: "; of what is as new a delete stays, and so does a null"
+}
 
 
 def repeated(sink: Sink | None) -> str:
