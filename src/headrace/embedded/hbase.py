@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlencode
 
 import structlog
 
@@ -36,6 +38,39 @@ _ENDING: Final = Ending(grace_s=30.0)
 _MASTER: Final = "org.apache.hadoop.hbase.master.HMaster"
 _THRIFT: Final = "org.apache.hadoop.hbase.thrift.ThriftServer"
 _THRIFT_HEAP_MB: Final = 128
+#: how its Thrift server wants to be spoken to
+_FRAMED: Final = "hbase.regionserver.thrift.framed"
+_COMPACT: Final = "hbase.regionserver.thrift.compact"
+_USUAL: Final = ("buffered", "binary")
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """HBase itself, and the Thrift server that stands before it: neither is of use alone."""
+
+    master: GuardedProcess
+    thrift: GuardedProcess
+
+    @property
+    def pid(self) -> int:
+        return self.master.pid
+
+    @property
+    def running(self) -> bool:
+        return self.master.running and self.thrift.running
+
+    def stop(self) -> None:
+        self.thrift.stop()
+        self.master.stop()
+
+    def kill(self) -> None:
+        self.thrift.kill()
+        self.master.kill()
+
+    def tail(self) -> str:
+        if self.thrift.running:
+            return self.master.tail()
+        return f"(of its Thrift server)\n{self.thrift.tail()}"
 
 
 class EmbeddedHBase(OneProcess):
@@ -47,8 +82,7 @@ class EmbeddedHBase(OneProcess):
 
     _name = "HBase"
     _look_every_s = 0.2
-    #: what stands before it; ``_process`` is HBase itself
-    _thrift: GuardedProcess | None = None
+    _process: _Both | None = None
 
     def __init__(
         self,
@@ -74,13 +108,15 @@ class EmbeddedHBase(OneProcess):
     def url(self) -> str:
         """Its address, as ``connections`` of the YAML file take it; known once it has started."""
         assert self.port is not None, "the server has not started"
-        return f"hbase://{HOST}:{self.port}"
+        options = {"transport": self._transport, "protocol": self._protocol}
+        told = urlencode({name: said for name, said in options.items() if said not in _USUAL})
+        return f"hbase://{HOST}:{self.port}{'?' if told else ''}{told}"
 
     @property
     def thrift_pid(self) -> int:
         """The process id of its Thrift server."""
-        assert self._thrift is not None, "the server is not running"
-        return self._thrift.pid
+        assert self._process is not None, "the server is not running"
+        return self._process.thrift.pid
 
     def start(self, timeout_s: float = 240.0) -> None:
         """Start and wait until it answers. A free port is chosen anew at each start.
@@ -91,6 +127,8 @@ class EmbeddedHBase(OneProcess):
                 message shows the end of its log.
         """
         assert not self.running, "the server is running"
+        # Where one of the two has ended, the other still has the folder and its port.
+        self.stop()
         began_s = time.monotonic()
         try:
             library()
@@ -99,7 +137,7 @@ class EmbeddedHBase(OneProcess):
         java, class_path = str(find_java()), jars("hbase")
         with self._place_of_its_own() as lock:
 
-            def launch() -> GuardedProcess:
+            def launch() -> _Both:
                 self._configure()
                 return self._launched(java, class_path, lock)
 
@@ -111,19 +149,13 @@ class EmbeddedHBase(OneProcess):
             seconds=round(time.monotonic() - began_s, 1),
         )
 
-    def stop(self) -> None:
-        """Let it write what it has and close its files; nothing happens if it does not run."""
-        if self._thrift is not None:
-            self._thrift.stop()
-            self._thrift = None
-        super().stop()
+    @property
+    def _transport(self) -> str:
+        return "framed" if self._settings.get(_FRAMED) == "true" else "buffered"
 
-    def kill(self) -> None:
-        """End both at once, as a crash would. ``start`` brings it back with its data."""
-        if self._thrift is not None:
-            self._thrift.kill()
-            self._thrift = None
-        super().kill()
+    @property
+    def _protocol(self) -> str:
+        return "compact" if self._settings.get(_COMPACT) == "true" else "binary"
 
     def _configure(self) -> None:
         free = Ports(*free_ports(4))
@@ -134,32 +166,30 @@ class EmbeddedHBase(OneProcess):
         except OSError as exc:
             raise unwritable(self.folder, exc) from exc
 
-    def _launched(self, java: str, class_path: list[Path], lock: FolderLock) -> GuardedProcess:
+    def _launched(self, java: str, class_path: list[Path], lock: FolderLock) -> _Both:
         path = ["-cp", os.pathsep.join(map(str, [self.folder / "conf", *class_path]))]
         master = [java, *java_options(self._heap_mb), *path, _MASTER, "start"]
         thrift = [java, *java_options(_THRIFT_HEAP_MB), *path, _THRIFT, "start"]
         log_file = self.folder / "hbase.log"
         process = GuardedProcess(master, log_file, [lock.descriptor], _ENDING)
         try:
-            self._thrift = GuardedProcess(
+            stands_before = GuardedProcess(
                 thrift, self.folder / "thrift.log", [lock.descriptor], _ENDING
             )
         except BaseException:
             process.stop()
             raise
-        return process
+        return _Both(process, stands_before)
 
     def _ready(self) -> bool:
         assert self.port is not None
-        assert self._thrift is not None
-        if not self._thrift.running:
-            raise ServerError(
-                f"the Thrift server of HBase ended while starting; the end of its log:\n"
-                f"{self._thrift.tail()}"
-            )
-        if not answers(self.port):
+        # Another HBase may have taken the port.
+        if not self.running or not answers(self.port):
             return False
-        cluster = Cluster("the embedded HBase", Address(HOST, self.port, tls=False))
+        address = Address(
+            HOST, self.port, tls=False, transport=self._transport, protocol=self._protocol
+        )
+        cluster = Cluster("the embedded HBase", address)
         try:
             # Behind that table come all others; before it is there, lists of tables are empty.
             row = cluster.asked(lambda line: line.table("hbase:namespace").row(b"default"))

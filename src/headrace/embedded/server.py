@@ -15,15 +15,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from headrace.embedded.addresses import refuse_taken_port
 from headrace.embedded.folder_lock import FolderLock
-from headrace.embedded.guarded import GuardedProcess
 from headrace.errors import ServerError
 
 #: starts that may meet a port that was free a moment before
 _TRIES = 3
+
+
+class Running(Protocol):
+    """What runs: a process, or several of which none is of use alone."""
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server itself."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+
+    def stop(self) -> None:
+        """Ask it to end and wait until it has."""
+
+    def kill(self) -> None:
+        """End it at once, and wait until it is gone."""
+
+    def tail(self) -> str:
+        """The last lines of its log."""
 
 
 class Missed(Enum):
@@ -34,7 +54,7 @@ class Missed(Enum):
 
 
 def until_ready(
-    ready: Callable[[], bool], process: GuardedProcess, deadline_s: float, look_every_s: float
+    ready: Callable[[], bool], process: Running, deadline_s: float, look_every_s: float
 ) -> Missed | None:
     """Wait until a server is ready; None when it is.
 
@@ -79,7 +99,7 @@ def unwritable(folder: Path, error: OSError) -> ServerError:
 class OneProcess(ABC):
     """A server of one process in a folder: its start, whether it runs, and its end."""
 
-    _process: GuardedProcess | None = None
+    _process: Running | None = None
     #: seconds between two looks whether it answers
     _look_every_s = 0.02
     #: what stands in its log where its port was taken
@@ -146,7 +166,7 @@ class OneProcess(ABC):
         with FolderLock(self.folder) as lock:
             yield lock
 
-    def _begin(self, launch: Callable[[], GuardedProcess], timeout_s: float) -> None:
+    def _begin(self, launch: Callable[[], Running], timeout_s: float) -> None:
         """Launch it and wait until it answers, again if a port was taken meanwhile.
 
         Args:
@@ -169,7 +189,7 @@ class OneProcess(ABC):
             return f"{self._name} does not answer:\n{tail}"
         return f"{self._name} ended while starting; the end of its log:\n{tail}"
 
-    def _await_answer(self, process: GuardedProcess, deadline_s: float) -> str | None:
+    def _await_answer(self, process: Running, deadline_s: float) -> str | None:
         """Wait until it answers; if it does not, stop it and return what went wrong."""
         problem: str | None = "interrupted"
         try:
