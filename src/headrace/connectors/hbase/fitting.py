@@ -12,7 +12,7 @@ import structlog
 
 from headrace.connectors.hbase.library import library
 from headrace.connectors.hbase.servers import Cluster
-from headrace.errors import CodeNotLoaded, ConfigError, SinkUnavailable, TargetMissing
+from headrace.errors import CodeNotLoaded, ConfigError, SinkRefused, SinkUnavailable, TargetMissing
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ def fit(cluster: Cluster, table: str, family: str, until_s: float = math.inf) ->
         if found is None:
             _make(cluster, table, family, until_s)
             found = families(cluster, table, until_s)
-    except (TargetMissing, CodeNotLoaded) as error:
+    except (TargetMissing, SinkRefused, CodeNotLoaded) as error:
         raise ConfigError(str(error)) from error
     if found is None:
         raise SinkUnavailable(f"{cluster.where}: table {table} was made, and is gone again")

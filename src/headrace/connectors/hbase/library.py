@@ -21,7 +21,16 @@ _MISSING: Final = {
     "TableNotFoundException": "there is no such table",
     "NoSuchColumnFamilyException": "the table has no such column family",
     "AccessDeniedException": "the user of the Thrift server lacks a right",
+    "NamespaceNotFoundException": "there is no such namespace",
+    "FailedSanityCheckException": (
+        "a setting forbids it; of a write that is hbase.hregion.keyvalue.timestamp.slop.millisecs, "
+        "which does not go with versions"
+    ),
 }
+
+
+class HungUp(SinkUnavailable):
+    """The connection broke; what was asked on it may be done or not."""
 
 
 def library() -> SimpleNamespace:
@@ -62,19 +71,19 @@ def translated(error: BaseException, where: str) -> HeadraceError:
         return error
     lib = library()
     if isinstance(error, lib.answers):
-        return _of_answer(_said(error), where)
+        return _of_answer(_said(error), where, never=isinstance(error, lib.hbase.IllegalArgument))
     if isinstance(error, TimeoutError):
         return SinkUnavailable(f"{where}: no answer in time; it may be written or not")
     if isinstance(error, OSError | lib.TException):
         said = type(error).__name__ if isinstance(error, lib.TException) else str(error)
-        return SinkUnavailable(f"{where}: not now: {said or type(error).__name__}")
+        return HungUp(f"{where}: not now: {said or type(error).__name__}")
     # What the client raises of an answer that the protocol does not know.
     return SinkUnavailable(
         f"{where}: an answer that cannot be read; it may be written or not ({type(error).__name__})"
     )
 
 
-def _of_answer(said: str, where: str) -> HeadraceError:
+def _of_answer(said: str, where: str, *, never: bool) -> HeadraceError:
     if _TOO_LARGE.search(said):
         return SinkRefused(f"{where}: the row has a value that is larger than HBase takes")
     # Where it was thrown follows, which names classes as well.
@@ -82,7 +91,10 @@ def _of_answer(said: str, where: str) -> HeadraceError:
     for name, problem in _MISSING.items():
         if name in thrown:
             return TargetMissing(f"{where}: {problem} ({name})")
-    return SinkUnavailable(f"{where}: not now: {', '.join(thrown[:5]) or 'it does not say why'}")
+    names = ", ".join(thrown[:5]) or "it does not say why"
+    if never:
+        return SinkRefused(f"{where}: HBase takes no such row: {names}")
+    return SinkUnavailable(f"{where}: not now: {names}")
 
 
 def _said(error: Any) -> str:

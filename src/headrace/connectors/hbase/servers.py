@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.connectors.hbase.addresses import Address, address_of
+from headrace.connectors.hbase.frames import most_bytes
 from headrace.connectors.hbase.library import library, translated
 from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.own_servers import filled
@@ -51,6 +52,8 @@ class Cluster:
         self.where = f"connection {name}"
         #: tables that were made, or looked at
         self.fitted: set[str] = set()
+        #: of rows in one request
+        self.most_bytes = most_bytes(address.transport)
         self._address = address
         self._waits = waits
         self._deadline = Deadline()
@@ -82,6 +85,8 @@ class Cluster:
         Raises:
             HeadraceError: a line failed, so nobody knows what of them was done.
         """
+        if not requests:
+            return []
         with self._deadline.until(until_s):
             count = min(LINES, len(requests))
             told: list[Exception | None] = self._with_lines(

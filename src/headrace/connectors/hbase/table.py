@@ -29,9 +29,12 @@ from headrace.connectors.own_servers import filled, is_one_for_each_tenant, name
 from headrace.connectors.tenants import TenantsWriter
 from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT, has_other_braces
+from headrace.model.streams import TENANT_NAME
 from headrace.ports import Site
 
 _NAME: Final = re.compile(r"([A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+#: HBase lists what is in it without it, so a table would have two names
+_DEFAULT: Final = "default:"
 _FAMILY: Final = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 
@@ -53,7 +56,8 @@ class HBaseTable(KeepsNewest):
         delete_by: the ``boolean`` column that says that the key of a row is gone.
         key_in_one_lane: all records of a key are in one partition of its topic. Versions compare
             along one lane alone, so a column of that kind needs this said.
-        prefix: what row keys begin with; ``{tenant}`` in it is the tenant of the stream.
+        prefix: what row keys begin with; ``{tenant}`` in it is the tenant of the stream. Behind it
+            stands a character that no tenant's name has.
         family: the column family of all cells.
 
     Raises:
@@ -148,16 +152,30 @@ def _problem(sink: HBaseTable) -> str | None:
             "the name has letters, digits, '_', '.' and '-', and may have a namespace with ':' "
             "before it; tenants are told apart by prefix"
         )
+    if sink.name.startswith(_DEFAULT):
+        return f"name it {sink.name.removeprefix(_DEFAULT)!r}: that namespace is the one of no name"
     if not _FAMILY.fullmatch(sink.family):
         return f"family={sink.family!r}: it has letters, digits and underscores"
-    if has_other_braces(sink.prefix):
-        return f"prefix={sink.prefix!r}: only {{tenant}} may stand in braces"
     if not sink.at:
         return "at names no connection"
     return (
-        text_key_problem(sink.columns, sink.key)
+        _prefix_problem(sink.prefix)
+        or text_key_problem(sink.columns, sink.key)
         or name_problem(sink.at)
         or problem_of(
             sink.columns, sink.newest_by, sink.delete_by, in_one_lane=sink.key_in_one_lane
         )
     )
+
+
+def _prefix_problem(prefix: str) -> str | None:
+    if has_other_braces(prefix):
+        return f"prefix={prefix!r}: only {{tenant}} may stand in braces"
+    _, tenant, behind = prefix.rpartition(TENANT)
+    if tenant and (not behind or TENANT_NAME.fullmatch(f"t{behind[0]}")):
+        return (
+            f"prefix={prefix!r}: behind {{tenant}} stands a character that no tenant's name has, "
+            "as in '{tenant}:': of a row key that is put together otherwise nobody can tell whose "
+            "row it is"
+        )
+    return None

@@ -5,24 +5,39 @@ goes alone: who is away, or lets nobody write, is known by it.
 
 An answer tells of a request as a whole, so one that is refused for the sake of a row is sent again
 in halves, down to that row. Of a table that is gone, an answer does not say so; it is asked about.
+Of a row that is too large for a frame there is no answer at all: the server hangs up on it each
+time, while it answers everything else.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from headrace.connectors import row_by_row
 from headrace.connectors.changes import Change
 from headrace.connectors.hbase.cells import Cells
 from headrace.connectors.hbase.fitting import families
-from headrace.connectors.hbase.library import library, translated
+from headrace.connectors.hbase.frames import bytes_of, cut
+from headrace.connectors.hbase.library import HungUp, library, translated
 from headrace.connectors.hbase.servers import Cluster, Request
-from headrace.connectors.in_parts import in_halves, sent
+from headrace.connectors.in_parts import sent
 from headrace.connectors.row_by_row import Key
 from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
 from headrace.ports import Effect, Written
+
+#: a line that was kept may be closed already when it is used, which says nothing of the row
+_TRIES: Final = 2
+
+
+class _Row(NamedTuple):
+    """A key, what the server is told of it, and the bytes of that."""
+
+    key: Key
+    told: Any
+    bytes: int
 
 
 class HBaseWriter:
@@ -49,41 +64,61 @@ class HBaseWriter:
         return sent(keys, use_case, self._asked, self._cells.where, self._until_s)
 
     def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
-        groups: dict[int, list[Key]] = {}
-        for key in part:
-            groups.setdefault(key.newest.newness, []).append(key)
         told: dict[int, HeadraceError | None] = {}
-        for group, error in zip(groups.values(), self._done(groups.values()), strict=True):
-            answers: Sequence[HeadraceError | None] = [error] * len(group)
-            if isinstance(error, SinkRefused) and len(group) > 1:
-                answers = in_halves(group, self._alone)
-            told.update((id(key), answer) for key, answer in zip(group, answers, strict=True))
+        left = self._groups(part)
+        while left:
+            halves: list[list[_Row]] = []
+            for group, error in zip(left, self._done(left), strict=True):
+                if isinstance(error, SinkRefused) and len(group) > 1:
+                    half = len(group) // 2
+                    halves += [group[:half], group[half:]]
+                else:
+                    told.update((id(row.key), error) for row in group)
+            left = halves
         return [told[id(key)] for key in part]
 
-    def _alone(self, group: Sequence[Key]) -> Sequence[HeadraceError | None]:
-        [error] = self._done([group])
-        if isinstance(error, SinkRefused):
-            raise error
-        return [error] * len(group)
-
-    def _done(self, groups: Any) -> list[HeadraceError | None]:
-        """What became of rows of one timestamp each."""
+    def _groups(self, part: Sequence[Key]) -> list[list[_Row]]:
+        """Rows of one timestamp each, as many as go into one request."""
+        by_timestamp = defaultdict[int, list[_Row]](list)
         mutations = _mutations(self._cells)
-        requests = [
-            Request(
-                self._table.encode(),
-                [mutations(key.newest) for key in group],
-                group[0].newest.newness,
-            )
-            for group in groups
+        for key in part:
+            told = mutations(key.newest)
+            by_timestamp[key.newest.newness].append(_Row(key, told, bytes_of(told)))
+        most = self._cluster.most_bytes
+        return [group for rows in by_timestamp.values() for group in cut(rows, most)]
+
+    def _done(self, groups: Sequence[list[_Row]]) -> list[HeadraceError | None]:
+        """What became of each group."""
+        most = self._cluster.most_bytes
+        usual = [self._request(group) for group in groups if group[0].bytes <= most]
+        answers = iter(self._cluster.done(usual, self._until_s))
+        found = [
+            next(answers) if group[0].bytes <= most else self._alone(group) for group in groups
         ]
-        answers = self._cluster.done(requests, self._until_s)
-        told = [
-            error if error is None else translated(error, self._cells.where) for error in answers
-        ]
+        told = [error if error is None else translated(error, self._cells.where) for error in found]
         if any(isinstance(error, SinkUnavailable) for error in told):
             self._demand_table()
         return told
+
+    def _alone(self, group: list[_Row]) -> Exception | None:
+        """What became of a row that may be too large for a frame."""
+        for _ in range(_TRIES):
+            try:
+                [answer] = self._cluster.done([self._request(group)], self._until_s)
+            except HungUp:
+                # Who is away does not answer this either.
+                self._demand_table()
+            else:
+                return answer
+        return SinkRefused(
+            f"{self._cells.where}: the row has {group[0].bytes} bytes, and the Thrift server hangs "
+            "up on it: it is larger than its frame "
+            "(hbase.regionserver.thrift.framed.max_frame_size_in_mb)"
+        )
+
+    def _request(self, group: list[_Row]) -> Request:
+        rows = [row.told for row in group]
+        return Request(self._table.encode(), rows, group[0].key.newest.newness)
 
     def _demand_table(self) -> None:
         found = families(self._cluster, self._table, self._until_s)

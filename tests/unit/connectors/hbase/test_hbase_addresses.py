@@ -6,7 +6,7 @@ from thriftpy2.transport import TTransportException
 
 from headrace.connectors.hbase.addresses import address_of
 from headrace.connectors.hbase.library import library, translated
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, code_of
 from headrace.ports import Server
 from headrace.sinks import HBaseTable
 
@@ -72,6 +72,21 @@ def test_an_address_that_is_wrong_is_told_without_what_may_be_a_secret(server, s
             "larger than HBase takes",
         ),
         (
+            HBASE.IOError(b"x.NamespaceNotFoundException: none"),
+            "TargetMissing",
+            "no such namespace",
+        ),
+        (
+            HBASE.IOError(b"Failed 1: x.FailedSanityCheckException: hunter2 is out of range"),
+            "TargetMissing",
+            "timestamp.slop.millisecs",
+        ),
+        (
+            HBASE.IllegalArgument(f"x.IllegalArgumentException: hunter2{STACK}".encode()),
+            "SinkRefused",
+            "takes no such row: IllegalArgumentException",
+        ),
+        (
             HBASE.IOError(f"x.RetriesExhaustedException: hunter2{STACK}".encode()),
             "SinkUnavailable",
             "not now: RetriesExhaustedException",
@@ -86,7 +101,7 @@ def test_an_address_that_is_wrong_is_told_without_what_may_be_a_secret(server, s
 )
 def test_what_the_client_raises_has_a_name_and_quotes_no_row(error, code, said):
     told = translated(error, "HBase table t at store")
-    assert type(told).__name__ == code
+    assert code_of(told) == code
     assert said in str(told)
     assert str(told).startswith("HBase table t at store: ")
     assert "hunter2" not in str(told)
@@ -97,8 +112,13 @@ def test_what_the_client_raises_has_a_name_and_quotes_no_row(error, code, said):
     [
         ("the name has letters", {"name": "{tenant}_leads"}),
         ("the name has letters", {"name": "a:b:c"}),
+        ("name it 'leads'", {"name": "default:leads"}),
         ("family='d:'", {"family": "d:"}),
         ("only {tenant} may stand in braces", {"prefix": "{topic}:"}),
+        *(
+            ("behind {tenant} stands a character", {"prefix": prefix})
+            for prefix in ("{tenant}", "{tenant}-", "x:{tenant}a:", "{tenant}:{tenant}")
+        ),
         ("at names no connection", {"at": ""}),
         ("may stand in braces, and not alone", {"at": "{tenant}"}),
         ("key names 'share'", {"key": ("share",)}),
@@ -111,3 +131,11 @@ def test_a_table_that_makes_no_sense_is_refused_where_it_is_written(said, more):
         HBaseTable(columns=COLUMNS, **given)
     assert said in str(told.value)
     assert str(told.value).startswith(f"HBase table {given['name']!r}: ")
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "leads:", "{tenant}:", "v1-{tenant}.", "{tenant}_{tenant}/"]
+)
+def test_a_prefix_that_tells_tenants_apart_or_names_none_is_taken(prefix):
+    made = HBaseTable("leads", COLUMNS, key=("id",), newest_by="size", at="store", prefix=prefix)
+    assert made.prefix == prefix
