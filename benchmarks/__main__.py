@@ -27,6 +27,7 @@ BENCHMARKS = {
     "object_store": "files into an S3 server through the sink against its client library alone",
     "sql_elsewhere": "rows into PostgreSQL and MariaDB through the sink against their clients",
     "cassandra": "rows into Cassandra through the sink against the client library alone",
+    "hbase": "rows into HBase through the sink against the client library's own batches",
     "valkey": "entries into Valkey through the sink against the client library alone",
     "dynamodb": "items into DynamoDB through the sink against the client library alone",
     "search": "documents into OpenSearch through the sink against the client library alone",
