@@ -171,6 +171,7 @@ def _parts(folder: Path) -> list[str]:
         "valkey": "the entries in Valkey",
         "opensearch": "the indexes in OpenSearch",
         "solr": "the indexes in Solr",
+        "hbase": "the tables in HBase",
         "registry-key": "the drivers' key at the schema registry",
         "ports.json": "ports",
     }

@@ -16,19 +16,26 @@ from headrace.cli.console import err, say
 from headrace.cli.ending import told_at_its_end
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.servers import Extra, remember, remembered, with_addresses
-from headrace.embedded import EmbeddedCassandra, EmbeddedOpenSearch, EmbeddedSolr, EmbeddedValkey
+from headrace.embedded import (
+    EmbeddedCassandra,
+    EmbeddedHBase,
+    EmbeddedOpenSearch,
+    EmbeddedSolr,
+    EmbeddedValkey,
+)
 from headrace.settings import Settings
 
 #: in the folder of one that has started; one that never did has nothing that anybody wrote
 _STARTED = "started"
 
 
-_Server = EmbeddedCassandra | EmbeddedValkey | EmbeddedOpenSearch | EmbeddedSolr
+_Server = EmbeddedCassandra | EmbeddedValkey | EmbeddedOpenSearch | EmbeddedSolr | EmbeddedHBase
 _TITLES: Final = {
     Extra.CASSANDRA: "Cassandra",
     Extra.VALKEY: "Valkey",
     Extra.OPENSEARCH: "OpenSearch",
     Extra.SOLR: "Solr",
+    Extra.HBASE: "HBase",
 }
 
 
@@ -90,3 +97,5 @@ def _made(extra: Extra, data: Path, port: int) -> _Server:
             return EmbeddedOpenSearch(data, port)
         case Extra.SOLR:
             return EmbeddedSolr(data, port)
+        case Extra.HBASE:
+            return EmbeddedHBase(data, port)

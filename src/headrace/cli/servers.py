@@ -38,6 +38,7 @@ class Extra(Enum):
     VALKEY = "valkey"
     OPENSEARCH = "opensearch"
     SOLR = "solr"
+    HBASE = "hbase"
 
 
 def folder_of(base: Path) -> Path:

@@ -40,6 +40,7 @@ def started(monkeypatch):
     monkeypatch.setattr(extra_servers, "EmbeddedValkey", Fake)
     monkeypatch.setattr(extra_servers, "EmbeddedOpenSearch", Fake)
     monkeypatch.setattr(extra_servers, "EmbeddedSolr", Fake)
+    monkeypatch.setattr(extra_servers, "EmbeddedHBase", Fake)
     return found
 
 
@@ -93,9 +94,9 @@ def test_what_the_file_names_wins_and_nothing_is_started(tmp_path, started, caps
 def test_each_that_was_asked_for_is_there_beside_the_others(tmp_path, started):
     up(tmp_path, Extra.VALKEY)
     up(tmp_path, Extra.OPENSEARCH)
-    names = {"cassandra", "opensearch", "solr", "valkey"}
-    assert set(up(tmp_path, Extra.CASSANDRA, Extra.SOLR).servers()) == names
+    names = {"cassandra", "hbase", "opensearch", "solr", "valkey"}
+    assert set(up(tmp_path, Extra.CASSANDRA, Extra.SOLR, Extra.HBASE).servers()) == names
     assert set(completed(Settings(module="m.py"), tmp_path).servers()) == names
-    told = ["valkey", "valkey", "opensearch", "cassandra", "valkey", "opensearch", "solr"]
+    told = ["valkey", "valkey", "opensearch", "cassandra", "valkey", "opensearch", "solr", "hbase"]
     assert [name for name, _ in started] == told
     assert started[0] == started[1] == started[4]
