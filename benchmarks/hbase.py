@@ -2,10 +2,10 @@
 
 Both write the same cells at the same timestamps, in turn, in one process, to tables of their own
 behind one Thrift server; the sink from effects, a bin at a time, the other from cells that are made
-before, with as many rows in a request. The rows that are read back are counted and summed.
+before, a thousand rows in a request. The rows that are read back are counted and summed.
 
-A request has one timestamp. Where rows have the version of their effect a thousand are one request;
-where each has that of its record each is a request of its own, and ``Batch`` waits for each answer.
+A request has one timestamp. Rows may have the version of their effect, or each that of its record;
+then each is a request of its own. ``Batch`` waits for each answer.
 """
 
 from __future__ import annotations
