@@ -13,7 +13,6 @@ from headrace.model.plans import LaneView
 from headrace.model.receipts import Receipt
 from headrace.model.statistics import LagIs
 from headrace.policies.data_loss import Short
-from headrace.policies.density import planned
 from headrace.policies.visits import Visits
 
 
@@ -119,13 +118,7 @@ class Lane:
         return (0, LagIs.UNKNOWN) if guess is None else (guess, LagIs.ABOUT)
 
     def view(
-        self,
-        name: str,
-        places: Places,
-        *,
-        merged: bool,
-        far: Place = OPEN,
-        record_s: float | None = None,
+        self, name: str, places: Places, *, merged: bool, far: Place = OPEN, guess: bool = True
     ) -> LaneView:
         """What the planner is shown of it.
 
@@ -134,8 +127,7 @@ class Lane:
             places: of its log.
             merged: with other lanes, so only what is sure.
             far: it may not be read beyond this, whatever waits.
-            record_s: seconds that a record takes, to guess how many of a bucket there are; None:
-                each place counts as one.
+            guess: how many records of a bucket there are; else each place counts as one.
         """
         if self.visits is not None:
             return self._guessed(name, places, self.visits)
@@ -148,8 +140,8 @@ class Lane:
         waits = places.between(end, self.position) or 0
         running = self.wave is not None
         taken, depth, ordinal = self.taken, self.depth, self.ordinal
-        if self.bucket is not None and record_s is not None and not self.is_looked_into:
-            every = planned(self.every, record_s)
+        if self.bucket is not None and guess and not self.is_looked_into:
+            every = int(self.every)
             some = (taken, (), depth, ordinal, False, every)
             return LaneView(name, self.position, end, -(-waits // every), running, goes_on, *some)
         return LaneView(

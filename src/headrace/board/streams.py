@@ -334,9 +334,9 @@ class HeldStream:
         merged, places, far = self.merges, self.measures, self.farthest
         shown, spared = self.shown(now_s, room)
         most = self._most_records(shown.values())
-        record_s = self.cost.seconds_per_record if most is None else None
+        guess = most is None
         lanes = tuple(
-            lane.view(name, places, merged=merged, far=lane.far_in(far), record_s=record_s)
+            lane.view(name, places, merged=merged, far=lane.far_in(far), guess=guess)
             if far
             else lane.view(name, places, merged=merged)
             for name, lane in shown.items()

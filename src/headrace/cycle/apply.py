@@ -11,7 +11,7 @@ What is done about errors is `failing.py`'s matter.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -24,12 +24,12 @@ from headrace.cycle.observe import Observer
 from headrace.cycle.recorded import RecordedWaves, WaitingReplay
 from headrace.cycle.unfinished import runs_whole, waits_for_neighbours
 from headrace.errors import CodeNotLoaded
-from headrace.model.buckets import parts_of, whole_lane
+from headrace.model.buckets import parts_of
 from headrace.model.places import Place
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import LaneId, StreamId
 from headrace.model.waves import Wave
-from headrace.policies.cost import learn, learn_together
+from headrace.policies.cost import learn, learn_guessed
 from headrace.policies.data_loss import ABOUT_THE_LOG
 from headrace.policies.density import likely, seen
 from headrace.ports import Clock, WaveResult
@@ -134,22 +134,20 @@ class Applier:
     def _learn_costs(self, result: WaveResult) -> None:
         """Take the receipts of slices, or of merged lanes that were one call, into the averages."""
         merged: dict[StreamId, list[Receipt]] = defaultdict(list)
-        of_buckets: list[Receipt] = []
         for receipt in result.receipts:
             held = self.board.streams.get(receipt.slice.lane.stream)
             if held is None:
                 continue
             if held.deployment.order.merges_lanes:
                 merged[held.stream.id].append(receipt)
-            elif parts_of(receipt.slice.lane.name) > 1:
-                of_buckets.append(receipt)
+            elif guessed := _guessed(receipt):
+                told = receipt.records, receipt.bytes, receipt.seconds
+                held.cost = learn_guessed(held.cost, *told, guessed)
             elif receipt.records:
                 held.cost = learn(held.cost, receipt.records, receipt.bytes, receipt.seconds)
         for stream, receipts in merged.items():
             if any(receipt.records for receipt in receipts):
                 _learn_merged(self.board.streams[stream], receipts)
-        for receipts in _read_together(result.wave, of_buckets):
-            _learn_buckets(self.board.streams[receipts[0].slice.lane.stream], receipts)
 
     def _came_through(self, receipt: Receipt, held: HeldStream) -> None:
         lane = held.lanes.get(receipt.slice.lane.name)
@@ -219,32 +217,11 @@ def _all_or_nothing(wave: Wave) -> bool:
     return wave.intended or wave.merges_lanes
 
 
-def _read_together(wave: Wave, receipts: Sequence[Receipt]) -> Iterable[list[Receipt]]:
-    """Those of buckets of one partition that were in one task."""
-    if not receipts:
-        return ()
-    bins = {piece.begin: number for number, bin_ in enumerate(wave.bins) for piece in bin_.slices}
-    found: dict[tuple[int, StreamId, str], list[Receipt]] = defaultdict(list)
-    for receipt in receipts:
-        name, at = receipt.slice.lane, bins[receipt.slice.begin]
-        found[at, name.stream, whole_lane(name.name)].append(receipt)
-    return found.values()
-
-
-def _learn_buckets(held: HeldStream, receipts: Sequence[Receipt]) -> None:
-    """Take what was read together into the averages; what nobody read to its end was no guess."""
-    held.cost = learn_together(
-        held.cost,
-        len(receipts),
-        sum(receipt.records for receipt in receipts),
-        sum(receipt.bytes for receipt in receipts),
-        sum(receipt.seconds for receipt in receipts),
-        max(receipt.slice.records if _is_whole(receipt) else 0 for receipt in receipts),
-    )
-
-
-def _is_whole(receipt: Receipt) -> bool:
-    return receipt.reached == receipt.slice.until_offset and not receipt.superseded
+def _guessed(receipt: Receipt) -> int:
+    """How many records were guessed to be in a slice of a bucket that was read to its end; or 0."""
+    piece = receipt.slice
+    is_whole = receipt.reached == piece.until_offset and not receipt.superseded
+    return piece.records if is_whole and parts_of(piece.lane.name) > 1 else 0
 
 
 def _learn_merged(held: HeldStream, receipts: Sequence[Receipt]) -> None:

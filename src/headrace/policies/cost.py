@@ -118,34 +118,28 @@ def learn(
     )
 
 
-def learn_together(
-    cost: Cost, slices: int, records: int, bytes_: int, seconds: float, guessed: int
-) -> Cost:
-    """Take in slices of buckets of one lane that were read together, as that many that are alike.
+def learn_guessed(cost: Cost, records: int, bytes_: int, seconds: float, guessed: int) -> Cost:
+    """Take in a receipt of a slice that was planned by a guess of its records, as a bucket's is.
 
-    Alone they mislead: all have a part in the reading, and one may have all records. How many each
-    has was guessed. Where that is more than there were, the seconds were spent on reading those of
-    others; the planner has no other measure of that, so they count as if they had been there. But
-    without any record nothing is known of what handling takes, and no stream becomes a known one.
+    Where it had fewer, its seconds were spent on reading those of others. The planner knows no
+    other measure of that than the guess, so it counts as if they had been there. But of a slice
+    without any nothing is known of what handling takes, so it makes no stream a known one.
 
     Args:
         cost: what was known before.
-        slices: how many they were, at least 1.
-        records: of all of them together; may be 0.
+        records: records of the slice; may be 0.
         bytes_: bytes of keys and values of these records.
-        seconds: task-seconds they took.
-        guessed: how many there were to be in the longest one.
+        seconds: task-seconds it took.
+        guessed: how many there were to be, at least 1.
 
-    >>> empty = learn_together(Cost(), 1, 0, 0, 0.2, 1000)
+    >>> empty = learn_guessed(Cost(), 0, 0, 0.2, 1000)
     >>> empty.samples, empty.bytes_per_record == Cost().bytes_per_record
     (0, True)
     >>> empty.seconds_per_slice + 1000 * empty.seconds_per_record > 0.1
     True
     """
-    counted = max(records, guessed)
-    size_bytes = bytes_ + (counted - records) * cost.bytes_per_record
-    of_one = max(1, round(counted / slices)) if counted else 0
-    learned = learn(cost, of_one, round(size_bytes / slices), seconds / slices)
+    unseen_bytes = max(0, guessed - records) * cost.bytes_per_record
+    learned = learn(cost, max(records, guessed), bytes_ + round(unseen_bytes), seconds)
     return learned if records else replace(learned, samples=cost.samples)
 
 

@@ -7,9 +7,6 @@ little, as it has two or five by chance, and one of a hundred nearly all. A gues
 little, since a slice that has more in it than was planned holds up others. Nobody knows anything of
 a bucket at first, and then each place counts as a record.
 
-To read past a record of others takes time as well, and the planner counts in records alone. So no
-more places count as one record than are read past in the time that a record takes.
-
 A bucket that stands still does not hold the others up until they are far ahead of it. Not for ever:
 what has to be read again when it goes on, and what its topic has to keep for it, would grow without
 bound.
@@ -19,8 +16,6 @@ from __future__ import annotations
 
 #: no bucket goes further beyond the least of its lane than so many places
 SPREAD = 1_000_000
-#: seconds that it takes at least to read past a record of others (``benchmarks/reader.py``)
-_PASSED_S = 2.5e-6
 #: so many records more count as having come as was expected
 _BEFORE = 4
 #: a guess grows by no more than so many times with each slice, and in all to so many lanes' worth
@@ -40,15 +35,6 @@ def seen(every: float, places: int, records: int, buckets: int) -> float:
     [4.0, 12.6, 1.6]
     """
     return min(likely(every, places, records), every * _GROWTH, buckets * _LANES)
-
-
-def planned(every: float, record_s: float) -> int:
-    """How many places count as one record to the planner, where a record takes so many seconds.
-
-    >>> [planned(every, 30e-6) for every in (1.0, 5.3, 64.0)]
-    [1, 5, 12]
-    """
-    return max(1, int(min(every, record_s / _PASSED_S)))
 
 
 def likely(every: float, places: int, records: int) -> float:

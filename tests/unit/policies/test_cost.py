@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.plans import Cost
-from headrace.policies.cost import learn, learn_together
+from headrace.policies.cost import learn, learn_guessed
 
 SIZES = (1, 3, 10, 100, 1_000, 10_000)
 STEADY = Cost(seconds_per_record=1e-4, seconds_per_slice=1e-3, spread=0.05, samples=200)
@@ -199,28 +198,14 @@ def test_what_pairs_tell_of_other_sizes_leaves_the_last_size_as_it_was():
     assert predicted_s(again, 25) == pytest.approx(predicted_s(cost, 25), rel=0.05)
 
 
-@given(
-    cost=costs,
-    slices=st.integers(1, 64),
-    records=sizes,
-    guessed=st.integers(0, 10**6),
-    seconds=st.floats(0.0, 100.0),
-)
-def test_what_was_read_together_counts_as_slices_alike_and_is_no_sample_without_a_record(
-    cost: Cost, slices: int, records: int, guessed: int, seconds: float
+@given(cost=costs, records=sizes, guessed=st.integers(1, 10**6), seconds=st.floats(0.0, 100.0))
+def test_a_guess_counts_as_far_as_it_was_too_high_and_is_no_sample_if_nothing_was_there(
+    cost: Cost, records: int, guessed: int, seconds: float
 ) -> None:
     size_bytes = round(records * cost.bytes_per_record)
-    learned = learn_together(cost, slices, records, size_bytes, seconds, guessed)
+    learned = learn_guessed(cost, records, size_bytes, seconds, guessed)
     assert learned.samples == cost.samples + bool(records)
-    if slices == 1 and records >= guessed:
-        assert replace(learned, samples=0) == replace(
-            learn(cost, records, size_bytes, seconds), samples=0
-        )
-
-
-@pytest.mark.parametrize("slices", [1, 16])
-def test_a_bucket_that_has_all_records_is_predicted_as_what_it_is(slices: int) -> None:
-    cost = STEADY
-    for _ in range(50):
-        cost = learn_together(cost, slices, 16_000, 16_000 * 500, 0.5, 1_000)
-    assert predicted_s(cost, 16_000) == pytest.approx(0.5, rel=0.2)
+    assert learned.contrast.records in {max(records, guessed), cost.contrast.records}
+    assert learned.bytes_per_record == pytest.approx(cost.bytes_per_record, rel=0.1, abs=1.0)
+    if records >= guessed:
+        assert learned == learn(cost, records, size_bytes, seconds)
