@@ -3,8 +3,7 @@
 Four questions, each asked as seldom as it may be. *What do the operators want?* Every turn, but
 one small query unless something changed: `control` here. *Which topics and lanes are there?*
 `topics.py`. *Where do the logs end?* `ends.py`. *What is too old, of streams that were left alone?*
-`restarts.py`. With nothing new a turn costs the same for ten
-lanes and for ten thousand.
+`restarts.py`. With nothing new a turn costs the same for ten lanes and for ten thousand.
 
 What cannot be learned at this moment leaves the board as it is; nothing here stops the loop.
 """

@@ -184,10 +184,11 @@ class ParkedMaker:
     def __call__(self, names: Collection[str]) -> dict[str, HeadraceError]:
         """Make them; why, for each that cannot be made. Of a broker that is away that passes."""
         refused = self._made(names, {**_TAKES_ALL, **_ANY_TIME})
-        unknown = [name for name, error in refused.items() if isinstance(error, ConfigError)]
-        if unknown:
-            # Before Kafka 3.6 brokers do not know these two, and take any time if nothing is said.
-            refused = {**_without(refused, unknown), **self._made(unknown, _TAKES_ALL)}
+        # Before Kafka 3.6 brokers do not know the last two, and take any time if nothing is said.
+        again = [name for name, error in refused.items() if isinstance(error, ConfigError)]
+        if again:
+            kept = {name: error for name, error in refused.items() if name not in again}
+            refused = kept | self._made(again, _TAKES_ALL)
         return as_of_a_sink(refused)
 
     def _made(
@@ -195,9 +196,3 @@ class ParkedMaker:
     ) -> dict[str, HeadraceError]:
         partitions = dict.fromkeys(names, self.partitions)
         return unmakable_topics(self.config, partitions, _MAKE_S, topic_config=topic_config)
-
-
-def _without(
-    refused: Mapping[str, HeadraceError], names: Collection[str]
-) -> dict[str, HeadraceError]:
-    return {name: error for name, error in refused.items() if name not in names}
