@@ -143,7 +143,7 @@ def test_a_stream_that_passes_over_records_that_have_not_waited_is_found(monkeyp
 
     also(monkeypatch, RESTARTS | {"driver_killed": 0.02})
     monkeypatch.setattr(restarts, "passed_over", however_young)
-    assert first_wrong(how="that have not waited", seeds=100, known=27)
+    assert first_wrong(how="that have not waited", known=27)
 
 
 def test_a_driver_that_reads_what_is_to_be_passed_over_is_found(monkeypatch):
