@@ -189,11 +189,17 @@ class Applier:
     def _found(self, wave: Wave) -> tuple[Receipt, ...]:
         """What a lost wave did all the same, by where its lanes are now.
 
-        One that is not in its slice any more was sought, or is another driver's.
+        How many records a lane that has moved was moved over nobody heard. One that is not in its
+        slice any more was sought, or is another driver's.
         """
         at = {piece: self.board.lane(piece.lane) for piece in wave.slices}
         return tuple(
-            Receipt(piece, lane.position, committed=False)
+            Receipt(
+                piece,
+                lane.position,
+                committed=False,
+                superseded=lane.position > piece.from_offset,
+            )
             for piece, lane in at.items()
             if lane is not None and piece.from_offset <= lane.position <= piece.until_offset
         )

@@ -267,14 +267,16 @@ def test_what_was_claimed_is_paid_though_nobody_heard_of_it(world):
     assert world.driver.gates.gates[GateId("tenant", "a")].records.tokens == 0
 
 
+@pytest.mark.parametrize("lost", ["their slice", "their job"])
 @pytest.mark.parametrize("order", ["lane", "lane of unknown end", "key", "stream"])
-def test_what_was_claimed_and_lost_is_paid(world, order):
+def test_what_was_claimed_and_lost_is_paid(world, order, lost):
     """It was free where nobody counts to where a slice came."""
     taken = []
 
     def away(table, _context):
         taken.extend(table["offset"].to_pylist())
-        raise SinkUnavailable("away", retry_after_s=0.1)
+        if lost == "their slice":
+            raise SinkUnavailable("away", retry_after_s=0.1)
 
     world.use_cases = [world.make(away, guarantee="at-most-once", order=order.split()[0])]
     world.deploy()
@@ -284,8 +286,11 @@ def test_what_was_claimed_and_lost_is_paid(world, order):
     world.log.append("a.visits", 0, [Row(b"x", key=b"%d" % number) for number in range(200)])
     world.store.registry.set_throttle("a", Throttle(records_per_s=1.0, burst_s=10.0))
     world.start()
+    world.engine.accidents = ["after"] * (100 if lost == "their job" else 0)
     world.turns(100, 0.1)
-    assert 15 <= len(taken) <= 21
+    # Of a bucket whose receipt is lost nobody knows how many it had: as many as were planned.
+    least = 1 if (order, lost) == ("key", "their job") else 15
+    assert least <= len(taken) <= 21
 
 
 def test_a_wave_that_runs_again_makes_no_credit(world):
