@@ -21,6 +21,7 @@ from headrace.model.streams import StreamId, Tenant
 from headrace.policies.watchdog import patience_s
 from headrace.ports import WaveResult
 from headrace.spark.slice_errors import error_of
+from headrace.testing.at_once import at_once
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.log_fake import MemoryLog, Row
@@ -202,7 +203,8 @@ class Timed:
         """A driver that knows nothing but what is in the store; what ran before is gone."""
         self.engine.lose_all()
         parts = DriverParts(self.store, self.log, self.engine, self.letters, self.clock)
-        self.driver = Driver(parts, run_id, Limits())
+        # Where seconds are a number, a thread of its own would answer hours late, or at once.
+        self.driver = Driver(parts, run_id, Limits(), threads=at_once)
         self.driver.failing.chance = lambda: 0.5
         (deployment,) = self.store.registry.deployments()
         self.driver.take(self._made, deployment)
