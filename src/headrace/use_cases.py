@@ -19,7 +19,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
@@ -29,11 +29,12 @@ import pyarrow.compute as pc
 from headrace.errors import BadRecord, ConfigError
 from headrace.model.buckets import BUCKETS, MOST_BUCKETS
 from headrace.model.everyone import TOPIC_NAME, is_plain
-from headrace.model.lane_names import named
-from headrace.model.patterns import has_other_braces
+from headrace.model.lane_names import named, taken_apart
+from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
+from headrace.model.topic_lists import listed
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
 from headrace.ports import (
@@ -123,6 +124,7 @@ class UseCase:
 
     name: str
     handler: Handler
+    #: what it reads, or a list of it as `listed` has it
     topic: str
     sink: Sink | None
     guarantee: Guarantee
@@ -254,7 +256,7 @@ class UseCase:
 
 def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in one place
     *,
-    topic: str,
+    topic: str | Sequence[str],
     sink: Sink | None = None,
     guarantee: str = "at-least-once",
     order: str = "lane",
@@ -276,7 +278,9 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
 
     Args:
         topic: the topic of a tenant, with ``{tenant}`` in it, and nothing else in braces; without
-            it, one topic for all customers, which is one stream of the tenant ``everyone``.
+            it, one topic for all customers, which is one stream of the tenant ``everyone``. Or a
+            list of topics whose partitions are together the lanes of one stream, all with
+            ``{tenant}`` or none; ``impressions[3]`` in it is partition 3 alone.
         sink: where the returned tables go; a handler of form ``wave`` writes by itself.
         guarantee: ``at-most-once``, ``at-least-once`` or ``exactly-once``.
         order: ``lane``, ``key``, ``stream`` or ``none``.
@@ -312,7 +316,7 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
         made = UseCase(
             name=called,
             handler=handler,
-            topic=topic,
+            topic=_topic(topic, called),
             sink=sink,
             guarantee=_choice(Guarantee, guarantee, "guarantee", called),
             order=_choice(Order, order, "order", called),
@@ -370,15 +374,33 @@ def _event_time(given: Any, name: str) -> EventTime | None:
     return told
 
 
-def _topic_problem(topic: object) -> str | None:
-    if not isinstance(topic, str):
-        return (
-            f"topic {topic!r} is no text; a use case reads one topic of a tenant, so declare one "
-            "use case for each topic, with a name of its own and the same handler"
+def _topic(said: object, name: str) -> str:
+    """What it reads, as one text."""
+    parts = said if isinstance(said, list | tuple) else [said]
+    for part in parts:
+        if problem := _topic_problem(part, is_listed=parts is said):
+            raise ConfigError(f"use case {name}: {problem}")
+    if len(set(map(is_plain, parts))) > 1:
+        raise ConfigError(
+            f"use case {name}: topic {said!r}: some of its topics are of each tenant and some of "
+            "all together; declare one use case for these and one for those"
         )
+    try:
+        return listed(map(str, parts))
+    except ValueError as error:
+        raise ConfigError(f"use case {name}: topic {said!r} {error}") from None
+
+
+def _topic_problem(topic: object, *, is_listed: bool) -> str | None:
+    if not isinstance(topic, str):
+        return f"topic {topic!r} is neither a text nor a list of texts"
     if has_other_braces(topic):
         return f"topic {topic!r}: only {{tenant}} may stand in braces"
-    if is_plain(topic) and not TOPIC_NAME.fullmatch(topic):
+    found = taken_apart(topic)
+    if found is not None and not is_listed:
+        return f"topic {topic!r}: to read a partition alone say a list, topic=[{topic!r}]"
+    of_one = topic if found is None else found.topic
+    if not TOPIC_NAME.fullmatch(of_one.replace(TENANT, "t")):
         return f"topic {topic!r}: a name is 1 to 249 letters, digits, '.', '_' and '-'"
     return None
 
@@ -389,8 +411,6 @@ def _check(made: UseCase) -> None:
         problem = (
             "a name is lower-case letters, digits and dashes, starting with a letter, 63 at most"
         )
-    elif (of_topic := _topic_problem(made.topic)) is not None:
-        problem = of_topic
     elif made.form not in ("slice", "wave"):
         problem = f"form {made.form!r} is none of slice, wave"
     elif made.form == "slice" and made.sink is None:

@@ -19,6 +19,7 @@ from headrace.model.places import OPEN, text_of
 from headrace.model.records import Deployment
 from headrace.model.restarts import Restart
 from headrace.model.streams import LaneId
+from headrace.model.topic_lists import listed
 from headrace.ports import SchemaReference
 from headrace.store import open_store
 from headrace.store.database import open_database
@@ -613,3 +614,17 @@ def test_nobody_goes_back_while_a_use_case_passes_over_what_is_too_old(database,
         assert content(database) == before
         store.registry.deploy(deployment)
     downgrade(database, "0021")
+
+
+@pytest.mark.parametrize("topics", [["{tenant}.clicks", "{tenant}.visits"], ["{tenant}.visits[3]"]])
+def test_nobody_goes_back_while_a_use_case_reads_a_list(database, store_url, topics):
+    with closing(open_store(store_url)) as store:
+        store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
+    downgrade(database, "0022")
+    upgrade(database)
+    with closing(open_store(store_url)) as store:
+        store.registry.deploy(Deployment("both", "m.py", "00", listed(topics)))
+    before = content(database)
+    with pytest.raises(ConfigError, match=r"both reads topics .*nothing was changed"):
+        downgrade(database, "0022")
+    assert content(database) == before

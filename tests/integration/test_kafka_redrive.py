@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 from apart import run_apart
@@ -15,6 +16,7 @@ from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.connectors.kafka.seals import Message, sealed
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
 from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.model.topic_lists import listed
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import KafkaTopic
 from headrace.testing.dead_letters_contract import letter
@@ -349,3 +351,16 @@ def test_a_handler_that_passes_headers_on_hides_nothing_from_those_downstream(
     (message,) = topics.messages(scores)
     assert [name for name, _ in message.headers()] == ["trace", "headrace.slice"]
     assert values(read_by(topics, scores, "bills", 1)) == [b"again"]
+
+
+def test_of_a_stream_of_several_topics_letters_of_each_go_back_to_their_own(
+    topics, letters, connections
+):
+    one, other = topics.make(2), topics.make()
+    both = listed([one, f"{other}[0]"])
+    found = [letter(one, 3, partition=1, value=b"a"), letter(other, 4, value=b"b")]
+    letters.keep([replace(each, slice=replace(each.slice, topic=both)) for each in found])
+    assert redrive(connections, PAGES, both, dry_run=True) == Redriven(2, (), 0)
+    assert redrive(connections, PAGES, both, limit=1) == Redriven(1, (), 1)
+    assert redrive(connections, PAGES, both) == Redriven(1, (), 0)
+    assert (sent_to(topics, one), sent_to(topics, other)) == ([b"a"], [b"b"])

@@ -41,7 +41,7 @@ class Service:
         self.store = open_store(url)
         self.log = KafkaLog(topics.config)
         self.keep = use_case(
-            topic=f"{{tenant}}.{self.name}",
+            topic=self.reads(),
             sink=ParquetFiles("out"),
             name="keep",
             guarantee="at-least-once",
@@ -73,6 +73,9 @@ class Service:
         self.send("acme", 5)
         self.send("bolt", 3)
         self.until(lambda: len(self.seen["acme"]) == 5 and len(self.seen["bolt"]) == 3)
+
+    def reads(self):
+        return f"{{tenant}}.{self.name}"
 
     def topic(self, tenant):
         return f"{tenant}.{self.name}"

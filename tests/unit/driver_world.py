@@ -52,9 +52,9 @@ class World:
             self.seen.extend((context.tenant, offset) for offset in table["offset"].to_pylist())
             return pa.table({"offset": table["offset"]})
 
-        chosen = {"guarantee": "at-least-once", **options}
+        chosen = {"topic": TOPIC, "guarantee": "at-least-once", **options}
         sink = sink or ParquetFiles("out")
-        made = use_case(topic=TOPIC, sink=sink, name=name, **chosen)(handler or notes)
+        made = use_case(sink=sink, name=name, **chosen)(handler or notes)
         return made.within(self.connections.warehouse)
 
     def tenant(self, name, records=0, partitions=1):
@@ -74,7 +74,7 @@ class World:
                     case.name,
                     "m.py",
                     "0" * 64,
-                    TOPIC,
+                    case.topic,
                     order=case.order,
                     buckets=case.divides_by,
                     bad_record=case.bad_record,

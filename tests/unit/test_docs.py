@@ -141,6 +141,15 @@ def test_the_guides_use_case_of_a_topic_for_all_does_what_it_says():
     assert rows.to_pylist() == [{"lane": 0, "seen": 2}]
 
 
+def test_the_guides_use_case_of_several_topics_does_what_it_says():
+    names = {}
+    exec(guides("def activities"), names)
+    assert names["activities"].topic == "{tenant}.clicks,{tenant}.visits"
+    rows = handled(names["activities"], [b"a", b"b"])
+    assert rows.column_names == ["topic", "partition", "offset", "value"]
+    assert rows["value"].to_pylist() == [b"a", b"b"]
+
+
 def test_the_guides_tests_pass_beside_its_use_case(tmp_path):
     for name, words in (("use_cases.py", "def pages"), ("test_use_cases.py", "import pytest")):
         (tmp_path / name).write_text(guides(words))
@@ -188,6 +197,7 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "def scored",
         "def seen",
         "def viewed",
+        "def activities",
         "# send.py",
         "# send_avro.py",
         "# read_avro.py",

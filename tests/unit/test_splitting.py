@@ -9,8 +9,9 @@ from headrace.model.streams import LaneId, Slice, Stream, StreamId
 from headrace.operating.repeats import repeated
 from headrace.operating.topics import wanted_topics
 from headrace.ports import RECORD_SCHEMA, NoTenants
+from headrace.sinks import KafkaTopic
 from headrace.splitting import ByField, ByHeader, ByKey, Topic, split
-from headrace.use_cases import SliceContext
+from headrace.use_cases import SliceContext, use_case
 
 TENANTS = {"acme", "bolt", "shared"}
 
@@ -195,3 +196,14 @@ def test_topics_that_headrace_makes_itself_are_left_to_it():
     ]
     found = wanted_topics(made, streams, TopicShape(), inputs=True)
     assert [wanted.topic for wanted in found] == ["shared.all", "acme.visits", "shared.visits"]
+
+
+def test_of_a_list_of_topics_each_is_made_once():
+    made = use_case(
+        topic=["{tenant}.clicks", "{tenant}.visits[0]", "{tenant}.visits[2]"],
+        sink=KafkaTopic("{tenant}.seen"),
+        name="seen",
+    )(lambda table, context: table)
+    streams = [Stream(StreamId("seen", "acme"), "", "active")]
+    found = wanted_topics([made], streams, TopicShape(), inputs=True)
+    assert [wanted.topic for wanted in found] == ["acme.clicks", "acme.seen", "acme.visits"]

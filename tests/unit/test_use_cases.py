@@ -75,8 +75,18 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
     [
         ({"topic": "", "sink": TABLE}, "1 to 249 letters"),
         ({"topic": "all visits", "sink": TABLE}, "1 to 249 letters"),
-        ({"topic": ["a.visits", "b.visits"], "sink": TABLE}, "one use case for each topic"),
-        ({"topic": None, "sink": TABLE}, "topic None is no text"),
+        ({"topic": None, "sink": TABLE}, "topic None is neither a text nor a list"),
+        ({"topic": [], "sink": TABLE}, "names no topic"),
+        ({"topic": ["a", 3], "sink": TABLE}, "topic 3 is neither a text nor a list"),
+        ({"topic": ["a", "b", "a"], "sink": TABLE}, "names a twice"),
+        ({"topic": [TOPIC, "b"], "sink": TABLE}, "of each tenant and some of all together"),
+        ({"topic": "a,b", "sink": TABLE}, "1 to 249 letters"),
+        ({"topic": "{tenant}.a,{tenant}.b", "sink": TABLE}, "1 to 249 letters"),
+        ({"topic": ["{tenant}.a", "{tenant} b"], "sink": TABLE}, "1 to 249 letters"),
+        ({"topic": "a[0]", "sink": TABLE}, "say a list, topic=['a[0]']"),
+        ({"topic": ["a[0]", "a"], "sink": TABLE}, "names a, and a[0] besides"),
+        ({"topic": ["a[0]", "a[0]"], "sink": TABLE}, "names a[0] twice"),
+        ({"topic": ["a[00]"], "sink": TABLE}, "1 to 249 letters"),
         ({"topic": "{tenat}.visits", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant}.{tenant:.2}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant!r}.{tenant}", "sink": TABLE}, "only {tenant} may stand in braces"),
@@ -191,3 +201,13 @@ def test_lanes_without_numbers_have_versions_by_what_their_records_say():
     table = pa.concat_tables([records([b"x"], partition=7), records([b"x"], partition=4)])
     found = SliceContext("score", "acme", slices, unnumbered=said).versions(table)
     assert found.to_pylist() == [version_of(1, 0), version_of(0, 0)]
+
+
+def test_a_list_of_topics_is_one_text_whatever_the_order_and_one_topic_is_its_name():
+    def read(*topics):
+        return use_case(topic=topics, sink=TABLE)(handler).topic
+
+    assert read("{tenant}.visits", "{tenant}.clicks") == "{tenant}.clicks,{tenant}.visits"
+    assert read("{tenant}.clicks", "{tenant}.visits") == "{tenant}.clicks,{tenant}.visits"
+    assert read("b[10]", "b[2]", "a") == "a,b[2],b[10]"
+    assert read(TOPIC) == TOPIC

@@ -33,6 +33,8 @@ class Lane:
     sure: Place = UNKNOWN
     #: its topic was made again and has no such lane, yet; or its log does not list it any more
     gone: bool = False
+    #: its topic is one of a list, and is not there, yet or any more
+    away: bool = False
     #: lanes that it follows
     parents: tuple[Parent, ...] = ()
     #: what comes above in the versions of its records
@@ -174,12 +176,13 @@ class Lane:
             untold=True,
         )
 
-    def looked_at(self, *, listed: bool) -> None:
+    def looked_at(self, *, listed: bool, away: bool = False) -> None:
         """Its log told which lanes it has; of one that it lists no more nothing is tried again.
 
-        What was not read of it is lost, and told as that.
+        What was not read of it is lost, and told as that; unless its whole topic is not there, and
+        may come again.
         """
-        self.gone = not listed
+        self.gone, self.away = not listed or away, away
         if self.gone:
             self.tries = self.attempts = 0
         if self.gone and self.visits is not None:
@@ -231,5 +234,5 @@ class Lane:
 
     def held_back(self, now_s: float) -> bool:
         """Whether nothing of it may be planned: it waits after trouble, a letter, or a person."""
-        stands = self.failure is not None or self.aside is not None
+        stands = self.failure is not None or self.aside is not None or self.away
         return stands or self.not_before_s > now_s

@@ -19,6 +19,7 @@ from headrace.model.records import Deployment
 from headrace.model.second_division import divided_twice, told
 from headrace.model.statistics import LagIs, worst_known
 from headrace.model.streams import PassedRange, Position, Slice, State, Stream, Tenant
+from headrace.model.topic_lists import ALL, is_of, others
 from headrace.policies.data_loss import Short
 from headrace.policies.density import SPREAD
 from headrace.policies.express import SlotRoom
@@ -72,8 +73,11 @@ class HeldStream:
     throttled: bool = False
     #: which other limit left it nothing in the last turn; empty is none
     limited_by: str = ""
-    #: the epoch since which its topic is this one; what was recorded before is of another
-    topic_since: int = 0
+    #: epochs since which topics are these, each with them as `others` has them; what was recorded
+    #: before is of others
+    topics_since: tuple[tuple[int, frozenset[str]], ...] = ()
+    #: topics and partitions of its list that are not there, and what is to be done about it
+    absent: str | None = None
     #: why nothing of it is planned although it is active, such as a topic that is not there yet
     waiting: str | None = None
     #: why nothing of it is planned for a moment: until somebody has looked at its topic
@@ -115,6 +119,16 @@ class HeldStream:
         # Lanes of before may stand beside those of now, so that says nothing of the store.
         odd = _TAKEN_ANEW if self.is_outdated else self.doubled or self.lacking or self.unfit
         return self.waiting or self.owes or odd or self.looked_at
+
+    def since(self, lane: str) -> int:
+        """The epoch since which a lane's topic is this one."""
+        return max((epoch for epoch, topics in self.topics_since if is_of(lane, topics)), default=0)
+
+    def read_anew(self, topic_id: str, epoch: int) -> None:
+        """Topics that are others by this id, or were not known, are these since an epoch."""
+        was = self.stream.topic_id
+        if other := ALL if was is None else others(was, topic_id):
+            self.topics_since = (*self.topics_since, (epoch, other))
 
     @property
     def restarts(self) -> bool:
@@ -256,7 +270,11 @@ class HeldStream:
         """Whether it has something to run, now or by itself later, without anybody's decision."""
         if self.state is not State.ACTIVE or self.waits:
             return False
-        going = {name: lane for name, lane in self.lanes.items() if lane.failure is None}
+        going = {
+            name: lane
+            for name, lane in self.lanes.items()
+            if lane.failure is None and not lane.away
+        }
         if self.deployment.order.merges_lanes and len(going) < len(self.lanes):
             return False
         # What waits for others has nothing to do before they have.

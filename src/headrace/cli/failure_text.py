@@ -58,7 +58,7 @@ def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
     """Everything about a failure, as pairs of a heading and a text of one or more lines."""
     piece, error = failure.slice, failure.error
     yield "failure", f"{failure.id}, {failure.became}, of {when(failure.at_s)}"
-    yield "stream", f"{piece.lane.stream}, {spoken(piece.lane.name)} of {piece.topic}"
+    yield "stream", f"{piece.lane.stream}, {spoken(piece.lane.name)} of {piece.lane_topic}"
     until = "" if piece.is_open else piece.until_offset
     yield "slice", f"offsets {piece.from_offset}..{until}, epoch {piece.epoch}"
     yield "attempts", str(failure.attempts)

@@ -36,7 +36,7 @@ from headrace.connectors.kafka.redrive import redrive as send_back
 from headrace.console.rows import failure_row
 from headrace.deploying.offer import connections_of, with_seal_key
 from headrace.errors import ConfigError
-from headrace.model.lane_names import label_of
+from headrace.model.lane_names import said
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import StreamId
 from headrace.operating.again import of_letters
@@ -110,7 +110,7 @@ def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> T
             str(failure.id),
             *(() if generations is None else (_state(failure, generations[lane.tenant]),)),
             str(lane.stream),
-            label_of(lane.name),
+            said(lane.name, failure.slice.topic),
             offsets(failure),
             "-" if failure.unread else str(failure.attempts),
             str(failure.times),

@@ -19,7 +19,7 @@ from headrace.cli.asking import YesOption, agree, log_of, show_consequences
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, store_of
 from headrace.cycle.reruns import RerunRange, begin, range_of
 from headrace.errors import ConfigError
-from headrace.model.lane_names import spoken
+from headrace.model.lane_names import are_of_several, spoken
 from headrace.model.streams import RERUN_MARK, State, StreamId
 from headrace.operating.seeking import Seek, Shift
 from headrace.ports import Store
@@ -137,9 +137,10 @@ def _chosen(store: Store, what: str) -> list[StreamId]:
 
 
 def _tell(wanted: RerunRange) -> None:
+    several = are_of_several(wanted.lanes)
     for lane, (start, end) in wanted.lanes.items():
         out.print(
-            f"{wanted.stream} {spoken(lane)}: offsets {start}..{end}, "
+            f"{wanted.stream} {lane if several else spoken(lane)}: offsets {start}..{end}, "
             f"at most {wanted.places[lane]} records",
             highlight=False,
         )

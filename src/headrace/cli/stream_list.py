@@ -26,6 +26,7 @@ from headrace.model.places import Place, text_of
 from headrace.model.records import Failure
 from headrace.model.statistics import Report, ShownState
 from headrace.model.streams import State, Stream, StreamId
+from headrace.model.topic_lists import topics_of
 from headrace.operating.schemas_seen import SchemaSeen, known_versions, named_after, schemas_seen
 from headrace.ports import Log, Registry, Store
 from headrace.telemetry.conditions import Condition, condition
@@ -206,7 +207,8 @@ def listed(
     known = known_versions(store.schema_subjects) if named and ours else {}
     streams = store.registry.streams()
     tenants_of = _tenants_of(streams)
-    topics = {stream.topic for stream in streams} if named else set()
+    read = (topic for stream in streams for topic in topics_of(stream.topic))
+    topics = set(read) if named else set()
     for failure in store.failures.every(only_open=True, with_records=False):
         stopped[failure.slice.lane.stream].append(failure)
     # After the streams: somebody may just now be added.
@@ -219,7 +221,8 @@ def listed(
             writers = () if word is None else word.figures.writers
             names = named_after(lag.stream.topic, name.tenant, topics)
             seen = schemas_seen(known, names, writers, now_s)
-            shared_with = sorted(tenants_of[lag.stream.topic] - {name.tenant})
+            also = (tenants_of[topic] for topic in topics_of(lag.stream.topic))
+            shared_with = sorted(set().union(*also) - {name.tenant})
             yield Listed(lag, how, word and word.at_s, seen, shared_with)
 
 
@@ -228,7 +231,8 @@ def _tenants_of(streams: Iterable[Stream]) -> dict[str, set[str]]:
     found = defaultdict[str, set[str]](set)
     for stream in streams:
         if stream.state is not State.REMOVED:
-            found[stream.topic].add(stream.id.tenant)
+            for topic in topics_of(stream.topic):
+                found[topic].add(stream.id.tenant)
     return found
 
 

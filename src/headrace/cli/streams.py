@@ -28,7 +28,7 @@ from headrace.cli.our_registry import drivers_ask_ours
 from headrace.cli.servers import folder_of, remembered, running_up
 from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, wanted
 from headrace.errors import BrokerUnavailable
-from headrace.model.lane_names import label_of
+from headrace.model.lane_names import are_of_several, label_of
 from headrace.model.streams import State
 from headrace.operating.seeking import carry_out, planned, planned_again
 
@@ -200,7 +200,9 @@ def seek(
                 again = partial(planned_again, store, log, to)
                 plan = agree_to(plan, again, config, *words)
         carry_out(store.progress, plan)
-        shown = ", ".join(f"{label_of(lane)}:{at}" for lane, at in plan.offsets.items())
+        several = are_of_several(plan.offsets)
+        named = ((lane if several else label_of(lane), at) for lane, at in plan.offsets.items())
+        shown = ", ".join(f"{lane}:{at}" for lane, at in named)
         out.print(f"stream {stream} reads next at {shown}")
 
 

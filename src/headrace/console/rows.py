@@ -252,7 +252,7 @@ def failure_row(failure: Failure, generation: int) -> Values:
         "use_case": piece.lane.use_case,
         "lane": piece.lane.name,
         "partition": partition_in(piece.lane.name),
-        "topic": piece.topic,
+        "topic": piece.lane_topic,
         "from_offset": text_of(piece.from_offset),
         "until_offset": None if piece.is_open else text_of(piece.until_offset),
         "offset": None if error.offset is None else text_of(error.offset),

@@ -2,7 +2,7 @@
 
 A log knows nothing of buckets (`model/buckets.py`). Where its lanes begin and end, their buckets
 do, and places in these are its own. Which lanes are divided is not decided here (`divisions.py`),
-and a topic has the lanes that its log gives it.
+and a topic has the lanes that its log gives it. Nor does a log know of lists (`described.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from headrace.cycle.described import absent, described
 from headrace.model.buckets import by_whole_lane
 from headrace.model.places import Place, Places
 from headrace.ports import Log, TopicInfo
@@ -32,12 +33,12 @@ class BucketLog:
         return self.log.tells_ends
 
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
-        """With the lanes of the log."""
-        return self.log.topics(names)
+        """With the lanes of the log; of lists as well."""
+        return described(self.log, names)
 
     def absent(self, names: Collection[str]) -> Collection[str]:
-        """Topics that are surely not there."""
-        return self.log.absent(names)
+        """Topics that are surely not there, and lists of which none is."""
+        return absent(self.log, names)
 
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
         """Where lanes, or those they are of, end."""

@@ -34,6 +34,7 @@ from headrace.model.lineage import Parent, ahead
 from headrace.model.missing_buckets import missing_buckets, told
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
+from headrace.model.topic_lists import is_of, others
 from headrace.model.waves import Wave
 from headrace.ports import TopicInfo
 
@@ -163,7 +164,7 @@ def _stands(held: HeldStream, name: str, info: TopicInfo) -> bool:
     """
     if name not in held.replaced:
         return True
-    if held.stream.topic_id not in (None, info.topic_id):
+    if is_of(name, others(held.stream.topic_id, info.topic_id)):
         return False
     before = {lane.lane for lane in ahead(name, held.lineage, {})} & held.lanes.keys()
     return any(lane not in held.replaced or not held.is_done(lane) for lane in {name, *before})

@@ -121,10 +121,11 @@ class Ends:
 
     def _take_up(self, held: HeldStream) -> None:
         self.leave(held.stream.id)
-        for name, lane in held.lanes.items():
-            self._readers[name] = (*self._readers.get(name, ()), LaneHolder(held, lane))
+        lanes = _asked(held)
+        for name in lanes:
+            self._readers[name] = (*self._readers.get(name, ()), LaneHolder(held, held.lanes[name]))
             self._sweep.add(name)
-        self._followed[held.stream.id] = Followed(held, tuple(held.lanes))
+        self._followed[held.stream.id] = Followed(held, lanes)
 
     def renew(self, held: HeldStream) -> None:
         """Ask for a stream's lanes as it has them now, if they are asked for at all."""
@@ -320,6 +321,11 @@ class Ends:
                 log.warning("stream waits for a lane", **of_stream(stream), why=held.blind)
 
 
+def _asked(held: HeldStream) -> tuple[str, ...]:
+    """Lanes of topics that are there: who asks for others waits for an answer that none gives."""
+    return tuple(name for name, lane in held.lanes.items() if not lane.away)
+
+
 def _ends(doubted: Collection[str], asked: Collection[str], log: Log) -> dict[str, Place]:
     """Asked in a thread."""
     if doubted:
@@ -328,4 +334,4 @@ def _ends(doubted: Collection[str], asked: Collection[str], log: Log) -> dict[st
 
 
 def _unchanged(before: Followed, held: HeldStream) -> bool:
-    return before.held is held and before.lanes == tuple(held.lanes)
+    return before.held is held and before.lanes == _asked(held)

@@ -90,7 +90,7 @@ class Failing:
             return {}
         found = self.store.failures.every(only_open=True, with_records=False)
         return {
-            failure.id: _told(failure.slice.lane.name, failure.error)
+            failure.id: _told(failure.slice, failure.error)
             for failure in found
             if failure.id in numbers
         }
@@ -226,7 +226,7 @@ class Failing:
         for piece in slices:
             lane = self.board.lane(piece.lane)
             if lane is not None:
-                lane.trouble = _told(piece.lane.name, error)
+                lane.trouble = _told(piece, error)
                 lane.not_before_s = now_s + self.wait_s(lane.tries, error)
                 lane.tries += 1
 
@@ -295,9 +295,7 @@ class Failing:
             self._try_again(letter, lane, "too many wait for brokers that do not take them")
             return
         lane.aside = error.offset
-        lane.trouble = (
-            f"{spoken(piece.lane.name)}: offset {error.offset} waits until its dead letter is kept"
-        )
+        lane.trouble = f"{_lane(piece)}: offset {error.offset} waits until its dead letter is kept"
 
     def poll(self) -> None:
         """Let lanes go on whose dead letters are kept by now; never waits for brokers.
@@ -350,22 +348,21 @@ class Failing:
         meter = self.reporter.meter(piece.lane.stream)
         # A letter whose lane does not go on comes again.
         meter.dead_letters += moved
-        meter.note(_told(piece.lane.name, error), self.clock.now_s())
+        meter.note(_told(piece, error), self.clock.now_s())
         log.warning("record set aside", **of_slice(piece), offset=error.offset, error=error.message)
 
     def _try_again(self, letter: DeadLetter, lane: Lane, why: str) -> None:
         piece, error = letter.slice, letter.error
         log.warning("dead letter not kept", **of_slice(piece), error=why)
         lane.trouble = (
-            f"{spoken(piece.lane.name)}: the dead letter of offset {error.offset} is not "
-            f"kept: {why}"
+            f"{_lane(piece)}: the dead letter of offset {error.offset} is not kept: {why}"
         )
         lane.not_before_s = self.clock.monotonic_s() + self.wait_s(lane.tries, error)
         lane.tries += 1
 
     def _remember(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
         lane.tries, lane.attempts = verdict.history.tries, verdict.history.attempts
-        lane.trouble = _told(piece.lane.name, error)
+        lane.trouble = _told(piece, error)
 
 
 def _rest(receipt: Receipt, held: HeldStream) -> Slice:
@@ -392,8 +389,12 @@ def hurts(error: SliceError) -> bool:
     return error.code in HURTS_NEIGHBOURS
 
 
-def _told(name: str, error: SliceError) -> str:
-    return f"{spoken(name)}: {error.code}: {error.message}"
+def _told(piece: Slice, error: SliceError) -> str:
+    return f"{_lane(piece)}: {error.code}: {error.message}"
+
+
+def _lane(piece: Slice) -> str:
+    return spoken(piece.lane.name, piece.topic)
 
 
 def _rules(deployment: Deployment) -> FailureRules:

@@ -17,11 +17,13 @@ from typing import NamedTuple
 
 from headrace.board import HeldStream
 from headrace.cycle.lineage import has_begun
+from headrace.cycle.missing_topics import without_topics
 from headrace.model.lineage import Lineage
 from headrace.model.places import OPEN, Place
 from headrace.model.records import LaneStart
 from headrace.model.starting import AtPlaces, Edge, SinceTime, Starting, read_starting
 from headrace.model.streams import State
+from headrace.model.topic_lists import as_said, missing_of
 from headrace.policies.starting import Edges, first_places, is_earliest, too_early, unnamed
 from headrace.ports import Log, TopicInfo
 
@@ -107,6 +109,10 @@ def without_topic(held: HeldStream) -> LaneStart:
 def waits_to_begin(held: HeldStream, info: TopicInfo, now_s: float) -> str | None:
     """Why a stream cannot begin, whatever its log says of places; None if nothing is known."""
     starting = starting_of(held)
+    missing = missing_of(held.stream.topic, info.lanes)
+    if missing and not is_earliest(starting):
+        # One that came later would be read from its beginning, whatever was said.
+        return f"startingOffsets wait for all that it reads: {without_topics(held.stream, missing)}"
     return too_early(starting, now_s) or unnamed(starting, _names(held), info.lanes)
 
 
@@ -159,5 +165,5 @@ def absent(names: Collection[str], log: Log) -> Collection[str]:
     return log.absent(names)
 
 
-def _names(held: HeldStream) -> tuple[str, str]:
-    return held.stream.topic, held.deployment.topic
+def _names(held: HeldStream) -> dict[str, str]:
+    return as_said(held.stream.topic, held.deployment.topic)

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from headrace.cycle.bucket_log import BucketLog
+from headrace.cycle.described import as_known, described
 from headrace.cycle.whole_positions import odd, placeless
 from headrace.errors import ConfigError, LeaderUnknown, Temporary, UnknownName
 from headrace.model.buckets import (
@@ -30,6 +31,14 @@ from headrace.model.lineage import Lineage, Parent, closed, ends_in
 from headrace.model.places import OPEN, UNKNOWN, Place, Places, read_place
 from headrace.model.second_division import divided_twice
 from headrace.model.streams import PassedRange, Position, State, Stream, StreamId, lineage_of
+from headrace.model.topic_lists import (
+    is_another,
+    is_list,
+    missing_of,
+    others,
+    topic_of_lane,
+    topics_of,
+)
 from headrace.ports import Log, Registry, Store, TopicInfo
 
 #: offsets by lane
@@ -120,18 +129,26 @@ class StreamLag:
         if self.topic is None:
             return [f"topic {self.stream.topic} is not there"] if self.positions else []
         found, ends = [], ends_in(self.parents)
-        if self.stream.topic_id not in (None, self.topic.topic_id):
-            found.append(f"topic {self.stream.topic} was deleted and made again")
+        other = others(self.stream.topic_id, self.topic.topic_id)
+        if other:
+            again = ", ".join(sorted(filter(None, other))) or self.stream.topic
+            found.append(f"topic {again} was deleted and made again")
+        missing = missing_of(self.stream.topic, self.topic.lanes)
+        found += [f"topic {topic} is not there" for topic in missing]
         for lane in in_order(self.positions):
             position, start, end = self.positions[lane], self.starts.get(lane), self.ends.get(lane)
+            told = spoken(lane, self.stream.topic)
+            if topic_of_lane(lane, self.stream.topic) in missing:
+                continue
             if lane not in self.topic.lanes:
                 if lane in ends and position >= ends[lane]:
                     continue  # it is done, and its log lists it no more
-                found.append(f"{spoken(lane)} of {self.stream.topic} is gone")
+                of = topic_of_lane(lane, self.stream.topic)
+                found.append(f"{spoken(lane)} of {of} is gone")
             elif start is not None and position < start:
-                found.append(f"{spoken(lane)}: offsets {position}..{start} were deleted")
+                found.append(f"{told}: offsets {position}..{start} were deleted")
             elif end is not None and position > end:
-                found.append(f"{spoken(lane)}: position {position} is past the end {end}")
+                found.append(f"{told}: position {position} is past the end {end}")
         return found + self.odd
 
 
@@ -166,7 +183,7 @@ def lags(
         if position.passed_range is not None:
             ranges.setdefault(stream_id, {})[lane] = position.passed_range
     infos = {
-        stream.id: _divided(known.get(stream.topic), positions.get(stream.id, {}))
+        stream.id: _divided(_known(stream, known), positions.get(stream.id, {}))
         for stream in streams
     }
     return [
@@ -192,9 +209,14 @@ def _of_log(
     """Topics, and where their lanes end and start."""
     if log is None:
         return {}, {}, {}
-    known = log.topics(topics)
+    known = described(log, topics)
     asked = [lane for info in known.values() for lane in info.lanes]
     return known, log.end_offsets(asked), log.start_offsets(asked)
+
+
+def _known(stream: Stream, known: Mapping[str, TopicInfo]) -> TopicInfo | None:
+    info = known.get(stream.topic)
+    return None if info is None else as_known(stream, info)
 
 
 def _effective(tenant: State, stream: State) -> State:
@@ -254,7 +276,7 @@ def stream_log(
     lineage = lineage_of(positions)
     lanes = [one.lane.name for one in positions]
     gone = {*replaced(lineage), *divided_twice(lanes, lineage)}
-    info = log.topics([found.topic]).get(found.topic)
+    info = topic_now(log, found)
     ends = {known.use_case: known.until for known in registry.deployments()}
     until = ends.get(stream.use_case)
     if info is not None and any(map(bucket_of, (*lanes, *(until or ())))):
@@ -263,6 +285,11 @@ def stream_log(
     asked, log = info.lanes if info else (), BucketLog(log)
     starts = _of_all(log.start_offsets(asked), asked)
     return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked), log.places)
+
+
+def topic_now(log: Log, stream: Stream) -> TopicInfo | None:
+    """What a log says now of what a stream reads; None: it is not there."""
+    return _known(stream, described(log, [stream.topic]))
 
 
 def check_listed(of: StreamLog, positions: Collection[Position]) -> None:
@@ -274,11 +301,13 @@ def check_listed(of: StreamLog, positions: Collection[Position]) -> None:
     Raises:
         Temporary: the list is without one.
     """
-    if of.topic is None or of.stream.topic_id not in (None, of.topic.topic_id):
+    if of.topic is None or is_another(of.stream.topic_id, of.topic.topic_id):
         return
     if of.topic.parents or follows_others({one.lane.name: one.parents for one in positions}):
         return
-    read = by_whole_lane(one.lane.name for one in positions)
+    away = missing_of(of.stream.topic, of.topic.lanes)
+    names = (one.lane.name for one in positions)
+    read = by_whole_lane(name for name in names if topic_of_lane(name, of.stream.topic) not in away)
     if missing := in_order(read.keys() - by_whole_lane(of.topic.lanes).keys()):
         lanes = ", ".join(missing)
         raise Temporary(
@@ -367,9 +396,9 @@ def seek_offsets(of: StreamLog, wanted: Mapping[str, Place]) -> dict[str, Place]
     return found
 
 
-def _meant(text: str, of: StreamLog) -> list[str]:
-    """The lanes that a person means: all buckets of a partition by its number."""
-    lane = meant(text, of.stream.topic, of.starts)
+def _meant(text: str, of: StreamLog, topic: str | None = None) -> list[str]:
+    """The lanes that a person means: all buckets of a partition by its number, in a topic."""
+    lane = meant(text, topic or of.stream.topic, of.starts)
     parts = [name for name in of.starts if whole_lane(name) == lane]
     return parts if parts and lane not in of.starts else [lane]
 
@@ -384,14 +413,20 @@ def _spoken(lane: str, topic: str) -> str:
 def _from_json(text: str, of: StreamLog) -> dict[str, Place]:
     topic, special = of.stream.topic, {"-2": of.starts, "-1": of.ends}
     try:
-        said = json.loads(text, object_pairs_hook=_each_once)[topic].items()
-        named = [(name, str(at)) for lane, at in said for name in _meant(lane, of)]
+        said = json.loads(text, object_pairs_hook=_each_once)
+        wanted = said if is_list(topic) else {topic: said[topic]}
+        named = [
+            (name, str(at))
+            for of_topic, lanes in wanted.items()
+            for lane, at in lanes.items()
+            for name in _meant(lane, of, of_topic)
+        ]
         return {
             lane: special[at].get(lane, UNKNOWN) if at in special else read_place(at)
             for lane, at in _each_once(named).items()
         }
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as exc:
-        form = json.dumps({topic: {"0": 23}})
+        form = json.dumps({topics_of(topic)[0]: {"0": 23}})
         raise ConfigError(f"offsets look like {form}; this is {_shown(text)}") from exc
 
 

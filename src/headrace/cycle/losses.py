@@ -29,6 +29,7 @@ import structlog
 from headrace.board import Board, HeldStream
 from headrace.cycle.lineage import doubtful, has_begun, lanes_go
 from headrace.cycle.talks import Talk
+from headrace.cycle.topic_ids import made_again
 from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
 from headrace.model.buckets import ended_sooner, share_of, whole_lane
 from headrace.model.lane_names import spoken
@@ -37,6 +38,7 @@ from headrace.model.places import FIRST, Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, Stopper, StreamId
+from headrace.model.topic_lists import is_another, is_list, is_of, others, topic_of_lane
 from headrace.policies.data_loss import (
     CUT_PATIENCE_S,
     LIST_PATIENCE_S,
@@ -139,7 +141,7 @@ class Losses:
         return replace(edges, asked_s=asked_s)
 
     def _stream(self, held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> str | None:
-        if held.stream.topic_id not in (None, info.topic_id):
+        if is_another(held.stream.topic_id, info.topic_id):
             found = _of_topic(held, info, edges)
         else:
             found = self._of_ranges(held, edges)
@@ -264,8 +266,7 @@ class Losses:
             self.board.fill(positions)
             return _MOVED
         held.epoch = epoch
-        if held.stream.topic_id != info.topic_id:
-            held.topic_since = epoch
+        held.read_anew(info.topic_id, epoch)
         held.stream = replace(held.stream, topic_id=info.topic_id, epoch=epoch)
         held.given_up |= {(info.topic_id, lane) for lane in _expired_lanes(found)}
         for name in found.keys() & held.lanes.keys():
@@ -328,7 +329,10 @@ def _error(lost: Lost, message: str) -> SliceError:
 def _of_topic(held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> dict[str, Lost] | None:
     """What its lanes lost with their topic; None if the new one cannot be seen whole yet."""
     found: dict[str, Lost] = {}
+    other = others(held.stream.topic_id, info.topic_id)
     for name, lane in held.lanes.items():
+        if not is_of(name, other):
+            continue
         start = edges.starts.get(name) if name in info.lanes else None
         if start is None and name in info.lanes:
             return None
@@ -340,23 +344,26 @@ def _lineage(
     held: HeldStream, info: TopicInfo, found: Mapping[str, Lost]
 ) -> tuple[Lineage | None, set[str]]:
     """What lanes follow after a decision, if that changes, and lanes to forget."""
-    if held.stream.topic_id in (None, info.topic_id):
+    other = others(held.stream.topic_id, info.topic_id)
+    if not other:
         expired = _expired_lanes(found)
         gone = {name for name in held.lanes if whole_lane(name) in expired} if expired else set()
         cut = {name: loss.go_on_at for name, loss in found.items() if loss.loss is Loss.CUT}
         sooner = ended_sooner(held.lineage, cut) if held.replaced else {}
         return sooner or None, gone
     # One that another topic does not have may come with it later, and begins as any new one does.
+    lanes = {name for name in held.lanes if is_of(name, other)}
     if not (info.parents or held.lineage):
-        return None, held.lanes.keys() - set(info.lanes)
+        return None, lanes - set(info.lanes)
     # Of another topic nothing is as it was. Where a parent is new to the stream, so is its child.
+    kept = {name: of for name, of in held.lineage.items() if name not in lanes}
     parents: dict[str, tuple[Parent, ...]] = {}
-    left = held.lanes.keys() & set(info.lanes)
+    left = lanes & set(info.lanes)
     while True:
         followed = {name: begun(info.parents.get(name, ()), info.lanes, left, {}) for name in left}
         parents = {name: of for name, of in followed.items() if of is not None}
         if len(parents) == len(left):
-            return parents, held.lanes.keys() - left
+            return kept | parents, lanes - left
         left = set(parents)
 
 
@@ -389,11 +396,11 @@ def _fact(held: HeldStream, name: str, lost: Lost, info: TopicInfo) -> str:
         )
     if lost.loss is Loss.EXPIRED:
         return _expired(held, name, lost)
-    return (
-        f"topic {held.stream.topic} was deleted and made again (id {held.stream.topic_id}, now "
-        f"{info.topic_id}); what it had in {spoken(name)} from offset {lost.from_place} on "
-        "is lost"
-    )
+    other = others(held.stream.topic_id, info.topic_id)
+    if is_list(held.stream.topic):
+        other = other & {topic_of_lane(name, held.stream.topic)}
+    made = made_again(held.stream, info, other, "was deleted and made again")
+    return f"{made}; what it had in {spoken(name)} from offset {lost.from_place} on is lost"
 
 
 def _expired(held: HeldStream, name: str, lost: Lost) -> str:

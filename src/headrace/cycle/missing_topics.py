@@ -8,12 +8,13 @@ itself what it waits for; nothing is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 import structlog
 
+from headrace.model.lane_names import spoken, taken_apart
 from headrace.model.parked import NOTHING_PARKED, is_of_parked
 from headrace.model.streams import Stream, StreamId, original
 from headrace.telemetry.log_fields import of_stream
@@ -55,11 +56,24 @@ def not_there(topic: str) -> str:
 
 def without_its_topic(stream: Stream) -> str:
     """What a stream shows for itself as long as its topic is missing."""
-    use_case = original(stream.id.use_case)
-    if is_of_parked(stream.topic, use_case):
+    if is_of_parked(stream.topic, original(stream.id.use_case)):
         return NOTHING_PARKED
-    make = f"headrace topics create {use_case} --inputs --tenant {stream.id.tenant}"
-    return f"{not_there(stream.topic)}; '{make}' makes it"
+    return f"{not_there(stream.topic)}; '{_make(stream)}' makes it"
+
+
+def without_topics(stream: Stream, missing: Sequence[str]) -> str:
+    """What a stream shows while some of its list are missing, and the others are read."""
+    gone = [part for part in missing if taken_apart(part) is None]
+    told = [not_there(topic) for topic in gone]
+    alone = [spoken(part, stream.topic) for part in missing if part not in gone]
+    told += [f"{lane} is not there yet" for lane in alone]
+    make = f"; '{_make(stream)}' makes topics" if gone else ""
+    return f"{', '.join(told)}{make}"
+
+
+def _make(stream: Stream) -> str:
+    use_case = original(stream.id.use_case)
+    return f"headrace topics create {use_case} --inputs --tenant {stream.id.tenant}"
 
 
 def _write(untold: Mapping[StreamId, str]) -> None:

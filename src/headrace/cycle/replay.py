@@ -131,7 +131,7 @@ def renewed(wave: Wave, board: Board) -> Wave:
                 for piece in bin_.slices
                 if (held := board.streams.get(piece.lane.stream)) is not None
                 and (lane := board.lane(piece.lane)) is not None
-                and piece.epoch >= held.topic_since
+                and piece.epoch >= held.since(piece.lane.name)
                 and lane.position == piece.from_offset
                 and lane.wave not in board.flights
             ),
@@ -145,7 +145,7 @@ def _of_another_topic(recorded: Wave, board: Board) -> Iterator[Slice]:
     """Slices whose topic was made again since: other records have their offsets by now."""
     for piece in recorded.slices:
         held = board.streams.get(piece.lane.stream)
-        if held is not None and piece.epoch < held.topic_since:
+        if held is not None and piece.epoch < held.since(piece.lane.name):
             yield replace(piece, epoch=held.epoch)
 
 
@@ -245,6 +245,7 @@ def stopped(wave: Wave, board: Board) -> set[StreamId]:
         if held is None or lane is None:
             continue
         waits = held.waits or held.state is State.SUSPENDED or _is_closed(piece, board)
+        waits = waits or lane.away
         if lane.failure is not None or waits:
             found.add(piece.lane.stream)
     return found

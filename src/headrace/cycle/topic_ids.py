@@ -15,11 +15,13 @@ that come later. What two answers of the same mistaken broker say is taken.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from headrace.board import HeldStream
 from headrace.model.buckets import by_whole_lane
 from headrace.model.streams import Stream
+from headrace.model.topic_lists import ids_in, is_list, others
 from headrace.policies.data_loss import LIST_PATIENCE_S, seen_short
 from headrace.ports import TopicInfo
 
@@ -42,14 +44,15 @@ def doubted_id(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) 
     stream = held.stream
     if stream.has_left(info.topic_id):
         return f"{told_as_left(stream, info)}. {IF_IT_IS}"
-    if stream.topic_id in (None, info.topic_id):
+    other = others(stream.topic_id, info.topic_id)
+    if not other:
         held.another = None
         return None
     held.another = seen_short(held.another, info.topic_id, asked_s, now_s, LIST_PATIENCE_S)
     if held.another.lasts(LIST_PATIENCE_S):
         return None
     return (
-        f"topic {stream.topic} has another id (id {stream.topic_id}, now {info.topic_id}); one "
+        f"{made_again(stream, info, other, 'has another id')}; one "
         "broker that has not heard of a change says so as well, so it is asked for "
         f"{LIST_PATIENCE_S:g} s before the topic counts as made again"
     )
@@ -59,9 +62,23 @@ def told_as_left(stream: Stream, info: TopicInfo) -> str:
     """What is said of an answer that is of a topic which a stream left."""
     now = "" if stream.topic_id is None else f", now {stream.topic_id}"
     return (
-        f"topic {stream.topic} is told to be one that was deleted and made again since (id "
+        f"{_topic(stream.topic)} is told to be one that was deleted and made again since (id "
         f"{info.topic_id}{now}); a broker that has not heard of it says so"
     )
+
+
+def made_again(stream: Stream, info: TopicInfo, other: Collection[str], what: str) -> str:
+    """What is said of topics of which others are there now, as `others` has them."""
+    if not is_list(stream.topic):
+        return f"topic {stream.topic} {what} (id {stream.topic_id}, now {info.topic_id})"
+    was, now = ids_in(stream.topic_id), ids_in(info.topic_id)
+    return ", ".join(
+        f"topic {topic} {what} (id {was[topic]}, now {now[topic]})" for topic in sorted(other)
+    )
+
+
+def _topic(text: str) -> str:
+    return f"one of the topics {text}" if is_list(text) else f"topic {text}"
 
 
 def is_the_same(one: TopicInfo, other: TopicInfo | None) -> bool:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from headrace.board import Board, HeldStream
+from headrace.cycle.described import as_known
 from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided, lacking
 from headrace.cycle.ends import Ends
 from headrace.cycle.first_places import (
@@ -47,7 +48,7 @@ from headrace.cycle.lineage import (
     unlisted,
 )
 from headrace.cycle.losses import FirstAndLast, Losses
-from headrace.cycle.missing_topics import MissingTopics, without_its_topic
+from headrace.cycle.missing_topics import MissingTopics, without_its_topic, without_topics
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.cycle.topic_ids import doubted_id, is_the_same
@@ -56,6 +57,7 @@ from headrace.model.lineage import Lineage
 from headrace.model.parked import NOTHING_PARKED
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId
+from headrace.model.topic_lists import is_another, missing_of, topic_of_lane
 from headrace.ports import Log, Progress, TopicInfo
 
 TOPICS_EVERY_S = 30.0
@@ -173,7 +175,7 @@ class TopicKeeper:
         marked = [(held, _mark(held)) for held in wanted]
         known: dict[str, TopicInfo] = yield partial(_topics, names)
         yield from self._begin_without([one for one in marked if one[0].stream.topic not in known])
-        infos = ((held, known.get(held.stream.topic), mark) for held, mark in marked)
+        infos = ((held, _known(held, known), mark) for held, mark in marked)
         now_s = self.losses.clock.monotonic_s()
         seen = [
             SeenTopic(held, as_divided(held, info), mark)
@@ -263,17 +265,28 @@ class TopicKeeper:
         if held.state is State.REMOVED:
             held.waiting = held.looked_at = None
             self._waiting.pop(stream.id, None)
-            if stream.topic_id not in (None, info.topic_id):
+            if is_another(stream.topic_id, info.topic_id):
                 # What is recorded of it is all that it may still do, and is of another topic.
-                held.topic_since = held.epoch + 1
+                held.read_anew(info.topic_id, held.epoch + 1)
             return False
-        if stream.topic_id not in (None, info.topic_id):
+        if is_another(stream.topic_id, info.topic_id):
             held.looked_at = _FIRST_A_LOOK
         stay = stream.topic_id == info.topic_id and not lanes_go(held, info)
         listed = held.lanes.keys() if stay else set(as_divided(held, info).lanes)
+        missing = missing_of(stream.topic, info.lanes)
+        self._without(held, missing)
         for name, lane in held.lanes.items():
-            lane.looked_at(listed=name in listed)
+            away = bool(missing) and topic_of_lane(name, stream.topic) in missing
+            lane.looked_at(listed=name in listed, away=away)
         return True
+
+    def _without(self, held: HeldStream, missing: Sequence[str]) -> None:
+        """Tell of a list's topics and partitions that are not there; the others go on."""
+        before, held.absent = held.absent, None
+        if missing:
+            held.absent = without_topics(held.stream, missing)
+            if held.absent != before:
+                self._missing.note(held.stream.id, ", ".join(missing))
 
     def _wait_for(self, seen: Iterable[SeenTopic], reasons: Mapping[StreamId, str]) -> None:
         for held, _, _ in seen:
@@ -283,8 +296,11 @@ class TopicKeeper:
     def _go_on(self, held: HeldStream) -> None:
         """Nothing is wrong with its topic."""
         held.waiting = held.looked_at = None
-        self._waiting.pop(held.stream.id, None)
-        self._missing.forget(held.stream.id)
+        if held.absent is None:
+            self._waiting.pop(held.stream.id, None)
+            self._missing.forget(held.stream.id)
+        else:
+            self._waiting[held.stream.id] = held
         self.ends.follow(held)
         self.ends.hurry(held)
         self.board.ready[held.stream.id] = None
@@ -348,7 +364,7 @@ class TopicKeeper:
     def _is_agreed(self, seen: SeenTopic, again: Mapping[str, TopicInfo | None]) -> bool:
         """Whether a second answer, if it was asked for, was the first; if not, it is due again."""
         topic = seen.held.stream.topic
-        if topic not in again or is_the_same(seen.info, again[topic]):
+        if topic not in again or is_the_same(seen.info, _known(seen.held, again)):
             return True
         self._sweep.hurry(topic)
         return False
@@ -404,6 +420,12 @@ class TopicKeeper:
 def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
     """Asked in a thread."""
     return log.topics(names)
+
+
+def _known(held: HeldStream, known: Mapping[str, TopicInfo | None]) -> TopicInfo | None:
+    """What a log says of its topic, or its list of them, by what the stream knows of it."""
+    info = known.get(held.stream.topic)
+    return None if info is None else as_known(held.stream, info)
 
 
 def _mark(held: HeldStream) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ from headrace.errors import ConfigError
 from headrace.model.everyone import is_plain
 from headrace.model.patterns import TENANT
 from headrace.model.streams import TENANT_NAME
+from headrace.model.topic_lists import topics_of
 
 
 def refuse_sent(topics: Mapping[str, str], types: Mapping[str, str]) -> None:
@@ -25,7 +26,10 @@ def refuse_sent(topics: Mapping[str, str], types: Mapping[str, str]) -> None:
         topics: that use cases read, by their names.
         types: of events, with their topics, both without the tenant.
     """
-    for use_case, topic in sorted(topics.items()):
+    read = [
+        (use_case, topic) for use_case, text in sorted(topics.items()) for topic in topics_of(text)
+    ]
+    for use_case, topic in read:
         for kind, sent in sorted(types.items()):
             tenant = topic.removesuffix(f".{sent}")
             if is_plain(topic) and tenant != topic and TENANT_NAME.fullmatch(tenant):

@@ -83,14 +83,27 @@ def label_of(name: str) -> str:
     return name if found is None else f"{found.number}{name.removeprefix(lane)}"
 
 
-def spoken(name: str) -> str:
-    """How people are told of a lane where its topic is plain: ``partition 3``."""
+def spoken(name: str, read: str | None = None) -> str:
+    """How people are told of a lane where its topic is plain: ``partition 3``.
+
+    Where its stream reads something else than one topic, with that lane's: what it reads is
+    ``read``.
+    """
     bucket = bucket_of(name)
     if bucket is not None:
         by = " by place" if bucket.by_place else ""
-        return f"{spoken(bucket.lane)}, bucket {bucket.number} of {bucket.of}{by}"
+        return f"{spoken(bucket.lane, read)}, bucket {bucket.number} of {bucket.of}{by}"
     found = taken_apart(name)
-    return f"lane {name}" if found is None else f"partition {found.number}"
+    if found is None:
+        return f"lane {name}"
+    of = "" if read in (None, found.topic) else f" of {found.topic}"
+    return f"partition {found.number}{of}"
+
+
+def are_of_several(names: Iterable[str]) -> bool:
+    """Whether numbers alone do not tell these lanes apart."""
+    found = map(taken_apart, map(whole_lane, names))
+    return len({of.topic for of in found if of is not None}) > 1
 
 
 def said(name: str, topic: str) -> str:

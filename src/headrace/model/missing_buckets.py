@@ -76,9 +76,9 @@ def told(
     some = "some" if others else "any"
     least = f"; of the others the least is at {min(others)}" if others else ""
     return (
-        f"{spoken(lane)}{also} is without {some} of its buckets in the store, as after a restore "
-        f"or a change by hand: {shown}{more}. Nobody would read their records, and how far they "
-        f"were read nobody knows{least}. {_mends(stream, topic, parts, lineage, at)}"
+        f"{spoken(lane, topic)}{also} is without {some} of its buckets in the store, as after a "
+        f"restore or a change by hand: {shown}{more}. Nobody would read their records, and how far "
+        f"they were read nobody knows{least}. {_mends(stream, topic, parts, lineage, at)}"
     )
 
 

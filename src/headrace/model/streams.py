@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from headrace.model.lineage import Lineage, Parent
 from headrace.model.places import OPEN, Place
+from headrace.model.topic_lists import is_another, topic_of_lane, was_left
 
 #: it becomes part of topics' names, of URLs and of folders; no dot, or the topic of one could be
 #: another's
@@ -164,6 +165,11 @@ class Slice:
         return last if last is not None and last.until_offset == self.from_offset else None
 
     @property
+    def lane_topic(self) -> str:
+        """The topic that its lane is of; ``topic`` is all that its stream reads, maybe a list."""
+        return topic_of_lane(self.lane.name, self.topic)
+
+    @property
     def is_open(self) -> bool:
         """Whether only reading tells where it ends."""
         return self.until_offset == OPEN
@@ -245,9 +251,11 @@ class Stream:
     """One tenant's topic as read by one use case, as the store knows it."""
 
     id: StreamId
+    #: or a list of topics and partitions (``model/topic_lists.py``)
     topic: str
     state: State = State.ACTIVE
-    #: id that its log gave the topic when the first position was made; None until then
+    #: id that its log gave the topic when the first position was made; None until then. Of a list
+    #: those of its topics, as far as they were there
     topic_id: str | None = None
     #: fencing token of whoever holds this stream
     epoch: int = 0
@@ -269,14 +277,13 @@ class Stream:
 
     def has_left(self, topic_id: str) -> bool:
         """Whether this is the id of a topic that it left, be it before it was removed and added."""
-        if self.topic_id is None:
-            return topic_id in self.left_ids[:-1]
-        return topic_id != self.topic_id and topic_id in self.left_ids
+        last = self.left_ids[-1] if self.left_ids else None
+        return was_left(topic_id, self.left_ids, last if self.topic_id is None else self.topic_id)
 
 
 def ids_left(before: Sequence[str], was: str | None, now: str | None) -> tuple[str, ...]:
     """What ``left_ids`` of a stream becomes when its topic's id changes."""
     left = [one for one in before if one not in (was, now)]
-    if was is not None and was != now:
+    if was is not None and (now is None or is_another(was, now)):
         left.append(was)
     return tuple(left[-_MOST_LEFT:])

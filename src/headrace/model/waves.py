@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 from headrace.model.places import Place
 from headrace.model.records import Move
-from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice
+from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice, StreamId
+from headrace.model.topic_lists import is_of
 
 
 def planned_id(wave_id: str) -> str:
@@ -98,6 +99,19 @@ class Wave:
     def merges_lanes(self) -> bool:
         """Whether the lanes of each of its streams are one call, in the order of time."""
         return self.terms is not None and self.terms.order.merges_lanes
+
+    def without_topics(self, stream: StreamId, topics: Collection[str]) -> Wave:
+        """The wave without slices of topics that are others by now, as `others` has them.
+
+        What is merged was one call, and belongs together.
+        """
+
+        def is_gone(piece: Slice) -> bool:
+            return piece.lane.stream == stream and is_of(piece.lane.name, topics)
+
+        if self.merges_lanes and any(map(is_gone, self.slices)):
+            return self.only(lambda piece: piece.lane.stream != stream)
+        return self.only(lambda piece: not is_gone(piece))
 
     def is_taken_by(self, done: Collection[tuple[LaneId, Place]]) -> bool:
         """Whether its id is taken when lanes have moved on from there: one of its own wrote."""

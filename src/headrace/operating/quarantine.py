@@ -104,7 +104,7 @@ def consequence(failure: Failure) -> str:
         return f"failure {failure.id}: passes over {piece.records} offsets, {piece}, kept nowhere"
     return (
         f"failure {failure.id}: passes over offset {failure.error.offset} of "
-        f"{piece.lane.name}, which is kept in {piece.topic}.dlq"
+        f"{piece.lane.name}, which is kept in {piece.lane_topic}.dlq"
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from headrace.model.statistics import WriterFigures
+from headrace.model.topic_lists import topics_of
 from headrace.ports import SchemaSubjects
 from headrace.telemetry.writers import KEPT_S
 
@@ -43,12 +44,13 @@ def named_after(topic: str, tenant: str, topics: Collection[str]) -> tuple[str, 
     """What subjects are named after that records of a tenant's topic may be written by.
 
     Args:
-        topic: such as acme.visits.
+        topic: such as acme.visits, or a list.
         tenant: whose it is.
         topics: of all streams: what is named after one of these is somebody's own.
     """
-    shared = topic.removeprefix(f"{tenant}.")
-    return (topic,) if shared == topic or shared in topics else (topic, shared)
+    read = topics_of(topic)
+    shared = (one.removeprefix(f"{tenant}.") for one in read)
+    return (*read, *(one for one in shared if one not in topics and one not in read))
 
 
 def known_versions(subjects: SchemaSubjects, names: Iterable[str] | None = None) -> KnownVersions:

@@ -33,6 +33,7 @@ from headrace.cycle.lags import (
     seek_offsets,
     seek_target,
     stream_log,
+    topic_now,
     untold,
 )
 from headrace.cycle.topic_ids import IF_IT_IS, is_the_same, told_as_left
@@ -51,6 +52,14 @@ from headrace.model.streams import (
     StreamId,
     lineage_of,
     places_of,
+)
+from headrace.model.topic_lists import (
+    as_said,
+    is_another,
+    is_of,
+    missing_of,
+    others,
+    topic_of_lane,
 )
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.policies.starting import Edges, first_places, unnamed
@@ -153,20 +162,26 @@ def planned(
     followed = lineage_of(positions)
     _check_not_rerun(of.stream, of.topic)
     _check_not_left(of.stream, of.topic)
+    other = others(of.stream.topic_id, of.topic.topic_id)
     if of.stream.topic_id != of.topic.topic_id:
-        _check_agreed(log, of.topic, of.stream.topic)
-    _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.lanes) - set(offsets))
+        _check_agreed(log, of)
+    left = lanes.keys() & set(of.topic.lanes) - set(offsets)
+    _check_whole(of.stream, other, {name for name in left if is_of(name, other)})
     whole = offsets.keys() >= set(of.topic.lanes)
     if whole:
         check_listed(of, positions)
     else:
         check_divided(stream, positions)
-    another = of.stream.topic_id not in (None, of.topic.topic_id)
-    gone = frozenset(lanes.keys() - set(of.topic.lanes) if whole or another else ())
+    another, away = bool(other), missing_of(of.stream.topic, of.topic.lanes)
+    gone = frozenset(
+        name
+        for name in lanes.keys() - set(of.topic.lanes)
+        if is_of(name, other) or (whole and topic_of_lane(name, of.stream.topic) not in away)
+    )
     # What is divided otherwise by now is gone as well, and no list says so.
     doubtful = by_whole_lane(gone.difference(sure)).keys() - by_whole_lane(of.topic.lanes).keys()
     if doubtful and not another:
-        _check_gone(log, of.topic, of.stream.topic, doubtful, wait)
+        _check_gone(log, of, doubtful, wait)
     shifts, runs = _shifts(of, of.topic, lanes, offsets), of.stream.state is State.ACTIVE
     parents: Lineage | None = None
     if followed or of.topic.parents:
@@ -244,7 +259,7 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
 def _begun_at(log: Log, of: StreamLog, deployment: Deployment) -> Mapping[str, Place]:
     """Where a stream would begin; where it could not, at worst all comes again."""
     starting, lanes = read_starting(deployment.starting_offsets), list(of.starts)
-    topics = of.stream.topic, deployment.topic
+    topics = as_said(of.stream.topic, deployment.topic)
     if untold(of.ends) or unnamed(starting, topics, lanes):
         return of.starts
     then: Mapping[str, Place] = {}
@@ -258,9 +273,9 @@ def _shifts(
     of: StreamLog, topic: TopicInfo, lanes: Mapping[str, Place], offsets: Mapping[str, Place]
 ) -> dict[str, Shift]:
     # An offset of a topic that is no more says nothing of what was read of this one.
-    known = of.stream.topic_id in (None, topic.topic_id)
+    other = others(of.stream.topic_id, topic.topic_id)
     return {
-        lane: _shift(lanes.get(lane) if known else None, offsets[lane], of, lane)
+        lane: _shift(None if is_of(lane, other) else lanes.get(lane), offsets[lane], of, lane)
         for lane in in_order(offsets)
     }
 
@@ -329,29 +344,31 @@ def _check_followers(
 
 
 def _check_gone(
-    log: Log,
-    topic: TopicInfo,
-    name: str,
-    gone: Collection[str],
-    wait: Callable[[float], object],
+    log: Log, of: StreamLog, gone: Collection[str], wait: Callable[[float], object]
 ) -> None:
     """Ask for lanes that are not listed, for as long as a driver does before they count as gone."""
+    name, topic = of.stream.topic, of.topic
     for _ in range(_LOOKS):
         wait(LIST_PATIENCE_S / _LOOKS)
-        now = log.topics([name]).get(name)
-        if now is None or now.topic_id != topic.topic_id or set(gone).intersection(now.lanes):
+        now = topic_now(log, of.stream)
+        if (
+            now is None
+            or topic is None
+            or now.topic_id != topic.topic_id
+            or set(gone).intersection(now.lanes)
+        ):
             raise Temporary(
                 f"{', '.join(in_order(gone))} of {name}: one list was without, the next one was "
                 "not; nothing was done, try again"
             )
 
 
-def _check_agreed(log: Log, topic: TopicInfo, name: str) -> None:
+def _check_agreed(log: Log, of: StreamLog) -> None:
     """Have a second answer agree about a topic of which the stream has read nothing yet."""
-    if not is_the_same(topic, log.topics([name]).get(name)):
+    if of.topic is not None and not is_the_same(of.topic, topic_now(log, of.stream)):
         raise Temporary(
-            f"topic {name}: two answers, one after the other, were of other topics or of other "
-            "partitions; nothing was done, try again"
+            f"topic {of.stream.topic}: two answers, one after the other, were of other topics or "
+            "of other partitions; nothing was done, try again"
         )
 
 
@@ -362,7 +379,7 @@ def _check_not_left(stream: Stream, topic: TopicInfo) -> None:
 
 
 def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:
-    if RERUN_MARK in stream.id.use_case and stream.topic_id not in (None, topic.topic_id):
+    if RERUN_MARK in stream.id.use_case and is_another(stream.topic_id, topic.topic_id):
         raise ConfigError(
             f"topic {stream.topic} was deleted and made again, and the end of rerun {stream.id} is "
             f"an offset of the old one: headrace streams remove {stream.id}, and begin "
@@ -370,10 +387,10 @@ def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:
         )
 
 
-def _check_whole(stream: Stream, topic: TopicInfo, left: Collection[str]) -> None:
-    if left and stream.topic_id not in (None, topic.topic_id):
+def _check_whole(stream: Stream, other: Collection[str], left: Collection[str]) -> None:
+    if left:
         lanes = ", ".join(said(lane, stream.topic) for lane in in_order(left))
+        again = ", ".join(sorted(filter(None, other))) or stream.topic
         raise ConfigError(
-            f"topic {stream.topic} was deleted and made again; seek all of its partitions, "
-            f"also {lanes}"
+            f"topic {again} was deleted and made again; seek all of its partitions, also {lanes}"
         )

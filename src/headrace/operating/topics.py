@@ -18,6 +18,7 @@ from headrace.connectors.kafka.tenant_topics import TenantTopics
 from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Stream
+from headrace.model.topic_lists import topics_of
 from headrace.sinks import KafkaTopic
 from headrace.splitting import makes_input_of
 from headrace.use_cases import UseCase
@@ -81,7 +82,8 @@ def wanted_topics(
             found |= _named(use_case.name, sink.unknown, names, said, output=True)
         if inputs:
             read = makes_input_of(use_case, names)
-            found |= _named(use_case.name, use_case.topic, read, said, output=False)
+            for topic in topics_of(use_case.topic):
+                found |= _named(use_case.name, topic, read, said, output=False)
     return sorted(found.values(), key=lambda wanted: (wanted.use_case, wanted.topic))
 
 

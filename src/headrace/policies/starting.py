@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.model.buckets import whole_lane
-from headrace.model.lane_names import in_order, meant, said
+from headrace.model.lane_names import in_order, meant, said, taken_apart
 from headrace.model.places import OPEN, Place
 from headrace.model.starting import AtPlaces, Edge, SinceTime, Starting
 
@@ -42,36 +42,46 @@ def too_early(starting: Starting, now_s: float) -> str | None:
     return None
 
 
-def unnamed(starting: Starting, topics: Sequence[str], lanes: Collection[str]) -> str | None:
-    """What offsets for each lane leave out of a topic, or name and it does not have.
+def unnamed(starting: Starting, topics: Mapping[str, str], lanes: Collection[str]) -> str | None:
+    """What offsets for each lane leave out of topics, or name and they do not have.
 
     Args:
         starting: what an operator said.
-        topics: what the stream's topic is called, then as its use case says it.
-        lanes: of the topic.
+        topics: what the stream's topics are called, each with how its use case says it.
+        lanes: that are read of them.
 
     Returns:
         why the stream cannot begin; None if it can.
     """
     if not isinstance(starting, AtPlaces):
         return None
-    if not any(name in starting.topics for name in topics):
-        return f"startingOffsets name no offset of {topics[0]}; add it, or say earliest or latest"
     wholes = {whole_lane(name) for name in lanes}
-    named = _by_lane(starting, topics, wholes)
-    if len(named) < len(_of(starting, topics)):
-        return f"startingOffsets name a partition of {topics[0]} twice"
-    strange, missing = in_order(named.keys() - wholes), in_order(wholes - named.keys())
+    found = (_unnamed(starting, topic, topics, wholes) for topic in topics)
+    return next((reason for reason in found if reason is not None), None)
+
+
+def _unnamed(
+    starting: AtPlaces, topic: str, topics: Mapping[str, str], lanes: Collection[str]
+) -> str | None:
+    """The same of one of them."""
+    said_of = _said_of(starting, topic, topics[topic])
+    if not said_of:
+        return f"startingOffsets name no offset of {topic}; add it, or say earliest or latest"
+    wholes = {name for name in lanes if len(topics) == 1 or _is_of(name, topic)}
+    named = {meant(text, topic, wholes) for text in said_of}
+    if len(named) < len(said_of):
+        return f"startingOffsets name a partition of {topic} twice"
+    strange, missing = in_order(named - wholes), in_order(wholes - named)
     if strange:
         has = f"which has {len(wholes)} of them" if wholes else "which has none"
-        return f"startingOffsets name {_some(strange, topics[0])} of {topics[0]}, {has}"
+        return f"startingOffsets name {_some(strange, topic)} of {topic}, {has}"
     if missing:
-        return f"startingOffsets name no offset of {_some(missing, topics[0])} of {topics[0]}"
+        return f"startingOffsets name no offset of {_some(missing, topic)} of {topic}"
     return None
 
 
 def first_places(
-    starting: Starting, topics: Sequence[str], lanes: Sequence[str], edges: Edges
+    starting: Starting, topics: Mapping[str, str], lanes: Sequence[str], edges: Edges
 ) -> dict[str, Place] | str:
     """Where lanes begin, those left out that the log cannot tell of now; or why they cannot.
 
@@ -112,14 +122,23 @@ def _place(said_of: Place | Edge, name: str, edges: Edges) -> Place:
 
 
 def _by_lane(
-    starting: AtPlaces, topics: Sequence[str], lanes: Collection[str]
+    starting: AtPlaces, topics: Mapping[str, str], lanes: Collection[str]
 ) -> dict[str, Place | Edge]:
-    return {meant(text, topics[0], lanes): at for text, at in _of(starting, topics).items()}
+    return {
+        meant(text, topic, lanes): at
+        for topic, template in topics.items()
+        for text, at in _said_of(starting, topic, template).items()
+    }
 
 
-def _of(starting: AtPlaces, topics: Sequence[str]) -> Mapping[str, Place | Edge]:
+def _said_of(starting: AtPlaces, topic: str, template: str) -> Mapping[str, Place | Edge]:
     """What was said of a topic, by its name rather than as its use case says it."""
-    return next(starting.topics[name] for name in topics if name in starting.topics)
+    return starting.topics.get(topic) or starting.topics.get(template, {})
+
+
+def _is_of(lane: str, topic: str) -> bool:
+    found = taken_apart(lane)
+    return found is not None and found.topic == topic
 
 
 def _some(names: Sequence[str], topic: str) -> str:

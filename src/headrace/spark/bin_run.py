@@ -377,7 +377,8 @@ class BinRun:
         # Others wait in a shared bin, but not for what has to come through as it is: a recorded
         # wave, and what was claimed, which is lost otherwise.
         in_haste = self.rules.shared and not (self.use_case.intends or self.use_case.claims)
-        if in_haste and not all(self.dead_letters.ready(letter.slice.topic) for letter in letters):
+        into = {letter.slice.lane_topic for letter in letters}
+        if in_haste and not all(map(self.dead_letters.ready, into)):
             return error_of(HandlerSlow(f"{portion.planned[0]}: {_FIRST_LETTER}"))
         try:
             if letters:

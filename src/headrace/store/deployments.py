@@ -1,7 +1,8 @@
 """Deployed use cases.
 
 Deploying again replaces everything about a use case but its topic: its streams and their positions
-go on where they are, and a position means nothing in another topic.
+go on where they are, and a position means nothing in another topic. A list of topics may become
+longer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from headrace.model.records import Deployment
 from headrace.model.restarts import Restart
 from headrace.model.starting import read_starting
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
+from headrace.model.topic_lists import adds_to
 from headrace.store import everyone, revision, streams
 from headrace.store.own_topics import refuse_shared
 from headrace.store.schema import deployments, tenants
@@ -81,6 +83,9 @@ def deploy(
         return False
     elif known.topic == deployment.topic:
         connection.execute(update(deployments).where(ours).values(values))
+    elif adds_to(deployment.topic, known.topic):
+        connection.execute(update(deployments).where(ours).values(values))
+        streams.read_more(connection, deployment.use_case, deployment.topic)
     else:
         raise other_topic(deployment.use_case, known.topic, deployment.topic)
     if deployment.all_tenants:

@@ -270,7 +270,8 @@ def _suspend_all(connection: Connection, failure: Failure) -> None:
     asked = select(stream_rows.c.tenant).where(ours).order_by(stream_rows.c.tenant)
     connection.execute(asked.with_for_update())
     where = "" if error.offset is None else f" at offset {error.offset}"
-    reason = f"use case stopped by {lane.stream}, {spoken(lane.name)}{where}: {error.code}"
+    at = spoken(lane.name, failure.slice.topic)
+    reason = f"use case stopped by {lane.stream}, {at}{where}: {error.code}"
     # What one tenant sent is none of another's business.
     told = case(
         (stream_rows.c.tenant == lane.tenant, streams.one_line(f"{reason}: {error.message}")),

@@ -153,11 +153,14 @@ def leave_behind(
             finish(connection, wave.id, [], None)
 
 
-def forget(connection: Connection, stream: StreamId) -> None:
-    """Forget what was recorded of a stream: its offsets are of another topic from now on."""
-    reads.forget_stream(connection, stream)
+def forget(connection: Connection, stream: StreamId, topics: Collection[str]) -> None:
+    """Forget what was recorded of a stream: its offsets are of other topics from now on.
+
+    ``topics`` are these, as ``others`` has them.
+    """
+    reads.forget_stream(connection, stream, topics)
     for wave in _each(connection, _naming(stream), lambda of: of == stream):
-        _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
+        _leave(connection, wave, wave.without_topics(stream, topics))
 
 
 def _each(

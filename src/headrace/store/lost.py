@@ -21,6 +21,7 @@ from sqlalchemy import Connection, case, literal, select, update
 
 from headrace.model.records import Failure, Move
 from headrace.model.streams import State, StreamId
+from headrace.model.topic_lists import is_another, is_of, others
 from headrace.store import depths, failures, reads, stops, streams
 from headrace.store.moments import moved
 from headrace.store.pairs import of
@@ -49,7 +50,7 @@ def skip(
     topic_id = row.topic_id if topic_id is None else topic_id
     reads.leave_behind(connection, stream)
     back = any(move.to_offset < move.from_offset for move in moves)
-    if anew or back or row.topic_id not in (None, topic_id):
+    if anew or back or is_another(row.topic_id, topic_id):
         depths.deepen(connection, stream, row.depth)
     epoch = streams.turn_to(connection, row, stream, topic_id)
     for move in moves:
@@ -62,9 +63,9 @@ def skip(
     return epoch
 
 
-def _passed(move: Move, was_of: str | None, is_of: str | None) -> dict[str, Any]:
+def _passed(move: Move, was_of: str | None, now_of: str | None) -> dict[str, Any]:
     """What of a lane is passed over with a move, in the topic that it stays in."""
-    if move.to_offset < move.from_offset or was_of not in (None, is_of):
+    if move.to_offset < move.from_offset or is_of(move.lane.name, others(was_of, now_of)):
         return {"passed_from": None, "passed_until": None}
     if move.to_offset == move.from_offset:
         return {}

@@ -21,6 +21,7 @@ from headrace.errors import shared_topic
 from headrace.model.everyone import EVERYONE, is_plain
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, StreamId
+from headrace.model.topic_lists import topics_of
 from headrace.store.pairs import matching
 from headrace.store.schema import deployments, streams
 
@@ -61,10 +62,15 @@ def doubtful(
     use_cases: dict[str, list[str]] = {}
     for use_case, text in templates.items():
         use_cases.setdefault(text, []).append(use_case)
-    parsed = [(_Template.of(text), those) for text, those in use_cases.items()]
+    parsed = [
+        (_Template.of(topic), those)
+        for text, those in use_cases.items()
+        for topic in topics_of(text)
+    ]
     return {
         StreamId(use_case, tenant): stream
-        for stream, topic in wanted.items()
+        for stream, topics in wanted.items()
+        for topic in topics_of(topics)
         for template, those in parsed
         for tenant in template.tenants_of(topic)
         if tenant != stream.tenant

@@ -21,6 +21,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select,
 from headrace.model.places import Place
 from headrace.model.records import ReadRange
 from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.model.topic_lists import is_of
 from headrace.store.pairs import of, portions
 from headrace.store.schema import positions, reads
 
@@ -59,9 +60,10 @@ def forget(connection: Connection, slices: Collection[Slice]) -> None:
     _drop(connection, [lane for lane, at in opened.items() if stands.get(lane) == at])
 
 
-def forget_stream(connection: Connection, stream: StreamId) -> None:
-    """Forget what was read of a stream: its places mean other records from now on."""
-    connection.execute(delete(reads).where(of(reads, stream)))
+def forget_stream(connection: Connection, stream: StreamId, topics: Collection[str]) -> None:
+    """Forget what was read of topics of a stream: their places mean other records from now on."""
+    read = connection.scalars(select(reads.c.lane).where(of(reads, stream)))
+    _drop(connection, [LaneId(*stream, name) for name in read if is_of(name, topics)])
 
 
 def leave_behind(connection: Connection, stream: StreamId) -> None:

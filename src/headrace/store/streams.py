@@ -26,6 +26,7 @@ from headrace.errors import (
 from headrace.model.everyone import EVERYONE, TOPIC_NAME, has_stream, is_plain
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
+from headrace.model.topic_lists import is_list, listed, others, parts_of, topics_of
 from headrace.policies.stops import Status, changed
 from headrace.store import depths, intents, left_alone, stoppers, stops
 from headrace.store.own_topics import refuse_shared
@@ -99,6 +100,18 @@ def start(connection: Connection, stream: StreamId, topic: str) -> None:
     stops.release(connection, stream)
 
 
+def read_more(connection: Connection, use_case: str, template: str) -> None:
+    """Let the streams of a use case read a longer list; what they read already goes on."""
+    asked = select(streams.c.tenant).where(
+        streams.c.use_case == use_case, streams.c.state != State.REMOVED.value
+    )
+    tenants_of = connection.scalars(asked.order_by(streams.c.tenant).with_for_update()).all()
+    wanted = {StreamId(use_case, name): topic_of(template, name) for name in tenants_of}
+    refuse_shared(connection, wanted)
+    for stream, topic in wanted.items():
+        connection.execute(update(streams).where(of(streams, stream)).values(topic=topic))
+
+
 def fresh(stream: StreamId, topic: str, epoch: int, left: str | None = None) -> dict[str, Any]:
     """The row of a stream that begins; ``left`` is as ``left_of`` has it."""
     return {
@@ -146,8 +159,8 @@ def turn_to(
     connection.execute(update(streams).where(of(streams, stream)).values(epoch=epoch))
     connection.execute(update(positions).where(of(positions, stream)).values(epoch=epoch))
     # After the positions, as with all who lock both.
-    if None not in (row.topic_id, topic_id) and row.topic_id != topic_id:
-        intents.forget(connection, stream)
+    if other := others(row.topic_id, topic_id):
+        intents.forget(connection, stream, other)
     return epoch
 
 
@@ -169,16 +182,27 @@ def left_of(left_ids: str | None, was_of: str | None, is_of: str | None) -> str 
 
 
 def topic_of(template: str, tenant: str) -> str:
-    """The topic of a tenant.
+    """The topic of a tenant, or the list of its topics.
 
     Raises:
-        ConfigError: the template has something else to fill in, or no topic can be called so.
+        ConfigError: the template has something else to fill in, or no topic can be called so; or
+            of this tenant two topics of a list would be one.
     """
     if has_other_braces(template):
         raise ConfigError(f"topic {template!r}: only {{tenant}} may stand in braces")
-    if is_plain(template) and not TOPIC_NAME.fullmatch(template):
+    if is_plain(template) and not all(map(TOPIC_NAME.fullmatch, topics_of(template))):
         raise ConfigError(f"topic {template!r}: no topic can be called so")
-    return template.replace(TENANT, tenant)
+    topic = template.replace(TENANT, tenant)
+    if is_list(template):
+        _check_list(template, topic, tenant)
+    return topic
+
+
+def _check_list(template: str, topic: str, tenant: str) -> None:
+    try:
+        listed(parts_of(topic))
+    except ValueError as error:
+        raise ConfigError(f"topic {template!r}, of tenant {tenant}: it {error}") from None
 
 
 def check_stream(stream: StreamId, template: str, *, reserved: bool) -> None:

@@ -197,7 +197,8 @@ def shown(
     left = _LEFT_ALONE if held.restarts else ""
     # Who holds a slot hides no word of what was passed over, set aside or lost.
     lately = "; ".join(filter(None, (left or meter.noted(now_s), slot)))
-    note = held.stream.reason or waits_for or trouble or lately or waits_told(held.closed)
+    note = held.stream.reason or waits_for or trouble or held.absent or lately
+    note = note or waits_told(held.closed)
     if state is not State.ACTIVE:
         return Shown(state.value, note)
     if waits_for:
@@ -207,7 +208,7 @@ def shown(
         return Shown(_suspended(held, len(stopped)), note)
     if troubled:
         return Shown(ShownState.RETRYING, note, _next_try_s(held, troubled, steady_s))
-    if left:
+    if left or held.absent:
         return Shown(ShownState.WAITING, note)
     limited = held.throttled and held.lag_records
     return Shown(ShownState.THROTTLED if limited else ShownState.ACTIVE, note)

@@ -79,7 +79,7 @@ class Spans:
                 "headrace.use_case": piece.lane.use_case,
                 "headrace.wave": wave,
                 "messaging.system": "kafka",
-                "messaging.destination.name": piece.topic,
+                "messaging.destination.name": piece.lane_topic,
                 "messaging.destination.partition.id": label_of(piece.lane.name),
                 "messaging.batch.message_count": receipt.records,
                 "headrace.from_offset": text_of(piece.from_offset),

@@ -34,6 +34,12 @@ def test_a_topic_that_no_tenant_sends_to_is_let_by(topic):
     refuse_sent({"count": topic}, {"visit": "visits"})
 
 
+def test_of_a_list_each_topic_is_looked_at():
+    with pytest.raises(ConfigError, match=r"topic acme\.visits is where the gateway sends"):
+        refuse_sent({"count": "acme.visits[3],visits"}, {"visit": "visits"})
+    refuse_sent({"count": "clicks,visits"}, {"visit": "visits"})
+
+
 def test_whoever_deploys_one_is_told_of_type_and_tenant(tmp_path):
     write(tmp_path, names=("one",), topic="acme.visits")
     assert load(settings(), tmp_path).use_cases["one"].topic == "acme.visits"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.lane_names import (
+    are_of_several,
     in_order,
     label_of,
     meant,
@@ -77,3 +78,10 @@ def test_a_number_alone_is_a_lane_of_the_streams_topic():
         "other[3]",
         "partition 3",
     )
+
+
+def test_lanes_of_several_topics_are_spoken_of_with_theirs():
+    assert spoken("a[3]", "a") == "partition 3"
+    assert spoken("a[3]#1/4", "a,b") == "partition 3 of a, bucket 1 of 4"
+    assert are_of_several(["a[0]", "b[0]#1/4"])
+    assert not are_of_several(["a[0]", "a[1]"])

@@ -64,3 +64,13 @@ def test_a_subject_that_all_tenants_share_is_told_by_its_name():
         assert named(store, written_by(shared.id), topic=topic, others=others) == [
             (str(shared.id), None, None)
         ]
+
+
+def test_of_a_list_each_topic_has_its_subjects():
+    store = MemoryStore()
+    shared = registered(store, "clicks-value", '"long"')
+    assert named(store, written_by(shared.id), topic="acme.clicks,acme.visits[3]") == [
+        (str(shared.id), "clicks-value", 1)
+    ]
+    names = named_after("acme.clicks,acme.visits[3]", "acme", ["visits"])
+    assert names == ("acme.clicks", "acme.visits", "clicks")

@@ -102,3 +102,9 @@ def test_another_sink_writes_no_topic(store):
         Deployment("keep", "m.py", "00", "{tenant}.visits", sink=where(ParquetFiles("topic")))
     )
     assert told(store, "topic-value") == (None, None)
+
+
+def test_topics_of_a_list_are_each_their_tenants(store):
+    deploy(store, "both", "{tenant}.clicks,{tenant}.visits[3]")
+    assert told(store, "acme.clicks-value") == ("acme", "acme")
+    assert told(store, "bolt.visits-value") == ("bolt", "bolt")

@@ -67,7 +67,7 @@ def headers_of(letter: DeadLetter, limit_bytes: int) -> list[Header]:
     name = letter.slice.lane
     found: list[Header] = [
         *error.raw_headers,
-        (_FIRST, letter.slice.topic.encode()),
+        (_FIRST, letter.slice.lane_topic.encode()),
         _lane(name.name),
         (_OFFSET, str(error.offset).encode()),
         (_USE_CASE, original(name.use_case).encode()),

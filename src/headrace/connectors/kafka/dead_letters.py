@@ -154,7 +154,7 @@ class KafkaDeadLetters:
         """See to it that the topics are there, with the partitions of the letters."""
         needed: dict[str, int] = {}
         for letter in letters:
-            topic, count = letter.slice.topic, _partition_of(letter, 1) + 1
+            topic, count = letter.slice.lane_topic, _partition_of(letter, 1) + 1
             known = self._topics.get(topic)
             if known is None or known.partitions < count:
                 needed[topic] = max(needed.get(topic, 0), count)
@@ -174,7 +174,7 @@ class KafkaDeadLetters:
 
     def _send(self, letter: DeadLetter, failures: list[HeadraceError], give_up_s: float) -> None:
         producer = self._own_producer()
-        topic = dead_letters_topic(letter.slice.topic)
+        topic = dead_letters_topic(letter.slice.lane_topic)
         error = letter.error
         assert error.offset is not None, f"{letter.slice}: a dead letter names its record"
 
@@ -183,7 +183,7 @@ class KafkaDeadLetters:
             if problem is not None:
                 failures.append(self._translated(problem, letter))
 
-        there = self._topics[letter.slice.topic]
+        there = self._topics[letter.slice.lane_topic]
         headers = headers_of(letter, there.limit_bytes)
         try:
             queued = put(
@@ -203,14 +203,14 @@ class KafkaDeadLetters:
             raise BrokerUnavailable(f"topic {topic} takes no dead letters at the moment")
 
     def _translated(self, problem: KafkaError, letter: DeadLetter) -> HeadraceError:
-        fault, topic = kind_of(problem), dead_letters_topic(letter.slice.topic)
+        fault, topic = kind_of(problem), dead_letters_topic(letter.slice.lane_topic)
         record = f"{letter.slice.lane.name} offset {letter.error.offset}"
         if fault is ErrorKind.CREDENTIALS:
             return of_client(problem, self._config)
         if fault in (ErrorKind.TOO_LARGE, ErrorKind.BAD_SIZE):
             return ConfigError(
                 f"record {record} is too large for topic {topic}; "
-                f"raise max.message.bytes of {topic} above that of {letter.slice.topic}"
+                f"raise max.message.bytes of {topic} above that of {letter.slice.lane_topic}"
             )
         if fault in DENIED:
             return ConfigError(f"we may not write to topic {topic}; grant Write on it")

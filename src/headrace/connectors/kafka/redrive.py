@@ -35,6 +35,7 @@ from headrace.errors import LeaderUnknown
 from headrace.model.lane_names import number_of
 from headrace.model.places import UNKNOWN, Place, number_at, place_at
 from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.model.topic_lists import topics_of
 from headrace.ports import Connections
 
 #: a record that came back so often will come back again
@@ -96,7 +97,7 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
     Args:
         connections: where Kafka is, and the key of seals.
         stream: whose letters; its tenant names the reader only, the topic is the tenant's.
-        topic: the source topic, whose letters are in ``<topic>.dlq``.
+        topic: the source topic, whose letters are in ``<topic>.dlq``; of a list each of them.
         generation: the tenant's, as the store has it.
         limit: the most to send.
         dry_run: only count.
@@ -108,8 +109,25 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
         Fenced: a later redrive of the same letters has begun.
         ConfigError: we may not do this, or a record is too large for its topic now.
     """
-    config = client_config(connections.kafka)
     tally = _Tally(limit)
+    for one in topics_of(topic):
+        for _ in _redriven(connections, stream, one, generation, tally, dry_run=dry_run):
+            if progress:
+                progress(tally.sent)
+    return Redriven(tally.sent, tuple(tally.refused), tally.left)
+
+
+def _redriven(
+    connections: Connections,
+    stream: StreamId,
+    topic: str,
+    generation: int,
+    tally: _Tally,
+    *,
+    dry_run: bool,
+) -> Iterator[None]:
+    """The same of one topic, batch by batch."""
+    config = client_config(connections.kafka)
     with (
         closing(KafkaLog(config)) as log,
         closing(KafkaSliceReader(config)) as reader,
@@ -126,9 +144,7 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
                 if dry_run:
                     continue
                 line.send(number_of(backlog.whole.lane.name), messages, number_at(place))
-                if progress:
-                    progress(tally.sent)
-    return Redriven(tally.sent, tuple(tally.refused), tally.left)
+                yield
 
 
 def _lanes(log: KafkaLog, topic: str) -> Sequence[str]:

@@ -181,7 +181,8 @@ class TenantTopicsWriter(KafkaTransactionWriter):
         missing = wanted - self._tenants.keys() - {self._names.unknown} - line.sender.topics
         if not missing:
             return
-        source = max(line.widths().get(effect.slices[0].topic, 1) for effect in effects.values())
+        read = {effect.slices[0].lane_topic for effect in effects.values()}
+        source = max(line.widths().get(topic, 1) for topic in read)
         line.sender.know(missing, missing, ParkedMaker(self._config, source))
         self._unmade = dict(line.sender.unmade)
 

@@ -49,6 +49,10 @@ export function Resume({ of, me, done, onClose }) {
       ${others && html`<li>You did not suspend it, or not alone: only an operator resumes it.</li>`}</ul><//>`;
 }
 
+/* Where the dead letters of a stream are: of each topic, if it reads several. */
+const letters = (read) => [...new Set(read.split(",").map((part) => part.replace(/\[\d+\]$/, "")))]
+  .map((topic) => `${topic}.dlq`).join(", ");
+
 const lane = (failure) => html`partition <b>${failure.partition ?? failure.lane}</b> of <b class="name">${failure.topic}</b>`;
 
 /** What the API says of a failure that was decided about. */
@@ -125,7 +129,7 @@ export function Redrive({ of, done, onClose }) {
   const there = found.data;
   return html`<${Confirm} title="Send dead letters back?" verb=${there ? `Send ${there.sent} back` : "Send back"}
       ready=${Boolean(there && there.sent)} act=${act} onClose=${onClose}>
-    <p>Dead letters of ${stream(of)} go from <b class="name">${of.topic}.dlq</b> to the end of their own partition of
+    <p>Dead letters of ${stream(of)} go from <b class="name">${letters(of.topic)}</b> to the end of their own partition of
       <b class="name">${of.topic}</b>, each once, and only this use case reads them.</p>
     ${found.error ? html`<${Problem} error=${found.error} />` : there
       ? html`<dl class="facts"><dt>would be sent</dt><dd class="num">${there.sent}</dd><dt>left for later</dt>

@@ -11,6 +11,7 @@ from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.places import Place
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import PassedRange, Position, Slice, State, StreamId, ids_left, original
+from headrace.model.topic_lists import is_another, is_of, others
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.memory_store import recorded
@@ -122,7 +123,7 @@ class MemoryProgress:
         self.data.changed()
         recorded.leave_reads_behind(self.data, stream)
         back = any(move.to_offset < move.from_offset for move in moves)
-        if gone or back or known.topic_id not in (None, topic_id):
+        if gone or back or is_another(known.topic_id, topic_id):
             self.data.deepen(stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.put(stream, {move.lane.name: move.to_offset for move in moves})
@@ -131,10 +132,9 @@ class MemoryProgress:
             for at, move in places
             if move.to_offset > move.from_offset
         }
-        stays = known.topic_id in (None, topic_id)
-        self.data.passed_over(
-            stream, ranges if stays else dict.fromkeys(move.lane.name for move in moves)
-        )
+        other = others(known.topic_id, topic_id)
+        gone_by = dict.fromkeys(move.lane.name for move in moves if is_of(move.lane.name, other))
+        self.data.passed_over(stream, ranges | gone_by)
         self.data.failures.release(stream, {move.lane.name for move in moves})
         self._turned(stream, parents, gone, [move.lane.name for move in moves])
         recorded.leave_behind(self.data, stream, merged=back, moves=moves)
@@ -242,8 +242,8 @@ class MemoryProgress:
         What was recorded of another topic is forgotten.
         """
         was = self.data.stream(stream).topic_id
-        if None not in (was, topic_id) and was != topic_id:
-            recorded.forget(self.data, stream)
+        if other := others(was, topic_id):
+            recorded.forget(self.data, stream, other)
         self._be_of(stream, topic_id)
         self.data.set_stream(stream, epoch=epoch)
         lanes = self.data.positions.get(stream, {})

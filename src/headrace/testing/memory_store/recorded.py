@@ -8,6 +8,7 @@ from dataclasses import replace
 from headrace.model.places import Place
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.model.topic_lists import is_of
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.data import Data
 
@@ -78,18 +79,17 @@ def leave_reads_behind(data: Data, stream: StreamId) -> None:
     }
 
 
-def forget(data: Data, stream: StreamId) -> None:
-    """Forget what was recorded of a stream: its offsets are of another topic from now on."""
-    _forget_reads(data, stream)
+def forget(data: Data, stream: StreamId, topics: Collection[str]) -> None:
+    """Forget what was recorded of a stream: its offsets are of other topics from now on."""
+    data.reads = {
+        lane: read
+        for lane, read in data.reads.items()
+        if lane.stream != stream or not is_of(lane.name, topics)
+    }
     left = {
-        name: (wave.only(lambda piece: piece.lane.stream != stream), of)
-        for name, (wave, of) in data.intents.items()
+        name: (wave.without_topics(stream, topics), of) for name, (wave, of) in data.intents.items()
     }
     data.intents = {name: intent for name, intent in left.items() if intent[0].bins}
-
-
-def _forget_reads(data: Data, stream: StreamId) -> None:
-    data.reads = {lane: read for lane, read in data.reads.items() if lane.stream != stream}
 
 
 def is_ours(data: Data, piece: Slice) -> bool:

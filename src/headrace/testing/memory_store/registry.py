@@ -20,6 +20,7 @@ from headrace.errors import (
 from headrace.model.everyone import EVERYONE, has_stream, is_plain
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle, ids_left
+from headrace.model.topic_lists import adds_to
 from headrace.policies.stops import Status, changed
 from headrace.store.deployments import check as check_deployment
 from headrace.store.own_topics import doubtful, refuse_doubts
@@ -216,7 +217,8 @@ class MemoryRegistry:
             return False
         if over is not None and (known is None or known.revision != over.revision):
             return False
-        if known is not None and known.topic != deployment.topic:
+        longer = known is not None and adds_to(deployment.topic, known.topic)
+        if known is not None and known.topic != deployment.topic and not longer:
             raise other_topic(name, known.topic, deployment.topic)
         everyone = self._everyone(deployment) if known is None else None
         there = self.data.tenants | ({} if everyone is None else {EVERYONE: everyone})
@@ -228,9 +230,13 @@ class MemoryRegistry:
             and has_stream(deployment.topic, reserved=tenant.reserved)
         ]
         begin = lacking if deployment.all_tenants else []
-        self._refuse_shared(
-            {stream: topic_of(deployment.topic, stream.tenant) for stream in begin}, deployment
-        )
+        reads = [
+            stream.id
+            for stream in self.data.streams.values()
+            if longer and stream.id.use_case == name and stream.state is not State.REMOVED
+        ]
+        topics = {stream: topic_of(deployment.topic, stream.tenant) for stream in (*begin, *reads)}
+        self._refuse_shared(topics, deployment)
         self.data.changed()
         if everyone is not None:
             before = self.data.tenants.get(EVERYONE)
@@ -240,6 +246,8 @@ class MemoryRegistry:
         self.data.deployments[name] = replace(deployment, revision=self.data.revision)
         for stream in begin:
             self._begin(stream, deployment.topic)
+        for stream in reads:
+            self.data.set_stream(stream, topic=topics[stream])
         return True
 
     def _everyone(self, deployment: Deployment) -> Tenant | None:

@@ -35,6 +35,7 @@ from headrace.testing.store_contract.stops import TestStops
 from headrace.testing.store_contract.streams import TestStreams
 from headrace.testing.store_contract.tenant_states import TestTenantStates
 from headrace.testing.store_contract.tenants import TestTenants
+from headrace.testing.store_contract.topic_lists import TestTopicLists
 
 __all__ = [
     "TestAudit",
@@ -56,4 +57,5 @@ __all__ = [
     "TestStreams",
     "TestTenantStates",
     "TestTenants",
+    "TestTopicLists",
 ]

@@ -1,0 +1,181 @@
+"""What a stream reads: a topic, or a list of topics and of partitions.
+
+Most streams read one topic. Where the activities of a tenant are in several, or a few partitions of
+a topic are to be read and no others, a use case says a list, and its stream has the lanes of all of
+them. A list is kept where the name of a topic is, as one text: its parts, in order, with commas
+between, which no topic has in its name. ``impressions[3]``, as lanes are called, is a partition.
+
+One topic of a list can be deleted and made again while the others stay. So the id of a list is that
+of each of its topics, by name. A topic that a list did not have an id of before is none that was
+made again; nor is one that is not there.
+
+Lists are of logs that number their lanes: of another name nobody knows the topic. Whether there are
+such topics, only a log says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+
+from headrace.model.buckets import whole_lane
+from headrace.model.lane_names import in_order, taken_apart
+
+_BETWEEN = ","
+#: of a log's own id, where a stream reads one topic
+_ONE = ""
+#: as if all topics of a stream were others
+ALL = frozenset({_ONE})
+_REMEMBERED = 1 << 14
+
+
+def listed(parts: Iterable[str]) -> str:
+    """A list, as it is kept; of one topic its name.
+
+    Raises:
+        ValueError: nothing is in it, or something is in it twice; says what.
+    """
+    said = list(parts)
+    if not said:
+        raise ValueError("names no topic")
+    wholes = {part for part in said if taken_apart(part) is None}
+    for part in said:
+        found = taken_apart(part)
+        if said.count(part) > 1:
+            raise ValueError(f"names {part} twice")
+        if found is not None and found.topic in wholes:
+            raise ValueError(f"names {found.topic}, and {part} besides, which is a part of it")
+    return _BETWEEN.join(in_order(said))
+
+
+def is_list(text: str) -> bool:
+    """Whether a stream reads a list, and no whole topic."""
+    return _BETWEEN in text or taken_apart(text) is not None
+
+
+def parts_of(text: str) -> tuple[str, ...]:
+    """Topics and partitions that a list names; of one topic that."""
+    return tuple(text.split(_BETWEEN))
+
+
+@lru_cache(_REMEMBERED)
+def lanes_in(text: str) -> Mapping[str, frozenset[str]]:
+    """The topics of a list, in order, each with the lanes that are read of it; empty: all."""
+    found: dict[str, set[str]] = {}
+    for part in parts_of(text):
+        of = taken_apart(part)
+        found.setdefault(part if of is None else of.topic, set()).update([part] if of else [])
+    return {topic: frozenset(lanes) for topic, lanes in found.items()}
+
+
+def topics_of(text: str) -> tuple[str, ...]:
+    """The topics of a list, each once; of one topic that."""
+    return tuple(lanes_in(text)) if is_list(text) else (text,)
+
+
+def as_said(text: str, template: str) -> dict[str, str]:
+    """The topics that a stream reads, each with how its use case says it.
+
+    Whoever has the use case as it was before its list became longer knows the names alone.
+    """
+    read, said = topics_of(text), topics_of(template)
+    return dict(zip(read, said if len(said) == len(read) else read, strict=True))
+
+
+def adds_to(text: str, before: str) -> bool:
+    """Whether a list has all that another one has, so that what was read of that goes on."""
+    if not (is_list(text) and is_list(before)):
+        return False
+    now = lanes_in(text)
+    return all(
+        topic in now and (not now[topic] or (bool(lanes) and lanes <= now[topic]))
+        for topic, lanes in lanes_in(before).items()
+    )
+
+
+def topic_of_lane(lane: str, text: str) -> str:
+    """The topic that a lane of a stream is of.
+
+    Args:
+        lane: its name, also of a bucket.
+        text: what its stream reads.
+    """
+    if not is_list(text):
+        return text
+    found = taken_apart(whole_lane(lane))
+    return text if found is None else found.topic
+
+
+def missing_of(text: str, lanes: Collection[str]) -> list[str]:
+    """Topics and partitions of a list that are not there; of one topic none.
+
+    Args:
+        text: what a stream reads.
+        lanes: what its log lists.
+    """
+    if not is_list(text):
+        return []
+    there = {whole_lane(lane) for lane in lanes}
+    topics = {topic_of_lane(lane, text) for lane in there}
+    return [
+        part
+        for part in parts_of(text)
+        if part not in (topics if taken_apart(part) is None else there)
+    ]
+
+
+def id_of_list(ids: Mapping[str, str]) -> str:
+    """The id of a list: those of its topics, by name."""
+    return json.dumps(ids, sort_keys=True, separators=(",", ":"))
+
+
+@lru_cache(_REMEMBERED)
+def ids_in(topic_id: str | None) -> Mapping[str, str]:
+    """Ids by topic; of one topic its own, under no name."""
+    if topic_id is None:
+        return {}
+    return json.loads(topic_id) if topic_id.startswith("{") else {_ONE: topic_id}
+
+
+def with_known(was: str | None, now: str) -> str:
+    """The id of what is there, and of topics of a list that were and are not now."""
+    known = ids_in(was)
+    if was in (None, now) or _ONE in known:
+        return now
+    return id_of_list({**known, **ids_in(now)})
+
+
+def others(was: str | None, now: str | None) -> frozenset[str]:
+    """Topics that are others than they were; of one topic something that is true of all lanes."""
+    if was == now or was is None or now is None:
+        return frozenset()
+    before, after = ids_in(was), ids_in(now)
+    return frozenset(
+        topic for topic in before.keys() & after.keys() if before[topic] != after[topic]
+    )
+
+
+def is_another(was: str | None, now: str | None) -> bool:
+    """Whether a topic has another id than a stream knows, where it knows one."""
+    return bool(others(was, now))
+
+
+def is_of(lane: str, topics: Collection[str]) -> bool:
+    """Whether a lane is of one of the topics that are others, as `others` has them."""
+    if not topics or _ONE in topics:
+        return bool(topics)
+    found = taken_apart(whole_lane(lane))
+    return found is not None and found.topic in topics
+
+
+def was_left(topic_id: str, left: Iterable[str], stays: str | None) -> bool:
+    """Whether a topic of it is one that a stream has left, and has not now.
+
+    Args:
+        topic_id: what a log tells.
+        left: ids that the stream had.
+        stays: the one that it has, or may have still.
+    """
+    gone = {item for one in left for item in ids_in(one).items()} - ids_in(stays).items()
+    return not gone.isdisjoint(ids_in(topic_id).items())

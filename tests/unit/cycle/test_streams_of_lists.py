@@ -1,0 +1,322 @@
+"""A list of topics is one stream, and what befalls one of its topics is no other's."""
+
+import json
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+from test_reruns import rerun
+from test_restarts import passes
+
+from headrace.cycle.lags import lags
+from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
+from headrace.errors import ConfigError
+from headrace.model.places import number_at
+from headrace.model.records import FailureState
+from headrace.model.restarts import Restart
+from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
+from headrace.model.topic_lists import listed
+from headrace.operating.seeking import planned, seek
+from headrace.policies.data_loss import LIST_PATIENCE_S
+from headrace.testing.log_fake import Row
+
+ACME = StreamId("keep", "acme")
+BOTH = ["{tenant}.visits", "{tenant}.clicks"]
+FAIL, SKIP = DataLossPolicy.FAIL, DataLossPolicy.SKIP
+
+
+def sent(world, topic, records, partition=0):
+    rows = [Row(b"x", timestamp_ms=int(world.clock.wall_s * 1000)) for _ in range(records)]
+    world.log.append(topic, partition, rows)
+
+
+def at(world):
+    positions = world.store.progress.load_positions([ACME])
+    return {one.lane.name: number_at(one.next_offset) for one in positions}
+
+
+def stream(world):
+    return next(found for found in world.store.registry.streams() if found.id == ACME)
+
+
+@pytest.fixture
+def begins(world):
+    """A use case that reads a list; with topics of acme that are there, and how many records."""
+
+    def begin(topic=BOTH, there=("acme.visits", "acme.clicks"), records=3, **options):
+        world.use_cases = [world.make(topic=topic, order=options.pop("order", "lane"))]
+        world.deploy(**options)
+        for name in there:
+            world.log.create_topic(name)
+            sent(world, name, records)
+        world.store.registry.add_tenant(Tenant("acme"))
+        world.start()
+        world.turns()
+        return world
+
+    return begin
+
+
+def looked(world, count=4):
+    world.turns(count, seconds=WAITING_EVERY_S)
+
+
+def made_again(world, topic, records):
+    world.log.delete_topic(topic)
+    world.log.create_topic(topic)
+    sent(world, topic, records)
+    world.turns(round(TOPICS_EVERY_S + LIST_PATIENCE_S) + 8, seconds=1.0)
+
+
+@pytest.mark.parametrize("order", ["lane", "key", "stream"])
+def test_the_lanes_of_all_topics_are_one_stream(begins, order):
+    world = begins(order=order)
+    assert len(world.seen) == 6
+    assert {lane.partition("#")[0] for lane in at(world)} == {"acme.visits[0]", "acme.clicks[0]"}
+    sent(world, "acme.clicks", 2)
+    world.turns()
+    world.start()
+    world.turns()
+    assert len(world.seen) == 8
+    assert stream(world).topic == "acme.clicks,acme.visits"
+    assert set(json.loads(stream(world).topic_id)) == {"acme.visits", "acme.clicks"}
+
+
+def test_only_partitions_that_are_named_are_read(begins):
+    world = begins(topic=["{tenant}.visits[1]", "{tenant}.clicks"], there=["acme.clicks"])
+    assert "partition 1 of acme.visits is not there yet" in world.row("acme").note
+    world.log.create_topic("acme.visits", 3)
+    for partition in range(3):
+        sent(world, "acme.visits", 4, partition)
+    looked(world)
+    assert at(world) == {"acme.visits[1]": 4, "acme.clicks[0]": 3}
+    assert world.row("acme").state == "active"
+
+
+def test_a_topic_that_is_not_there_yet_is_named_and_the_others_are_read(begins):
+    world = begins(there=["acme.visits"])
+    assert at(world) == {"acme.visits[0]": 3}
+    row = world.row("acme")
+    assert row.state == "waiting"
+    assert "topic acme.clicks is not there yet" in row.note
+    assert "acme.visits is not there" not in row.note
+    world.log.create_topic("acme.clicks")
+    sent(world, "acme.clicks", 5)
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 3, "acme.clicks[0]": 5}
+    assert (world.row("acme").state, world.row("acme").note) == ("active", "")
+    assert world.store.failures.every(ACME) == []
+
+
+def test_where_none_is_there_the_stream_waits(begins):
+    world = begins(there=[])
+    assert world.row("acme").state == "waiting"
+    assert "acme.clicks,acme.visits is not there yet" in world.row("acme").note
+
+
+def test_a_topic_that_vanishes_holds_up_no_other_and_loses_nothing_that_comes_again(begins):
+    world = begins()
+    sent(world, "acme.clicks", 2)
+    world.log.delete_topic("acme.clicks")
+    sent(world, "acme.visits", 2)
+    world.turns(round(TOPICS_EVERY_S) + 4, seconds=1.0)
+    assert at(world)["acme.visits[0]"] == 5
+    assert world.row("acme").state == "waiting"
+    assert "topic acme.clicks is not there yet" in world.row("acme").note
+    sent(world, "acme.visits", 1)
+    world.turns()
+    assert at(world) == {"acme.visits[0]": 6, "acme.clicks[0]": 3}
+    assert world.store.failures.every(ACME) == []
+
+
+@pytest.mark.parametrize("order", ["lane", "key"])
+def test_of_a_topic_that_is_made_again_its_lanes_alone_begin_anew(begins, order):
+    world = begins(data_loss=SKIP, order=order)
+    before = world.driver.board.streams[ACME].stream.topic_id
+    made_again(world, "acme.clicks", 2)
+    world.turns()
+    now = at(world)
+    assert {name for name, place in now.items() if place == 3} == {
+        name for name in now if name.startswith("acme.visits")
+    }
+    assert {name for name, place in now.items() if place == 2} == {
+        name for name in now if name.startswith("acme.clicks")
+    }
+    assert len(world.seen) == 6 + 2
+    was, is_now = json.loads(before), json.loads(stream(world).topic_id)
+    assert was["acme.visits"] == is_now["acme.visits"]
+    assert was["acme.clicks"] != is_now["acme.clicks"]
+    notes = world.store.failures.every(ACME)
+    assert {note.slice.lane.name.partition("[")[0] for note in notes} == {"acme.clicks"}
+    assert all(note.state is FailureState.SKIPPED for note in notes)
+    assert f"topic acme.clicks was deleted and made again (id {was['acme.clicks']}" in (
+        notes[0].error.message
+    )
+
+
+def test_by_fail_the_stream_stops_and_a_seek_of_that_topic_alone_lets_it_go_on(begins):
+    world = begins(data_loss=FAIL)
+    made_again(world, "acme.clicks", 2)
+    assert stream(world).state is State.SUSPENDED
+    assert "topic acme.clicks was deleted and made again" in stream(world).reason
+    with pytest.raises(ConfigError, match=r"acme\.clicks was deleted and made again; seek all"):
+        planned(world.store, world.log, ACME, '{"acme.visits": {"0": 1}}')
+    assert seek(world.store, world.log, ACME, '{"acme.clicks": {"0": -2}}')
+    world.store.registry.set_stream_state(ACME, State.ACTIVE)
+    world.turns()
+    assert at(world) == {"acme.visits[0]": 3, "acme.clicks[0]": 2}
+    assert len(world.seen) == 6 + 2
+
+
+def test_a_seek_names_each_topic_and_what_is_none_of_the_list_is_refused(begins):
+    world = begins()
+    to = {"acme.visits": {"0": 1}, "acme.clicks": {"0": -1}}
+    plan = planned(world.store, world.log, ACME, json.dumps(to))
+    assert {name: number_at(place) for name, place in plan.offsets.items()} == {
+        "acme.visits[0]": 1,
+        "acme.clicks[0]": 3,
+    }
+    with pytest.raises(ConfigError, match="has no partition 0 of other"):
+        planned(world.store, world.log, ACME, '{"other": {"0": 1}}')
+    assert planned(world.store, world.log, ACME, "earliest").again == 6
+
+
+def test_a_seek_of_all_that_is_there_forgets_nothing_of_a_topic_that_is_away(begins):
+    world = begins()
+    world.log.delete_topic("acme.clicks")
+    plan = planned(world.store, world.log, ACME, "earliest")
+    assert (set(plan.offsets), plan.gone) == ({"acme.visits[0]"}, frozenset())
+
+
+@pytest.mark.parametrize("starting", ["latest", "2000-01-01T00:00:00Z"])
+def test_what_is_said_of_the_beginning_waits_for_all_topics(begins, starting):
+    world = begins(there=["acme.visits"], starting_offsets=starting)
+    assert (at(world), world.seen) == ({}, [])
+    assert "startingOffsets wait for all that it reads: topic acme.clicks" in world.row("acme").note
+    world.log.create_topic("acme.clicks")
+    sent(world, "acme.clicks", 3)
+    looked(world)
+    sent(world, "acme.clicks", 1)
+    sent(world, "acme.visits", 1)
+    looked(world)
+    assert len(world.seen) == (2 if starting == "latest" else 8)
+
+
+def test_offsets_are_said_of_each_topic(begins):
+    said = {"{tenant}.visits": {"0": 1}, "acme.clicks": {"0": -1}}
+    world = begins(starting_offsets=json.dumps(said))
+    assert world.seen == [("acme", 1), ("acme", 2)]
+    sent(world, "acme.clicks", 1)
+    world.turns()
+    assert world.seen[2:] == [("acme", 3)]
+
+
+def test_effects_of_two_topics_have_two_names_where_places_are_the_same(begins):
+    world = begins()
+    files = {path.name for path in world.folder.rglob("*.parquet")}
+    assert len(files) == 2
+    assert {name.count("acme.clicks") for name in files} == {1, 2}
+
+
+def test_dead_letters_are_kept_for_the_topic_that_they_are_of(world):
+    def bad(table, context):
+        raise context.bad_record(0, "no")
+
+    world.use_cases = [world.make(bad, topic=BOTH, bad_record="dead-letter")]
+    world.deploy()
+    world.log.create_topic("acme.clicks")
+    world.tenant("acme", 0)
+    sent(world, "acme.clicks", 1)
+    world.start()
+    world.turns()
+    assert [letter.slice.lane_topic for letter in world.dead_letters.letters] == ["acme.clicks"]
+
+
+def test_lags_count_all_topics_and_tell_what_is_not_there(begins):
+    world = begins()
+    sent(world, "acme.clicks", 2)
+    sent(world, "acme.visits", 1)
+    (lag,) = lags(world.store, world.log)
+    assert (lag.lag_records, lag.faults()) == (3, [])
+    world.log.delete_topic("acme.clicks")
+    (lag,) = lags(world.store, world.log)
+    assert lag.faults() == ["topic acme.clicks is not there"]
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_topic_that_comes_to_a_list_is_read_from_its_beginning(begins, starting, taken):
+    world = begins(starting_offsets=starting)
+    seen = len(world.seen)
+    (known,) = world.store.registry.deployments()
+    world.log.create_topic("acme.mails", 2)
+    sent(world, "acme.mails", 2)
+    longer = listed([*BOTH, "{tenant}.mails"])
+    world.store.registry.deploy(replace(known, topic=longer))
+    if taken:
+        world.take()
+    looked(world)
+    assert len(world.seen) == seen + 2
+    sent(world, "acme.visits", 1)
+    looked(world)
+    assert at(world)["acme.visits[0]"] == 4
+    assert at(world)["acme.mails[0]"] == 2
+    assert set(json.loads(stream(world).topic_id)) == {"acme.visits", "acme.clicks", "acme.mails"}
+
+
+def test_what_is_recorded_of_a_topic_that_stays_is_done_once_and_that_of_the_other_is_not(world):
+    world.use_cases = [world.make(topic=BOTH, guarantee="exactly-once")]
+    world.deploy(data_loss=SKIP)
+    for name in ("acme.clicks", "acme.visits"):
+        world.log.create_topic(name)
+        sent(world, name, 3)
+    world.store.registry.add_tenant(Tenant("acme"))
+    world.killed_after_writing()
+    assert len(world.store.progress.pending_intents()) == 1
+    sent(world, "acme.visits", 2)
+    world.start()
+    made_again(world, "acme.clicks", 2)
+    world.turns()
+    assert at(world) == {"acme.visits[0]": 5, "acme.clicks[0]": 2}
+    assert world.store.progress.pending_intents() == []
+    rows = {path.name: pq.read_table(path).num_rows for path in world.folder.rglob("*.parquet")}
+    of_visits = {name: count for name, count in rows.items() if name.count("acme.visits") == 2}
+    # What ran before the kill is where it was, and what came since is beside it.
+    assert sorted(of_visits.values()) == [2, 3]
+
+
+def test_a_slice_of_a_topic_that_vanishes_meanwhile_waits_with_it(begins):
+    world = begins()
+    world.engine.paused = True
+    sent(world, "acme.clicks", 1)
+    sent(world, "acme.visits", 1)
+    world.turns(3)
+    world.log.delete_topic("acme.clicks")
+    world.engine.paused = False
+    looked(world)
+    sent(world, "acme.visits", 1)
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 5, "acme.clicks[0]": 3}
+    assert world.store.failures.every(ACME) == []
+    assert "topic acme.clicks is not there yet" in world.row("acme").note
+    started = len(world.engine.started)
+    world.turns(20, seconds=1.0)
+    assert len(world.engine.started) == started
+
+
+def test_a_rerun_reads_all_topics_again(begins):
+    world = begins()
+    rerun(world, "earliest")
+    world.turns()
+    assert len(world.seen) == 12
+
+
+def test_a_stream_that_was_left_alone_passes_over_what_is_old_beside_a_topic_that_is_gone(begins):
+    world = begins(restart=Restart(300.0))
+    world.log.delete_topic("acme.clicks")
+    sent(world, "acme.visits", 4)
+    passes(world, 400.0)
+    world.start()
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 7, "acme.clicks[0]": 3}
+    assert len(world.seen) == 6
