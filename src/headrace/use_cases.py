@@ -28,13 +28,14 @@ import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
 from headrace.model.buckets import BUCKETS, MOST_BUCKETS
-from headrace.model.everyone import TOPIC_NAME, is_plain
+from headrace.model.everyone import EVERYONE, TOPIC_NAME, is_plain
 from headrace.model.lane_names import named, taken_apart
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.topic_lists import listed
+from headrace.model.topic_patterns import ANY_TENANTS, is_pattern, pattern_text, tenant_in
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
 from headrace.ports import (
@@ -256,7 +257,7 @@ class UseCase:
 
 def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in one place
     *,
-    topic: str | Sequence[str],
+    topic: str | Sequence[str] | re.Pattern[str],
     sink: Sink | None = None,
     guarantee: str = "at-least-once",
     order: str = "lane",
@@ -280,7 +281,9 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
         topic: the topic of a tenant, with ``{tenant}`` in it, and nothing else in braces; without
             it, one topic for all customers, which is one stream of the tenant ``everyone``. Or a
             list of topics whose partitions are together the lanes of one stream, all with
-            ``{tenant}`` or none; ``impressions[3]`` in it is partition 3 alone.
+            ``{tenant}`` or none; ``impressions[3]`` in it is partition 3 alone. Or a compiled
+            pattern, for all topics that it matches from end to end, also those that come later;
+            whose they are its group ``tenant`` says, without which they are of all.
         sink: where the returned tables go; a handler of form ``wave`` writes by itself.
         guarantee: ``at-most-once``, ``at-least-once`` or ``exactly-once``.
         order: ``lane``, ``key``, ``stream`` or ``none``.
@@ -376,6 +379,8 @@ def _event_time(given: Any, name: str) -> EventTime | None:
 
 def _topic(said: object, name: str) -> str:
     """What it reads, as one text."""
+    if isinstance(said, re.Pattern):
+        return _pattern(said, name)
     parts = said if isinstance(said, list | tuple) else [said]
     for part in parts:
         if problem := _topic_problem(part, is_listed=parts is said):
@@ -389,6 +394,18 @@ def _topic(said: object, name: str) -> str:
         return listed(map(str, parts))
     except ValueError as error:
         raise ConfigError(f"use case {name}: topic {said!r} {error}") from None
+
+
+def _pattern(said: re.Pattern[Any], name: str) -> str:
+    if not isinstance(said.pattern, str) or said.flags != re.compile(said.pattern).flags:
+        raise ConfigError(
+            f"use case {name}: topic pattern {said.pattern!r}: say what it ignores in the pattern, "
+            "as (?i), and not as flags beside it"
+        )
+    try:
+        return pattern_text(said.pattern)
+    except ValueError as error:
+        raise ConfigError(f"use case {name}: topic pattern {said.pattern!r} {error}") from None
 
 
 def _topic_problem(topic: object, *, is_listed: bool) -> str | None:
@@ -425,9 +442,25 @@ def _check(made: UseCase) -> None:
             "the partitions that order stream merges do not compare: name a column of the data in "
             "newest_by"
         )
-    problem = problem or _bucket_problem(made) or _decode_problem(made) or _async_problem(made)
+    problem = problem or _loop_problem(made) or _bucket_problem(made)
+    problem = problem or _decode_problem(made) or _async_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
+
+
+def _loop_problem(made: UseCase) -> str | None:
+    """A pattern that matches what its own sink writes would have it read that again for ever."""
+    written = getattr(made.sink, "topic", None)
+    if not is_pattern(made.topic) or not isinstance(written, str):
+        return None
+    for tenant in (*ANY_TENANTS, EVERYONE):
+        topic = written.replace(TENANT, tenant)
+        if tenant_in(made.topic, topic) is not None:
+            return (
+                f"topic pattern {made.topic} matches {topic}, which its own sink writes; say a "
+                "pattern that does not"
+            )
+    return None
 
 
 def _bucket_problem(made: UseCase) -> str | None:

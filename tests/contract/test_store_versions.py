@@ -20,6 +20,7 @@ from headrace.model.records import Deployment
 from headrace.model.restarts import Restart
 from headrace.model.streams import LaneId
 from headrace.model.topic_lists import listed
+from headrace.model.topic_patterns import pattern_text
 from headrace.ports import SchemaReference
 from headrace.store import open_store
 from headrace.store.database import open_database
@@ -616,14 +617,21 @@ def test_nobody_goes_back_while_a_use_case_passes_over_what_is_too_old(database,
     downgrade(database, "0021")
 
 
-@pytest.mark.parametrize("topics", [["{tenant}.clicks", "{tenant}.visits"], ["{tenant}.visits[3]"]])
-def test_nobody_goes_back_while_a_use_case_reads_a_list(database, store_url, topics):
+@pytest.mark.parametrize(
+    "topic",
+    [
+        listed(["{tenant}.clicks", "{tenant}.visits"]),
+        listed(["{tenant}.visits[3]"]),
+        pattern_text("visits-.*"),
+    ],
+)
+def test_nobody_goes_back_while_a_use_case_reads_several_topics(database, store_url, topic):
     with closing(open_store(store_url)) as store:
         store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
     downgrade(database, "0022")
     upgrade(database)
     with closing(open_store(store_url)) as store:
-        store.registry.deploy(Deployment("both", "m.py", "00", listed(topics)))
+        store.registry.deploy(Deployment("both", "m.py", "00", topic))
     before = content(database)
     with pytest.raises(ConfigError, match=r"both reads topics .*nothing was changed"):
         downgrade(database, "0022")

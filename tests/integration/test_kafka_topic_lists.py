@@ -1,6 +1,7 @@
 """Streams of several topics on a real Kafka: one that comes late, goes, and is made again."""
 
 import json
+import re
 
 import pytest
 from two_tenants import ACME, Service
@@ -48,15 +49,28 @@ class OfTwo(Service):
         return json.loads(self.stream().topic_id)
 
 
+class ByPattern(OfTwo):
+    """It reads all that a tenant has, and makes tenants of those who have something."""
+
+    def reads(self):
+        return re.compile(rf"(?P<tenant>[a-z]+)\.{self.name}(-[a-z]+)?")
+
+
 @pytest.fixture
-def service(tmp_path, kafka):
-    topics = KafkaTopics(kafka.bootstrap_servers)
-    made = OfTwo(tmp_path, topics, data_loss=DataLossPolicy.SKIP)
-    yield made
-    made.close()
+def serve(tmp_path, kafka):
+    made = []
+
+    def begin(kind, **deployed):
+        made.append(kind(tmp_path, KafkaTopics(kafka.bootstrap_servers), **deployed))
+        return made[0]
+
+    yield begin
+    for service in made:
+        service.close()
 
 
-def test_a_topic_of_a_list_comes_goes_and_comes_again_and_the_others_are_read(service):
+def test_a_topic_of_a_list_comes_goes_and_comes_again_and_the_others_are_read(serve):
+    service = serve(OfTwo, data_loss=DataLossPolicy.SKIP)
     visits, clicks, wide = service.topic("acme"), service.clicks(), service.wide()
     service.begin()
     assert service.row().state == "waiting"
@@ -94,4 +108,20 @@ def test_a_topic_of_a_list_comes_goes_and_comes_again_and_the_others_are_read(se
     assert {topic for topic in now if now[topic] != before[topic]} == {clicks}
     assert {failure.slice.lane_topic for failure in service.store.failures.every(ACME)} == {clicks}
     assert sorted(service.told) == sorted(7 * [visits] + 7 * [clicks] + 3 * [wide])
+    service.bolt_is_undisturbed()
+
+
+def test_topics_that_a_pattern_matches_are_found_while_it_runs_and_their_tenants(serve):
+    service = serve(ByPattern, creates_tenants=True)
+    service.begin()
+    assert service.at() == {f"{service.topic('acme')}[0]": 5}
+    for name in (service.clicks(), f"{service.clicks()}.dlq", f"corp.{service.name}-wide"):
+        service.topics.make_named(name, 2)
+        service.sent(name, 2, partition=1)
+    service.seen["corp"] = []
+    service.comes_to(f"{service.clicks()}[1]", 2)
+    service.until(lambda: service.seen["corp"] == [(1, 0), (1, 1)])
+    assert set(service.ids()) == {service.topic("acme"), service.clicks()}
+    found = {tenant.name for tenant in service.store.registry.tenants()}
+    assert found == {"acme", "bolt", "corp"}
     service.bolt_is_undisturbed()

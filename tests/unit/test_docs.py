@@ -32,6 +32,7 @@ from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
 from headrace.model.restarts import Restart
 from headrace.model.streams import LaneId, Order, Slice
+from headrace.model.topic_patterns import tenant_in
 from headrace.model.waves import Wave
 from headrace.policies.density import SPREAD
 from headrace.ports import SchemaKind, WrittenSchema
@@ -150,6 +151,15 @@ def test_the_guides_use_case_of_several_topics_does_what_it_says():
     assert rows["value"].to_pylist() == [b"a", b"b"]
 
 
+def test_the_guides_use_case_of_a_pattern_does_what_it_says():
+    names = {}
+    exec(guides("def everything"), names)
+    made = names["everything"]
+    assert tenant_in(made.topic, "acme.clicks") == "acme"
+    rows = handled(made, [b"a", b"b"])
+    assert rows["value"].to_pylist() == [b"a", b"b"]
+
+
 def test_the_guides_tests_pass_beside_its_use_case(tmp_path):
     for name, words in (("use_cases.py", "def pages"), ("test_use_cases.py", "import pytest")):
         (tmp_path / name).write_text(guides(words))
@@ -198,6 +208,7 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "def seen",
         "def viewed",
         "def activities",
+        "def everything",
         "# send.py",
         "# send_avro.py",
         "# read_avro.py",

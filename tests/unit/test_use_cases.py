@@ -1,6 +1,7 @@
 """The decorator: what it makes, and which combinations it refuses."""
 
 import inspect
+import re
 
 import pyarrow as pa
 import pytest
@@ -87,6 +88,15 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
         ({"topic": ["a[0]", "a"], "sink": TABLE}, "names a, and a[0] besides"),
         ({"topic": ["a[0]", "a[0]"], "sink": TABLE}, "names a[0] twice"),
         ({"topic": ["a[00]"], "sink": TABLE}, "1 to 249 letters"),
+        ({"topic": re.compile("(?P<who>a)"), "sink": TABLE}, "has a group who; the only one"),
+        ({"topic": re.compile("a", re.IGNORECASE), "sink": TABLE}, "as (?i), and not as flags"),
+        ({"topic": re.compile(b"a"), "sink": TABLE}, "as (?i), and not as flags"),
+        ({"topic": re.compile("{tenant}"), "sink": TABLE}, "say (?P<tenant>...) where the ten"),
+        (
+            {"topic": re.compile(r"(?P<tenant>[a-z]+)[.].*"), "sink": KafkaTopic("{tenant}.seen")},
+            "matches acme.seen, which its own sink writes",
+        ),
+        ({"topic": re.compile("se+n"), "sink": KafkaTopic("seen")}, "matches seen, which its own"),
         ({"topic": "{tenat}.visits", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant}.{tenant:.2}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant!r}.{tenant}", "sink": TABLE}, "only {tenant} may stand in braces"),

@@ -38,7 +38,8 @@ from headrace.deploying.offer import connections_of, with_seal_key
 from headrace.errors import ConfigError
 from headrace.model.lane_names import said
 from headrace.model.records import Failure, FailureState
-from headrace.model.streams import StreamId
+from headrace.model.streams import Stream, StreamId
+from headrace.model.topic_lists import topics_read
 from headrace.operating.again import of_letters
 from headrace.operating.quarantine import (
     check_skip,
@@ -231,7 +232,7 @@ def redrive(
         found = live_stream(store.registry, stream_of(stream))
         connections = with_seal_key(_connections(config), store)
         generation = generation_of(store.registry, found.id.tenant)
-        send = partial(send_back, connections, found.id, found.topic, generation=generation)
+        send = partial(send_back, connections, found.id, _topics(found), generation=generation)
         if not (yes or dry_run):
             limit = _agreed(send(limit=limit, dry_run=True).sent, limit, found.id, config)
         done = send(limit=limit, dry_run=dry_run)
@@ -239,9 +240,13 @@ def redrive(
             say(f"refused: {why}", err)
         how = "to send" if dry_run else "sent"
         say(
-            f"dead letters {how} back to {found.topic}: {done.sent}, refused: "
+            f"dead letters {how} back to {_topics(found)}: {done.sent}, refused: "
             f"{len(done.refused)}, left for the next time: {done.left}"
         )
+
+
+def _topics(of: Stream) -> str:
+    return ",".join(topics_read(of.topic, of.topic_id))
 
 
 def _agreed(letters: int, limit: int | None, stream: StreamId, config: Path) -> int | None:

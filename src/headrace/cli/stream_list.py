@@ -26,7 +26,7 @@ from headrace.model.places import Place, text_of
 from headrace.model.records import Failure
 from headrace.model.statistics import Report, ShownState
 from headrace.model.streams import State, Stream, StreamId
-from headrace.model.topic_lists import topics_of
+from headrace.model.topic_lists import topics_read
 from headrace.operating.schemas_seen import SchemaSeen, known_versions, named_after, schemas_seen
 from headrace.ports import Log, Registry, Store
 from headrace.telemetry.conditions import Condition, condition
@@ -207,7 +207,7 @@ def listed(
     known = known_versions(store.schema_subjects) if named and ours else {}
     streams = store.registry.streams()
     tenants_of = _tenants_of(streams)
-    read = (topic for stream in streams for topic in topics_of(stream.topic))
+    read = (topic for stream in streams for topic in _topics(stream))
     topics = set(read) if named else set()
     for failure in store.failures.every(only_open=True, with_records=False):
         stopped[failure.slice.lane.stream].append(failure)
@@ -219,11 +219,15 @@ def listed(
         how = condition(lag.stream, tenants[name.tenant], word, stopped[name], now_s, starting)
         if asked.fits(how):
             writers = () if word is None else word.figures.writers
-            names = named_after(lag.stream.topic, name.tenant, topics)
+            names = named_after(_topics(lag.stream), name.tenant, topics)
             seen = schemas_seen(known, names, writers, now_s)
-            also = (tenants_of[topic] for topic in topics_of(lag.stream.topic))
+            also = (tenants_of[topic] for topic in _topics(lag.stream))
             shared_with = sorted(set().union(*also) - {name.tenant})
             yield Listed(lag, how, word and word.at_s, seen, shared_with)
+
+
+def _topics(stream: Stream) -> tuple[str, ...]:
+    return topics_read(stream.topic, stream.topic_id)
 
 
 def _tenants_of(streams: Iterable[Stream]) -> dict[str, set[str]]:
@@ -231,7 +235,7 @@ def _tenants_of(streams: Iterable[Stream]) -> dict[str, set[str]]:
     found = defaultdict[str, set[str]](set)
     for stream in streams:
         if stream.state is not State.REMOVED:
-            for topic in topics_of(stream.topic):
+            for topic in _topics(stream):
                 found[topic].add(stream.id.tenant)
     return found
 

@@ -185,6 +185,7 @@ def use_case_row(deployment: Deployment, figures: Sequence[UseCaseFigures]) -> V
         "starting_offsets": deployment.starting_offsets,
         "restart": None if deployment.restart is None else asdict(deployment.restart),
         "all_tenants": deployment.all_tenants,
+        "creates_tenants": deployment.creates_tenants,
         "rerun": deployment.until is not None,
         "figures": _use_case_figures(figures) if figures else None,
     }

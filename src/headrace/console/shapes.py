@@ -360,6 +360,7 @@ class UseCaseRow(Shape):
     starting_offsets: str
     restart: RestartShape | None = Field(description="null: a stream goes on where it stopped.")
     all_tenants: bool
+    creates_tenants: bool
     rerun: bool
     figures: UseCaseShape | None
 

@@ -33,7 +33,7 @@ from headrace.model.lineage import closed
 from headrace.model.places import UNKNOWN, text_of
 from headrace.model.statistics import LagIs, LaneFigures
 from headrace.model.streams import State, Stream, StreamId, lineage_of, places_of
-from headrace.model.topic_lists import topics_of
+from headrace.model.topic_lists import topics_read
 from headrace.operating.again import consequences
 from headrace.operating.quarantine import generation_of, live_stream
 from headrace.operating.schemas_seen import known_versions, named_after, schemas_seen
@@ -166,7 +166,7 @@ async def redrive_stream(
         found = live_stream(desk.store.registry, _known(desk, StreamId(use_case, tenant)).id)
         done = desk.tools.send_back(
             found.id,
-            found.topic,
+            ",".join(topics_read(found.topic, found.topic_id)),
             generation=generation_of(desk.store.registry, tenant),
             limit=how.limit,
             dry_run=how.dry_run,
@@ -222,8 +222,10 @@ def _schemas(desk: Desk, snapshot: StoreView, stream: Stream) -> list[Values]:
         return []
     if not desk.own_registry:
         return [plain(schema) for schema in schemas_seen({}, (), figures.writers, snapshot.at_s)]
-    topics = {topic for other in snapshot.streams for topic in topics_of(other.topic)}
-    names = named_after(stream.topic, stream.id.tenant, topics)
+    every = (topics_read(other.topic, other.topic_id) for other in snapshot.streams)
+    topics = {topic for read in every for topic in read}
+    read = topics_read(stream.topic, stream.topic_id)
+    names = named_after(read, stream.id.tenant, topics)
     known = known_versions(desk.store.schema_subjects, names)
     return [plain(schema) for schema in schemas_seen(known, names, figures.writers, snapshot.at_s)]
 

@@ -36,6 +36,10 @@ class BucketLog:
         """With the lanes of the log; of lists as well."""
         return described(self.log, names)
 
+    def all_topics(self) -> Collection[str]:
+        """Those of the log."""
+        return self.log.all_topics()
+
     def absent(self, names: Collection[str]) -> Collection[str]:
         """Topics that are surely not there, and lists of which none is."""
         return absent(self.log, names)

@@ -1,14 +1,14 @@
-"""What a log says of what a stream reads, be it one topic or a list.
+"""What a log says of what a stream reads, be it one topic, a list, or what a pattern matches.
 
-A log knows topics. Of a list (`model/topic_lists.py`) each is asked for, and what is there of them
-is told as if it were one: their ids together, and the lanes that the list has of each. A topic
-that is not there is left out, and so holds up no other; only if none of a list is there, the list
-is not.
+A log knows topics. Of a pattern those are asked for that match, of all that there are. Of a list
+(`model/topic_lists.py`) each is asked for, and what is there of them is told as if it were one:
+their ids together, and the lanes that the list has of each. A topic that is not there is left out,
+and so holds up no other; only if none of a list is there, the list is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from headrace.model.streams import Stream
@@ -16,28 +16,35 @@ from headrace.model.topic_lists import (
     id_of_list,
     is_list,
     lanes_in,
-    topics_of,
+    reads_several,
     with_known,
 )
+from headrace.model.topic_patterns import is_pattern, matching
 from headrace.ports import Log, TopicInfo
+
+#: topics, each with the lanes that are read of it; empty: all
+_Wanted = Mapping[str, frozenset[str]]
+_EVERY = frozenset[str]()
 
 
 def described(log: Log, names: Collection[str]) -> dict[str, TopicInfo]:
-    """What is there of topics and of lists, each under its name; see ``Log.topics``."""
-    if not any(map(is_list, names)):
+    """What is there of topics, lists and patterns, each under its name; see ``Log.topics``."""
+    if not any(map(reads_several, names)):
         return log.topics(names)
-    known = log.topics(_all_topics(names))
+    wanted = _wanted(log, names)
+    known = log.topics(_topics(wanted.values()))
     found = {name: known[name] for name in names if name in known}
-    lists = {name: _together(name, known) for name in names if is_list(name)}
-    return found | {name: info for name, info in lists.items() if info is not None}
+    several = {name: _together(of, known) for name, of in wanted.items() if reads_several(name)}
+    return found | {name: info for name, info in several.items() if info is not None}
 
 
 def absent(log: Log, names: Collection[str]) -> Collection[str]:
-    """Topics that are surely not there, and lists of which none is; see ``Log.absent``."""
-    if not any(map(is_list, names)):
+    """Topics that are surely not there, and lists and patterns of which none is."""
+    if not any(map(reads_several, names)):
         return log.absent(names)
-    gone = set(log.absent(_all_topics(names)))
-    return [name for name in names if gone.issuperset(topics_of(name))]
+    wanted = _wanted(log, names)
+    gone = set(log.absent(_topics(wanted.values())))
+    return [name for name, of in wanted.items() if gone.issuperset(of)]
 
 
 def as_known(stream: Stream, info: TopicInfo) -> TopicInfo:
@@ -46,12 +53,22 @@ def as_known(stream: Stream, info: TopicInfo) -> TopicInfo:
     return info if topic_id == info.topic_id else replace(info, topic_id=topic_id)
 
 
-def _all_topics(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(topic for name in names for topic in topics_of(name)))
+def _wanted(log: Log, names: Collection[str]) -> dict[str, _Wanted]:
+    there = log.all_topics() if any(map(is_pattern, names)) else ()
+    return {name: _wanted_of(name, there) for name in names}
 
 
-def _together(name: str, known: dict[str, TopicInfo]) -> TopicInfo | None:
-    wanted = lanes_in(name)
+def _wanted_of(name: str, there: Collection[str]) -> _Wanted:
+    if is_pattern(name):
+        return dict.fromkeys(matching(name, there), _EVERY)
+    return lanes_in(name) if is_list(name) else {name: _EVERY}
+
+
+def _topics(wanted: Iterable[_Wanted]) -> list[str]:
+    return list(dict.fromkeys(topic for of in wanted for topic in of))
+
+
+def _together(wanted: _Wanted, known: Mapping[str, TopicInfo]) -> TopicInfo | None:
     there = {topic: known[topic] for topic in wanted if topic in known}
     if not there:
         return None

@@ -109,17 +109,17 @@ def without_topic(held: HeldStream) -> LaneStart:
 def waits_to_begin(held: HeldStream, info: TopicInfo, now_s: float) -> str | None:
     """Why a stream cannot begin, whatever its log says of places; None if nothing is known."""
     starting = starting_of(held)
-    missing = missing_of(held.stream.topic, info.lanes)
+    missing = missing_of(held.stream.topic, info.lanes, info.topic_id)
     if missing and not is_earliest(starting):
         # One that came later would be read from its beginning, whatever was said.
         return f"startingOffsets wait for all that it reads: {without_topics(held.stream, missing)}"
-    return too_early(starting, now_s) or unnamed(starting, _names(held), info.lanes)
+    return too_early(starting, now_s) or unnamed(starting, _names(held, info), info.lanes)
 
 
 def places_of(new: NewLanes, told: Told) -> dict[str, Place] | str:
     """Where new lanes begin, those left out that the log cannot tell of now; or why they cannot."""
     held = new.seen.held
-    starting, topics = starting_of(held), _names(held)
+    starting, topics = starting_of(held), _names(held, new.seen.info)
     if reason := unnamed(starting, topics, new.lanes):
         return reason  # somebody has deployed it otherwise meanwhile
     found = first_places(starting, topics, new.lanes, told.edges(starting))
@@ -165,5 +165,5 @@ def absent(names: Collection[str], log: Log) -> Collection[str]:
     return log.absent(names)
 
 
-def _names(held: HeldStream) -> dict[str, str]:
-    return as_said(held.stream.topic, held.deployment.topic)
+def _names(held: HeldStream, info: TopicInfo) -> dict[str, str]:
+    return as_said(held.stream.topic, held.deployment.topic, info.topic_id)

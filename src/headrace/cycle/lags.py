@@ -33,11 +33,11 @@ from headrace.model.second_division import divided_twice
 from headrace.model.streams import PassedRange, Position, State, Stream, StreamId, lineage_of
 from headrace.model.topic_lists import (
     is_another,
-    is_list,
     missing_of,
     others,
+    reads_several,
     topic_of_lane,
-    topics_of,
+    topics_read,
 )
 from headrace.ports import Log, Registry, Store, TopicInfo
 
@@ -133,7 +133,7 @@ class StreamLag:
         if other:
             again = ", ".join(sorted(filter(None, other))) or self.stream.topic
             found.append(f"topic {again} was deleted and made again")
-        missing = missing_of(self.stream.topic, self.topic.lanes)
+        missing = missing_of(self.stream.topic, self.topic.lanes, self.topic.topic_id)
         found += [f"topic {topic} is not there" for topic in missing]
         for lane in in_order(self.positions):
             position, start, end = self.positions[lane], self.starts.get(lane), self.ends.get(lane)
@@ -305,7 +305,7 @@ def check_listed(of: StreamLog, positions: Collection[Position]) -> None:
         return
     if of.topic.parents or follows_others({one.lane.name: one.parents for one in positions}):
         return
-    away = missing_of(of.stream.topic, of.topic.lanes)
+    away = missing_of(of.stream.topic, of.topic.lanes, of.topic.topic_id)
     names = (one.lane.name for one in positions)
     read = by_whole_lane(name for name in names if topic_of_lane(name, of.stream.topic) not in away)
     if missing := in_order(read.keys() - by_whole_lane(of.topic.lanes).keys()):
@@ -414,7 +414,7 @@ def _from_json(text: str, of: StreamLog) -> dict[str, Place]:
     topic, special = of.stream.topic, {"-2": of.starts, "-1": of.ends}
     try:
         said = json.loads(text, object_pairs_hook=_each_once)
-        wanted = said if is_list(topic) else {topic: said[topic]}
+        wanted = said if reads_several(topic) else {topic: said[topic]}
         named = [
             (name, str(at))
             for of_topic, lanes in wanted.items()
@@ -426,8 +426,12 @@ def _from_json(text: str, of: StreamLog) -> dict[str, Place]:
             for lane, at in _each_once(named).items()
         }
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as exc:
-        form = json.dumps({topics_of(topic)[0]: {"0": 23}})
+        form = json.dumps({(*_topics(of), topic)[0]: {"0": 23}})
         raise ConfigError(f"offsets look like {form}; this is {_shown(text)}") from exc
+
+
+def _topics(of: StreamLog) -> tuple[str, ...]:
+    return topics_read(of.stream.topic, None if of.topic is None else of.topic.topic_id)
 
 
 def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from headrace.model.places import FIRST, Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, Stopper, StreamId
-from headrace.model.topic_lists import is_another, is_list, is_of, others, topic_of_lane
+from headrace.model.topic_lists import is_another, is_of, others, reads_several, topic_of_lane
 from headrace.policies.data_loss import (
     CUT_PATIENCE_S,
     LIST_PATIENCE_S,
@@ -397,7 +397,7 @@ def _fact(held: HeldStream, name: str, lost: Lost, info: TopicInfo) -> str:
     if lost.loss is Loss.EXPIRED:
         return _expired(held, name, lost)
     other = others(held.stream.topic_id, info.topic_id)
-    if is_list(held.stream.topic):
+    if reads_several(held.stream.topic):
         other = other & {topic_of_lane(name, held.stream.topic)}
     made = made_again(held.stream, info, other, "was deleted and made again")
     return f"{made}; what it had in {spoken(name)} from offset {lost.from_place} on is lost"

@@ -17,6 +17,7 @@ import structlog
 from headrace.model.lane_names import spoken, taken_apart
 from headrace.model.parked import NOTHING_PARKED, is_of_parked
 from headrace.model.streams import Stream, StreamId, original
+from headrace.model.topic_patterns import is_pattern
 from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
@@ -58,15 +59,20 @@ def without_its_topic(stream: Stream) -> str:
     """What a stream shows for itself as long as its topic is missing."""
     if is_of_parked(stream.topic, original(stream.id.use_case)):
         return NOTHING_PARKED
+    if is_pattern(stream.topic):
+        return f"no topic is there yet that is {stream.topic}"
     return f"{not_there(stream.topic)}; '{_make(stream)}' makes it"
 
 
 def without_topics(stream: Stream, missing: Sequence[str]) -> str:
     """What a stream shows while some of its list are missing, and the others are read."""
+    if is_pattern(stream.topic):
+        return ", ".join(f"topic {topic} is not there any more" for topic in missing)
     gone = [part for part in missing if taken_apart(part) is None]
     told = [not_there(topic) for topic in gone]
-    alone = [spoken(part, stream.topic) for part in missing if part not in gone]
-    told += [f"{lane} is not there yet" for lane in alone]
+    told += [
+        f"{spoken(part, stream.topic)} is not there yet" for part in missing if part not in gone
+    ]
     make = f"; '{_make(stream)}' makes topics" if gone else ""
     return f"{', '.join(told)}{make}"
 

@@ -23,6 +23,7 @@ from headrace.cycle.bucket_log import BucketLog
 from headrace.cycle.ends import Ends, News
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
+from headrace.cycle.newcomers import Newcomers
 from headrace.cycle.reruns import Reruns
 from headrace.cycle.restarts import Restarts
 from headrace.cycle.talks import Asker, Talk
@@ -55,14 +56,16 @@ class Observer:
     #: what streams cost that this driver takes anew, as after a seek: where their topics are the
     #: same, their records are
     _costs: dict[StreamId, Cost] = field(default_factory=dict)
-    #: talks with the log in one thread: about topics, about where logs end, and about what is too
-    #: old of streams that were left alone
+    #: talks with the log in one thread: about topics, about where logs end, about what is too old
+    #: of streams that were left alone, and about topics of tenants that nobody added
     _about_topics: Asker = field(init=False)
     _about_ends: Asker = field(init=False)
     _about_old: Asker = field(init=False)
+    _about_new: Asker = field(init=False)
     _ends: Ends = field(init=False)
     _topics: TopicKeeper = field(init=False)
     _restarts: Restarts = field(init=False)
+    _newcomers: Newcomers = field(init=False)
     _reruns: Reruns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,8 +74,10 @@ class Observer:
         self._about_topics = Asker(log, self.thread)
         self._about_ends = Asker(log, self.thread)
         self._about_old = Asker(log, self.thread)
+        self._about_new = Asker(log, self.thread)
         self._ends = Ends(self.board)
         self._reruns = Reruns(self.store.registry, self.board)
+        self._newcomers = Newcomers(self.store.registry)
         progress, losses = self.store.progress, self.losses
         self._topics = TopicKeeper(progress, self.board, self._ends, losses)
         self._restarts = Restarts(progress, self.board, losses.reporter, losses.clock, self._ends)
@@ -89,6 +94,7 @@ class Observer:
         if revision == self._revision:
             return False
         loaded = {deployment.use_case: deployment for deployment in deployments}
+        self._newcomers.follow(deployments)
         streams = [
             stream for stream in self.store.registry.streams() if stream.id.use_case in loaded
         ]
@@ -140,6 +146,9 @@ class Observer:
             self._about_topics.begin(self._topics.ask(now_s))
         self._about_topics.go_on()
         self._pass_over(now_s)
+        if not self._about_new.is_busy:
+            self._about_new.begin(self._newcomers.ask(now_s))
+        self._about_new.go_on()
 
     def _pass_over(self, now_s: float) -> None:
         """Let streams that were left alone pass over what is too old."""
@@ -173,12 +182,13 @@ class Observer:
     @property
     def asks(self) -> bool:
         """Whether brokers have not answered yet."""
-        askers = self._about_topics, self._about_ends, self._about_old
+        askers = self._about_topics, self._about_ends, self._about_old, self._about_new
         return any(asker.is_busy for asker in askers)
 
     def close(self, until_s: float) -> bool:
         """Ask nothing any more, and wait for what is being asked; whether that is over."""
-        asked = [self._about_topics.asked, self._about_ends.asked, self._about_old.asked]
+        askers = self._about_topics, self._about_ends, self._about_old, self._about_new
+        asked = [asker.asked for asker in askers]
         return ended(self.thread, asked, until_s)
 
     def doubt(self, held: HeldStream, lane: Lane, why: str) -> None:

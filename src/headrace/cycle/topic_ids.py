@@ -21,7 +21,7 @@ from typing import Final
 from headrace.board import HeldStream
 from headrace.model.buckets import by_whole_lane
 from headrace.model.streams import Stream
-from headrace.model.topic_lists import ids_in, is_list, others
+from headrace.model.topic_lists import ids_in, others, reads_several
 from headrace.policies.data_loss import LIST_PATIENCE_S, seen_short
 from headrace.ports import TopicInfo
 
@@ -69,7 +69,7 @@ def told_as_left(stream: Stream, info: TopicInfo) -> str:
 
 def made_again(stream: Stream, info: TopicInfo, other: Collection[str], what: str) -> str:
     """What is said of topics of which others are there now, as `others` has them."""
-    if not is_list(stream.topic):
+    if not reads_several(stream.topic):
         return f"topic {stream.topic} {what} (id {stream.topic_id}, now {info.topic_id})"
     was, now = ids_in(stream.topic_id), ids_in(info.topic_id)
     return ", ".join(
@@ -78,7 +78,7 @@ def made_again(stream: Stream, info: TopicInfo, other: Collection[str], what: st
 
 
 def _topic(text: str) -> str:
-    return f"one of the topics {text}" if is_list(text) else f"topic {text}"
+    return f"one of the topics {text}" if reads_several(text) else f"topic {text}"
 
 
 def is_the_same(one: TopicInfo, other: TopicInfo | None) -> bool:

@@ -58,6 +58,7 @@ from headrace.model.parked import NOTHING_PARKED
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId
 from headrace.model.topic_lists import is_another, missing_of, topic_of_lane
+from headrace.model.topic_patterns import is_pattern
 from headrace.ports import Log, Progress, TopicInfo
 
 TOPICS_EVERY_S = 30.0
@@ -273,7 +274,7 @@ class TopicKeeper:
             held.looked_at = _FIRST_A_LOOK
         stay = stream.topic_id == info.topic_id and not lanes_go(held, info)
         listed = held.lanes.keys() if stay else set(as_divided(held, info).lanes)
-        missing = missing_of(stream.topic, info.lanes)
+        missing = missing_of(stream.topic, info.lanes, info.topic_id)
         self._without(held, missing)
         for name, lane in held.lanes.items():
             away = bool(missing) and topic_of_lane(name, stream.topic) in missing
@@ -325,7 +326,10 @@ class TopicKeeper:
         if not fresh:
             return seen
         now_s = self.losses.clock.now_s()
-        reasons = ((one.seen.held, waits_to_begin(*one.seen[:2], now_s)) for one in fresh)
+        reasons = (
+            (one.seen.held, self._why_shared(one) or waits_to_begin(*one.seen[:2], now_s))
+            for one in fresh
+        )
         stuck = {held.stream.id: reason for held, reason in reasons if reason is not None}
         fresh = [one for one in fresh if one.seen.held.stream.id not in stuck]
         names = [fresh_topic.seen.held.stream.topic for fresh_topic in fresh]
@@ -339,6 +343,14 @@ class TopicKeeper:
         self._store_lanes(started)
         self._wait_for(seen, stuck)
         return [seen_topic for seen_topic in seen if seen_topic.held.stream.id not in stuck]
+
+    def _why_shared(self, new: NewLanes) -> str | None:
+        """Why topics that a pattern matches may not be read: now it is known which they are."""
+        stream = new.seen.held.stream
+        if not is_pattern(stream.topic):
+            return None
+        topics = {topic_of_lane(name, stream.topic) for name in new.lanes}
+        return self.losses.registry.why_shared(stream.id, topics)
 
     def _begin_lanes(
         self, new: NewLanes, told: Told, started: list[LaneStart], stuck: dict[StreamId, str]

@@ -377,6 +377,7 @@ def _chosen(settings: Settings, name: str) -> dict[str, Any]:
         **restart,
         "starting_offsets": chosen.startingOffsets,
         "all_tenants": chosen.all_tenants,
+        "creates_tenants": chosen.creates_tenants,
         "priority": chosen.priority,
         "options": chosen.options,
         "retries": chosen.retries,

@@ -17,6 +17,7 @@ from headrace.model.everyone import is_plain
 from headrace.model.patterns import TENANT
 from headrace.model.streams import TENANT_NAME
 from headrace.model.topic_lists import topics_of
+from headrace.model.topic_patterns import ANY_TENANTS, is_pattern, tenant_in
 
 
 def refuse_sent(topics: Mapping[str, str], types: Mapping[str, str]) -> None:
@@ -28,6 +29,13 @@ def refuse_sent(topics: Mapping[str, str], types: Mapping[str, str]) -> None:
     """
     read = [
         (use_case, topic) for use_case, text in sorted(topics.items()) for topic in topics_of(text)
+    ]
+    read += [
+        (use_case, f"{tenant}.{kind}")
+        for use_case, text in sorted(topics.items())
+        for kind in types.values()
+        for tenant in ANY_TENANTS
+        if is_pattern(text) and is_plain(text) and tenant_in(text, f"{tenant}.{kind}") is not None
     ]
     for use_case, topic in read:
         for kind, sent in sorted(types.items()):

@@ -103,6 +103,8 @@ class Deployment:
     starting_offsets: str = "earliest"
     #: every tenant has it; otherwise streams are added one by one
     all_tenants: bool = True
+    #: topics that its pattern matches make tenants of those whose they are
+    creates_tenants: bool = False
     #: share of the executors against other use cases
     priority: int = 1
     #: options from the YAML file, handed to the handler as ``context.options``

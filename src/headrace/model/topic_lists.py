@@ -1,4 +1,4 @@
-"""What a stream reads: a topic, or a list of topics and of partitions.
+"""What a stream reads: a topic, a list of topics and of partitions, or what a pattern matches.
 
 Most streams read one topic. Where the activities of a tenant are in several, or a few partitions of
 a topic are to be read and no others, a use case says a list, and its stream has the lanes of all of
@@ -8,6 +8,9 @@ between, which no topic has in its name. ``impressions[3]``, as lanes are called
 One topic of a list can be deleted and made again while the others stay. So the id of a list is that
 of each of its topics, by name. A topic that a list did not have an id of before is none that was
 made again; nor is one that is not there.
+
+What a pattern matches (``topic_patterns.py``) has such an id as well, and its topics are known by
+that alone.
 
 Lists are of logs that number their lanes: of another name nobody knows the topic. Whether there are
 such topics, only a log says.
@@ -21,6 +24,7 @@ from functools import lru_cache
 
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import in_order, taken_apart
+from headrace.model.topic_patterns import is_pattern
 
 _BETWEEN = ","
 #: of a log's own id, where a stream reads one topic
@@ -51,7 +55,14 @@ def listed(parts: Iterable[str]) -> str:
 
 def is_list(text: str) -> bool:
     """Whether a stream reads a list, and no whole topic."""
+    if is_pattern(text):
+        return False
     return _BETWEEN in text or taken_apart(text) is not None
+
+
+def reads_several(text: str) -> bool:
+    """Whether a stream reads a list, or what a pattern matches, and no one topic."""
+    return is_pattern(text) or is_list(text)
 
 
 def parts_of(text: str) -> tuple[str, ...]:
@@ -70,16 +81,23 @@ def lanes_in(text: str) -> Mapping[str, frozenset[str]]:
 
 
 def topics_of(text: str) -> tuple[str, ...]:
-    """The topics of a list, each once; of one topic that."""
+    """The topics of a list, each once; of one topic that; a pattern names none."""
+    if is_pattern(text):
+        return ()
     return tuple(lanes_in(text)) if is_list(text) else (text,)
 
 
-def as_said(text: str, template: str) -> dict[str, str]:
+def topics_read(text: str, topic_id: str | None) -> tuple[str, ...]:
+    """The topics that a stream reads; of a pattern those that it is of."""
+    return tuple(ids_in(topic_id)) if is_pattern(text) else topics_of(text)
+
+
+def as_said(text: str, template: str, topic_id: str | None) -> dict[str, str]:
     """The topics that a stream reads, each with how its use case says it.
 
     Whoever has the use case as it was before its list became longer knows the names alone.
     """
-    read, said = topics_of(text), topics_of(template)
+    read, said = topics_read(text, topic_id), topics_of(template)
     return dict(zip(read, said if len(said) == len(read) else read, strict=True))
 
 
@@ -101,28 +119,26 @@ def topic_of_lane(lane: str, text: str) -> str:
         lane: its name, also of a bucket.
         text: what its stream reads.
     """
-    if not is_list(text):
+    if not reads_several(text):
         return text
     found = taken_apart(whole_lane(lane))
     return text if found is None else found.topic
 
 
-def missing_of(text: str, lanes: Collection[str]) -> list[str]:
+def missing_of(text: str, lanes: Collection[str], topic_id: str | None) -> list[str]:
     """Topics and partitions of a list that are not there; of one topic none.
 
     Args:
         text: what a stream reads.
         lanes: what its log lists.
+        topic_id: with topics that were there before: those of a pattern are known by that alone.
     """
-    if not is_list(text):
+    if not reads_several(text):
         return []
     there = {whole_lane(lane) for lane in lanes}
-    topics = {topic_of_lane(lane, text) for lane in there}
-    return [
-        part
-        for part in parts_of(text)
-        if part not in (topics if taken_apart(part) is None else there)
-    ]
+    known = {topic_of_lane(lane, text) for lane in there} | there
+    parts = topics_read(text, topic_id) if is_pattern(text) else parts_of(text)
+    return [part for part in parts if part not in known]
 
 
 def id_of_list(ids: Mapping[str, str]) -> str:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 from headrace.model.statistics import WriterFigures
-from headrace.model.topic_lists import topics_of
 from headrace.ports import SchemaSubjects
 from headrace.telemetry.writers import KEPT_S
 
@@ -40,15 +39,14 @@ class SchemaSeen:
     last_at_s: float
 
 
-def named_after(topic: str, tenant: str, topics: Collection[str]) -> tuple[str, ...]:
+def named_after(read: Sequence[str], tenant: str, topics: Collection[str]) -> tuple[str, ...]:
     """What subjects are named after that records of a tenant's topic may be written by.
 
     Args:
-        topic: such as acme.visits, or a list.
+        read: topics, such as acme.visits.
         tenant: whose it is.
         topics: of all streams: what is named after one of these is somebody's own.
     """
-    read = topics_of(topic)
     shared = (one.removeprefix(f"{tenant}.") for one in read)
     return (*read, *(one for one in shared if one not in topics and one not in read))
 

@@ -172,7 +172,7 @@ def planned(
         check_listed(of, positions)
     else:
         check_divided(stream, positions)
-    another, away = bool(other), missing_of(of.stream.topic, of.topic.lanes)
+    another, away = bool(other), missing_of(of.stream.topic, of.topic.lanes, of.topic.topic_id)
     gone = frozenset(
         name
         for name in lanes.keys() - set(of.topic.lanes)
@@ -259,7 +259,8 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
 def _begun_at(log: Log, of: StreamLog, deployment: Deployment) -> Mapping[str, Place]:
     """Where a stream would begin; where it could not, at worst all comes again."""
     starting, lanes = read_starting(deployment.starting_offsets), list(of.starts)
-    topics = as_said(of.stream.topic, deployment.topic)
+    topic_id = None if of.topic is None else of.topic.topic_id
+    topics = as_said(of.stream.topic, deployment.topic, topic_id)
     if untold(of.ends) or unnamed(starting, topics, lanes):
         return of.starts
     then: Mapping[str, Place] = {}

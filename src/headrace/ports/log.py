@@ -60,6 +60,9 @@ class Log(Protocol):
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists; a topic that does not is left out."""
 
+    def all_topics(self) -> Collection[str]:
+        """Names of all topics that there are, of the log's own as well; for patterns."""
+
     def absent(self, names: Collection[str]) -> Collection[str]:
         """Topics that are surely not there.
 

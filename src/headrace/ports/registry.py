@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from headrace.model.records import Deployment
@@ -106,6 +106,12 @@ class Registry(Protocol):
 
     def add_stream(self, stream: StreamId) -> None:
         """Add one stream of a known tenant and use case; a removed one starts afresh."""
+
+    def why_shared(self, stream: StreamId, topics: Collection[str]) -> str | None:
+        """Why a stream may not read topics: one is another tenant's; None: it may.
+
+        For those that a pattern matches: of others it is refused when a stream is added.
+        """
 
     def set_stream_state(
         self,

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Stream
-from headrace.model.topic_lists import topics_of
+from headrace.model.topic_lists import topics_read
 from headrace.ports import Store
 from headrace.ports.sink import plain_fields
 
@@ -122,7 +122,7 @@ class Owners:
             for topic in self._gateway_topics:
                 yield f"{tenant}.{topic}", _Topic(tenant, is_sent=True)
         for stream in streams:
-            for topic in topics_of(stream.topic):
+            for topic in topics_read(stream.topic, stream.topic_id):
                 yield topic, _Topic(stream.id.tenant, is_sent=True)
 
     def _patterns(self) -> dict[str, str]:

@@ -24,6 +24,8 @@ class UseCaseSettings(BaseModel):
     startingOffsets: Beginning = "earliest"  # noqa: N815 - Spark's word
     #: every tenant has it; false: streams are added one by one
     all_tenants: bool = True
+    #: where it reads topics by a pattern: who has such a topic is added as a tenant; false: is told
+    creates_tenants: bool = False
     #: how often a record that a handler raised or hung at is tried again, with waits between,
     #: before that counts as the record's fault and ``bad_record`` of the use case decides
     retries: int = Field(default=3, ge=0)

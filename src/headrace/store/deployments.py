@@ -39,6 +39,7 @@ def every(connection: Connection) -> list[Deployment]:
             buckets=row.buckets,
             starting_offsets=row.starting_offsets,
             all_tenants=row.all_tenants,
+            creates_tenants=row.creates_tenants,
             priority=row.priority,
             options=json.loads(row.options),
             bad_record=BadRecordPolicy(row.bad_record),

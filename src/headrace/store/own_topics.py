@@ -6,6 +6,9 @@ given what is the other's. Or a use case reads `acme.visits` as a topic for all,
 `{tenant}.visits`. That cannot be seen in one use case, so it is looked at where a stream begins, in
 the transaction in which it does.
 
+Which topics a pattern matches is known when they are there. So a driver asks before lanes of one
+begin, and the stream waits and says why.
+
 Streams that are there already go on. Topics of ends and of dead letters are not looked at.
 """
 
@@ -17,11 +20,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from headrace.errors import shared_topic
+from headrace.errors import ConfigError, shared_topic
 from headrace.model.everyone import EVERYONE, is_plain
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, StreamId
 from headrace.model.topic_lists import topics_of
+from headrace.model.topic_patterns import is_pattern, tenant_in
 from headrace.store.pairs import matching
 from headrace.store.schema import deployments, streams
 
@@ -47,6 +51,15 @@ def refuse_shared(connection: Connection, wanted: Mapping[StreamId, str]) -> Non
     refuse_doubts(wanted, doubts, there)
 
 
+def why_shared(connection: Connection, stream: StreamId, topics: Collection[str]) -> str | None:
+    """Why a stream may not read topics that its pattern matches; None: it may."""
+    try:
+        refuse_shared(connection, dict.fromkeys([stream], ",".join(sorted(topics))))
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
 def doubtful(
     wanted: Mapping[StreamId, str], templates: Mapping[str, str]
 ) -> dict[StreamId, StreamId]:
@@ -62,11 +75,7 @@ def doubtful(
     use_cases: dict[str, list[str]] = {}
     for use_case, text in templates.items():
         use_cases.setdefault(text, []).append(use_case)
-    parsed = [
-        (_Template.of(topic), those)
-        for text, those in use_cases.items()
-        for topic in topics_of(text)
-    ]
+    parsed = [(one, those) for text, those in use_cases.items() for one in _templates(text)]
     return {
         StreamId(use_case, tenant): stream
         for stream, topics in wanted.items()
@@ -78,6 +87,14 @@ def doubtful(
     }
 
 
+def _templates(text: str) -> Iterator[_Template | _Matched]:
+    """What a use case reads, each to tell of a topic whose it would be."""
+    if is_pattern(text):
+        yield _Matched(text)
+    for topic in topics_of(text):
+        yield _Template.of(topic)
+
+
 def refuse_doubts(
     wanted: Mapping[StreamId, str],
     doubts: Mapping[StreamId, StreamId],
@@ -87,6 +104,19 @@ def refuse_doubts(
     for other, stream in doubts.items():
         if other in there or other in wanted:
             raise shared_topic(wanted[stream], stream, other)
+
+
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """What a pattern matches, for the same."""
+
+    text: str
+
+    def tenants_of(self, topic: str) -> Iterator[str]:
+        """The one tenant whose topic this would be, or none."""
+        tenant = tenant_in(self.text, topic)
+        if tenant is not None:
+            yield tenant or EVERYONE
 
 
 @dataclass(frozen=True, slots=True)

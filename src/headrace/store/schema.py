@@ -137,6 +137,8 @@ deployments = Table(
     #: as somebody wrote it: see ``model/starting.py``
     Column("starting_offsets", Text, nullable=False),
     Column("all_tenants", Boolean, nullable=False),
+    #: those of whom its pattern finds topics
+    Column("creates_tenants", Boolean, nullable=False, server_default=false()),
     Column("priority", Integer, nullable=False),
     #: JSON object
     Column("options", Text, nullable=False),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
-from headrace.store import deployments, intents, streams, tenant_states, tenants
+from headrace.store import deployments, intents, own_topics, streams, tenant_states, tenants
 from headrace.store.database import Database
 from headrace.store.revision import changing
 
@@ -74,6 +74,11 @@ class SqlRegistry:
         with changing(self._database) as connection:
             streams.add(connection, stream)
             intents.begin_anew(connection, {stream.tenant})
+
+    def why_shared(self, stream: StreamId, topics: Collection[str]) -> str | None:
+        """Why a stream may not read topics: one is another tenant's; None: it may."""
+        with self._database.read() as connection:
+            return own_topics.why_shared(connection, stream, topics)
 
     def set_stream_state(
         self,

@@ -27,6 +27,7 @@ from headrace.model.everyone import EVERYONE, TOPIC_NAME, has_stream, is_plain
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
 from headrace.model.topic_lists import is_list, listed, others, parts_of, topics_of
+from headrace.model.topic_patterns import is_kept, is_pattern
 from headrace.policies.stops import Status, changed
 from headrace.store import depths, intents, left_alone, stoppers, stops
 from headrace.store.own_topics import refuse_shared
@@ -182,12 +183,16 @@ def left_of(left_ids: str | None, was_of: str | None, is_of: str | None) -> str 
 
 
 def topic_of(template: str, tenant: str) -> str:
-    """The topic of a tenant, or the list of its topics.
+    """The topic of a tenant, the list of its topics, or what a pattern matches of its own.
 
     Raises:
         ConfigError: the template has something else to fill in, or no topic can be called so; or
             of this tenant two topics of a list would be one.
     """
+    if is_pattern(template):
+        if not is_kept(template):
+            raise ConfigError(f"topic {template!r}: no topic can be called so, and no pattern")
+        return template.replace(TENANT, tenant, 1)
     if has_other_braces(template):
         raise ConfigError(f"topic {template!r}: only {{tenant}} may stand in braces")
     if is_plain(template) and not all(map(TOPIC_NAME.fullmatch, topics_of(template))):

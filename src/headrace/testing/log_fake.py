@@ -218,6 +218,11 @@ class MemoryLog:
             if name in self._ids
         }
 
+    def all_topics(self) -> Collection[str]:
+        """Names of all topics that were made and not deleted."""
+        self._answer()
+        return list(self._ids)
+
     def absent(self, names: Collection[str]) -> Collection[str]:
         """Topics that nobody made, or that were deleted."""
         return set() if self.down else {name for name in names if name not in self._ids}

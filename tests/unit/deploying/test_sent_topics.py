@@ -12,6 +12,7 @@ from headrace.deploying.sent_topics import refuse_sent
 from headrace.errors import ConfigError
 from headrace.gateway.event_types import EventType
 from headrace.model.streams import TENANT_NAME
+from headrace.model.topic_patterns import pattern_text
 
 TOPICS = st.text("ab.-{}", min_size=1, max_size=6) | st.sampled_from(["{tenant}.a", "b.a", "b.a.a"])
 NAMES = st.from_regex(TENANT_NAME, fullmatch=True)
@@ -38,6 +39,13 @@ def test_of_a_list_each_topic_is_looked_at():
     with pytest.raises(ConfigError, match=r"topic acme\.visits is where the gateway sends"):
         refuse_sent({"count": "acme.visits[3],visits"}, {"visit": "visits"})
     refuse_sent({"count": "clicks,visits"}, {"visit": "visits"})
+
+
+def test_a_pattern_for_all_matches_no_topic_that_the_gateway_sends_to():
+    with pytest.raises(ConfigError, match=r"topic acme\.visits is where the gateway sends"):
+        refuse_sent({"count": pattern_text(r".*\.visits")}, {"visit": "visits"})
+    refuse_sent({"count": pattern_text("visits-.*")}, {"visit": "visits"})
+    refuse_sent({"count": pattern_text(r"(?P<tenant>[a-z]+)\.visits")}, {"visit": "visits"})
 
 
 def test_whoever_deploys_one_is_told_of_type_and_tenant(tmp_path):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from headrace.model.streams import Stream, StreamId, ids_left
 from headrace.model.topic_lists import (
     adds_to,
+    as_said,
     id_of_list,
     is_another,
     is_list,
@@ -15,13 +16,16 @@ from headrace.model.topic_lists import (
     listed,
     missing_of,
     others,
+    reads_several,
     topic_of_lane,
     topics_of,
+    topics_read,
     with_known,
 )
 
 NAMES = st.text("ab.-_1", min_size=1, max_size=4)
 LIST = "a,b[2],b[10]"
+PATTERN = "acme of [ab]{1,2}"
 OF = StreamId("keep", "acme")
 
 
@@ -84,9 +88,18 @@ def test_lanes_and_their_buckets_are_of_their_topic():
 
 
 def test_topics_and_partitions_that_are_not_there_are_named():
-    assert missing_of(LIST, ["b[2]", "b[10]#1/2", "a[0]"]) == []
-    assert missing_of(LIST, ["b[2]"]) == ["a", "b[10]"]
-    assert missing_of("a", []) == []
+    assert missing_of(LIST, ["b[2]", "b[10]#1/2", "a[0]"], None) == []
+    assert missing_of(LIST, ["b[2]"], None) == ["a", "b[10]"]
+    assert missing_of("a", [], "1") == []
+    assert missing_of(PATTERN, ["a[0]"], of(a="1", b="1")) == ["b"]
+
+
+def test_topics_of_a_pattern_are_those_that_a_stream_is_of():
+    assert (is_list(PATTERN), reads_several(PATTERN), topics_of(PATTERN)) == (False, True, ())
+    assert topics_read(PATTERN, of(b="1", a="1")) == ("a", "b")
+    assert (topics_read(PATTERN, None), topics_read(LIST, None)) == ((), ("a", "b"))
+    assert topic_of_lane("b[3]#1/4", PATTERN) == "b"
+    assert as_said(PATTERN, "{tenant} of [ab]", of(a="1")) == {"a": "a"}
 
 
 def test_only_a_topic_that_has_another_id_is_another():

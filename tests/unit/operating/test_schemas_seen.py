@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from headrace.model.statistics import WriterFigures
+from headrace.model.topic_lists import topics_of
 from headrace.operating.schemas_seen import known_versions, named_after, schemas_seen
 from headrace.ports import SchemaKind
 from headrace.ports.schema_subjects import NewSchema
@@ -21,7 +22,7 @@ def written_by(id_, column="value", ago_s=5.0):
 
 
 def named(store, *writers, topic="acme.visits", others=()):
-    names = named_after(topic, "acme", others)
+    names = named_after(topics_of(topic), "acme", others)
     found = schemas_seen(known_versions(store.schema_subjects, names), names, writers, NOW_S)
     everything = known_versions(store.schema_subjects)
     assert found == schemas_seen(everything, names, writers, NOW_S)
@@ -72,5 +73,5 @@ def test_of_a_list_each_topic_has_its_subjects():
     assert named(store, written_by(shared.id), topic="acme.clicks,acme.visits[3]") == [
         (str(shared.id), "clicks-value", 1)
     ]
-    names = named_after("acme.clicks,acme.visits[3]", "acme", ["visits"])
+    names = named_after(topics_of("acme.clicks,acme.visits[3]"), "acme", ["visits"])
     assert names == ("acme.clicks", "acme.visits", "clicks")

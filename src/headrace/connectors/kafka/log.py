@@ -88,6 +88,15 @@ class KafkaLog:
             for name, topic in found.items()
         }
 
+    def all_topics(self) -> Collection[str]:
+        """Names of all topics that we may see."""
+        try:
+            found = self._admin.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as exc:
+            self._raise_if_refused()
+            raise of_client(first_error(exc), self._config) from exc
+        return list(found)
+
     def absent(self, names: Collection[str]) -> Collection[str]:
         """Topics that are surely not there; nobody says so of one that may not be described."""
         wanted = [name for name in dict.fromkeys(names) if TOPIC_NAME.fullmatch(name)]

@@ -24,6 +24,12 @@ class TestLog:
         assert found[name].lanes == tuple(named(name, number) for number in range(3))
         assert found[name].topic_id
 
+    def test_all_topics_are_named_until_they_are_deleted(self, topics: Topics, log: Log) -> None:
+        one, two = topics.make(), topics.make(partitions=2)
+        assert {one, two} <= set(log.all_topics())
+        topics.delete(one)
+        assert {one, two} & set(log.all_topics()) == {two}
+
     def test_two_topics_have_two_ids_and_an_id_stays(self, topics: Topics, log: Log) -> None:
         one, two = topics.make(), topics.make()
         ids = log.topics([one, two])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -290,6 +290,15 @@ class MemoryRegistry:
             for name in names
             if has_stream(deployment.topic, reserved=name == EVERYONE)
         }
+
+    @alone
+    def why_shared(self, stream: StreamId, topics: Collection[str]) -> str | None:
+        """Why a stream may not read topics: one is another tenant's; None: it may."""
+        try:
+            self._refuse_shared({stream: ",".join(sorted(topics))})
+        except ConfigError as error:
+            return str(error)
+        return None
 
     def _refuse_shared(self, wanted: dict[StreamId, str], *new: Deployment) -> None:
         known = [*self.data.deployments.values(), *new]

@@ -18,6 +18,7 @@ from headrace.model.places import number_at, place_at
 from headrace.model.records import LaneStart, Move
 from headrace.model.streams import Guarantee, LaneId, Order, Slice, State, Stream, StreamId, Tenant
 from headrace.model.topic_lists import id_of_list, listed
+from headrace.model.topic_patterns import pattern_text
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Store
 from headrace.testing.store_contract.begun import SCORE
@@ -156,6 +157,34 @@ class TestTopicLists:
         told = {one.lane.name: one.passed_range for one in positions}
         assert told["acme.clicks[0]"] is None
         assert told["acme.visits[0]"] == (place_at(0), place_at(4))
+
+    def test_a_pattern_is_one_stream_of_each_tenant_or_of_all(self, store: Store) -> None:
+        store.registry.add_tenant(Tenant("acme"))
+        of_each, of_all = pattern_text(r"(?P<tenant>[a-z]{1,9})\.[a-z]+"), pattern_text("all-.*")
+        store.registry.deploy(replace(SCORE, use_case="each", topic=of_each, creates_tenants=True))
+        store.registry.deploy(replace(SCORE, use_case="all", topic=of_all))
+        found = {one.id: one.topic for one in store.registry.streams()}
+        assert found == {
+            StreamId("each", "acme"): r"acme of (?P<tenant>[a-z]{1,9})\.[a-z]+",
+            StreamId("all", "everyone"): "all of all-.*",
+        }
+        creates = {one.use_case: one.creates_tenants for one in store.registry.deployments()}
+        assert creates == {"each": True, "all": False}
+
+    def test_of_topics_that_a_pattern_matches_it_is_told_whose_they_are(self, store: Store) -> None:
+        store.registry.add_tenant(Tenant("acme"))
+        store.registry.add_tenant(Tenant("acme-eu"))
+        store.registry.deploy(replace(SCORE, use_case="eu", topic="{tenant}-eu.visits"))
+        pattern = pattern_text(r"(?P<tenant>[a-z-]+)\.(visits|clicks)")
+        store.registry.deploy(replace(SCORE, use_case="each", topic=pattern))
+        ours = StreamId("each", "acme-eu")
+        told = store.registry.why_shared(ours, ["acme-eu.clicks", "acme-eu.visits"])
+        assert told is not None
+        assert "would be of two tenants: of acme-eu as use case each" in told
+        assert store.registry.why_shared(ours, ["acme-eu.clicks"]) is None
+        assert store.registry.why_shared(StreamId("each", "acme"), ["acme.visits"]) is None
+        with pytest.raises(ConfigError, match="would be of two tenants"):
+            store.registry.deploy(replace(SCORE, use_case="more", topic="{tenant}-eu.clicks"))
 
     def test_a_stream_that_is_added_again_may_have_its_topics_again(self, store: Store) -> None:
         _begun(store)

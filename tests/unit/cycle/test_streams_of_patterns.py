@@ -1,0 +1,155 @@
+"""A pattern is one stream of each tenant, and of topics that come later as well."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from test_streams_of_lists import ACME, at, looked, made_again, sent, stream
+
+from headrace.cycle.newcomers import LOOK_EVERY_S
+from headrace.errors import ConfigError
+from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
+
+PATTERN = re.compile(r"(?P<tenant>[a-z0-9_-]+)\.(visits|clicks)")
+
+
+@pytest.fixture
+def begins(world):
+    """A use case that reads by a pattern; with topics that are there, of three records each."""
+
+    def begin(*there, topic=PATTERN, tenants=("acme",), order="lane", **options):
+        world.use_cases = [world.make(topic=topic, order=order)]
+        world.deploy(**options)
+        for name in there:
+            world.log.create_topic(name)
+            sent(world, name, 3)
+        for tenant in tenants:
+            world.store.registry.add_tenant(Tenant(tenant))
+        world.start()
+        world.turns()
+        return world
+
+    return begin
+
+
+def tenants(world):
+    found = world.store.registry.tenants()
+    return {tenant.name for tenant in found if tenant.state is not State.REMOVED}
+
+
+@pytest.mark.parametrize("order", ["lane", "key", "stream"])
+def test_a_stream_reads_its_own_and_what_comes_while_it_runs(begins, order):
+    world = begins("acme.visits", "bolt.visits", "acme.visits.dlq", order=order)
+    assert {name.partition("[")[0] for name in at(world)} == {"acme.visits"}
+    assert world.seen == [("acme", offset) for offset in range(3)]
+    world.log.create_topic("acme.clicks", 2)
+    sent(world, "acme.clicks", 2, partition=1)
+    world.turns(40, seconds=1.0)
+    assert len(world.seen) == 5
+    assert set(json.loads(stream(world).topic_id)) == {"acme.visits", "acme.clicks"}
+    assert (world.row("acme").state, world.row("acme").note) == ("active", "")
+
+
+def test_where_nothing_matches_the_stream_waits_and_says_what_for(begins):
+    world = begins("bolt.visits")
+    assert world.row("acme").state == "waiting"
+    assert "no topic is there yet that is acme of (?P<tenant>" in world.row("acme").note
+    world.log.create_topic("acme.visits")
+    sent(world, "acme.visits", 2)
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 2}
+
+
+def test_without_a_group_it_is_one_stream_of_all(begins):
+    world = begins("clicks-1", "clicks-2", "other", topic=re.compile(r"clicks-\d"), tenants=())
+    assert world.seen == [("everyone", offset) for offset in range(3)] * 2
+
+
+def test_a_topic_that_vanishes_is_named_and_of_one_that_is_made_again_its_lanes_begin(begins):
+    world = begins("acme.visits", "acme.clicks", data_loss=DataLossPolicy.SKIP)
+    world.log.delete_topic("acme.clicks")
+    world.turns(40, seconds=1.0)
+    assert world.row("acme").note == "topic acme.clicks is not there any more"
+    assert world.row("acme").state == "waiting"
+    sent(world, "acme.visits", 1)
+    world.turns()
+    assert at(world) == {"acme.visits[0]": 4, "acme.clicks[0]": 3}
+    world.log.create_topic("acme.clicks")
+    made_again(world, "acme.clicks", 2)
+    assert at(world) == {"acme.visits[0]": 4, "acme.clicks[0]": 2}
+    assert world.row("acme").state == "active"
+
+
+@pytest.mark.parametrize("starting", ["latest", '{"acme.visits": {"0": 2}}'])
+def test_what_is_said_of_the_beginning_is_said_of_what_is_there_then(begins, starting):
+    world = begins("acme.visits", starting_offsets=starting)
+    assert len(world.seen) == (0 if starting == "latest" else 1)
+    world.log.create_topic("acme.clicks")
+    sent(world, "acme.clicks", 2)
+    world.turns(40, seconds=1.0)
+    assert at(world)["acme.clicks[0]"] == 2
+    assert len(world.seen) == (2 if starting == "latest" else 3)
+
+
+def test_nobody_becomes_a_tenant_by_a_topic_unless_that_was_said(begins, capsys):
+    world = begins("acme.visits", "bolt.visits", "Odd_name.visits", "odd_name.visits")
+    world.turns(40, seconds=1.0)
+    assert tenants(world) == {"acme"}
+    told = capsys.readouterr().out
+    assert told.count("'headrace tenants add bolt' adds it") == 1
+    assert told.count("no tenant can be called so; give the topic another name") == 1
+    assert "odd_name" in told
+    (known,) = world.store.registry.deployments()
+    world.store.registry.deploy(replace(known, creates_tenants=True))
+    world.take()
+    world.turns(round(LOOK_EVERY_S) + 5, seconds=1.0)
+    assert tenants(world) == {"acme", "bolt"}
+    assert world.positions()["bolt", 0] == 3
+
+
+def test_who_was_removed_is_not_added_again_by_a_topic(begins):
+    world = begins("acme.visits", "bolt.visits", creates_tenants=True, tenants=())
+    world.turns(round(LOOK_EVERY_S) + 5, seconds=1.0)
+    assert tenants(world) == {"acme", "bolt"}
+    world.store.registry.set_tenant_state("bolt", State.REMOVED)
+    world.turns(round(LOOK_EVERY_S) + 5, seconds=1.0)
+    assert tenants(world) == {"acme"}
+
+
+def test_a_topic_of_two_tenants_is_read_for_neither_of_a_pattern(begins):
+    odd = re.compile(r"(?P<tenant>[a-z]+(-eu)?)\.visits")
+    world = begins(topic=odd, tenants=("acme", "acme-eu"))
+    (known,) = world.store.registry.deployments()
+    other = replace(known, use_case="other", topic="{tenant}-eu.visits")
+    with pytest.raises(ConfigError, match="would be of two tenants"):
+        world.store.registry.deploy(other)
+    world.store.registry.set_tenant_state("acme-eu", State.REMOVED)
+    world.store.registry.deploy(other)
+    assert world.store.registry.why_shared(StreamId("keep", "acme-eu"), ["acme-eu.visits"])
+    assert world.store.registry.why_shared(ACME, ["acme.visits"]) is None
+
+
+def test_of_a_pattern_a_stream_waits_whose_topic_is_another_tenants(begins, monkeypatch):
+    world = begins("acme.visits")
+    world.log.create_topic("acme.clicks")
+    monkeypatch.setattr(
+        type(world.store.registry),
+        "why_shared",
+        lambda self, stream, topics: f"{', '.join(topics)} would be of two tenants",
+    )
+    sent(world, "acme.visits", 1)
+    world.turns(40, seconds=1.0)
+    assert world.row("acme").note == "acme.clicks would be of two tenants"
+    assert at(world).keys() == {"acme.visits[0]"}
+    monkeypatch.undo()
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 4, "acme.clicks[0]": 0}
+
+
+def test_another_pattern_is_another_topic(begins):
+    world = begins("acme.visits")
+    (known,) = world.store.registry.deployments()
+    for topic in ("{tenant} of (?P<tenant>.*)", "{tenant}.visits"):
+        with pytest.raises(ConfigError, match="deploy it under another name"):
+            world.store.registry.deploy(replace(known, topic=topic))

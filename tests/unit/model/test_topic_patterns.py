@@ -1,0 +1,69 @@
+"""What a pattern matches, whose it is, and what it never matches."""
+
+import pytest
+
+from headrace.model.everyone import is_plain
+from headrace.model.patterns import TENANT
+from headrace.model.topic_patterns import is_kept, is_pattern, matching, pattern_text, tenant_in
+
+VISITS = pattern_text(r"(?P<tenant>[a-z0-9-]+)\.(visits|clicks)")
+ALL = pattern_text(r"clicks-\d{1,3}")
+THERE = [
+    "acme.visits",
+    "acme.clicks",
+    "acme.clicks.dlq",
+    "acme.visits.split.parked",
+    "bolt.visits",
+    "all.visits",
+    "__acme.visits",
+    "clicks-7",
+    "clicks-7000",
+]
+
+
+def of(tenant):
+    return VISITS.replace(TENANT, tenant)
+
+
+def test_a_stream_reads_what_matches_from_end_to_end_and_is_its_tenants():
+    assert matching(of("acme"), THERE) == ["acme.clicks", "acme.visits"]
+    assert matching(of("all"), THERE) == ["all.visits"]
+    assert matching(of("acm"), THERE) == []
+    assert matching(ALL, THERE) == ["clicks-7"]
+
+
+def test_whose_a_topic_is():
+    assert tenant_in(VISITS, "bolt.clicks") == "bolt"
+    assert tenant_in(VISITS, "bolt.mails") is None
+    assert tenant_in(ALL, "clicks-7") == ""
+
+
+@pytest.mark.parametrize("topic", ["__offsets", "a.dlq", "a.split.parked"])
+def test_what_is_not_for_use_cases_is_never_matched(topic):
+    assert matching(pattern_text(".*"), [topic, "a"]) == ["a"]
+    assert tenant_in(pattern_text("(?P<tenant>.*)"), topic) is None
+
+
+def test_only_a_pattern_with_the_group_is_of_tenants():
+    assert (is_plain(VISITS), is_plain(ALL)) == (False, True)
+    assert [is_pattern(text) for text in (VISITS, ALL, "a,b[3]", "{tenant}.visits")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_what_is_kept_is_known_again():
+    assert (is_kept(VISITS), is_kept(ALL)) == (True, True)
+    others = ("visits of all", "all of (?P<tenant>a)", "{tenant} of a", "all of (", "a")
+    assert not any(map(is_kept, others))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [("(", "no regular expression"), ("(?P<who>a)", "group who"), ("{tenant}.a", "say .*tenant")],
+)
+def test_what_could_not_be_kept_is_refused(pattern, told):
+    with pytest.raises(ValueError, match=told):
+        pattern_text(pattern)
