@@ -320,3 +320,34 @@ def test_a_stream_that_was_left_alone_passes_over_what_is_old_beside_a_topic_tha
     looked(world)
     assert at(world) == {"acme.visits[0]": 7, "acme.clicks[0]": 3}
     assert len(world.seen) == 6
+
+
+def test_nobody_asks_where_a_topic_ends_that_is_not_there(begins, monkeypatch):
+    world = begins()
+    world.log.delete_topic("acme.clicks")
+    world.turns(round(TOPICS_EVERY_S) + 4, seconds=1.0)
+    asked, ask = set(), type(world.log).end_offsets
+
+    def ends(log, lanes):
+        asked.update(lanes)
+        return ask(log, lanes)
+
+    monkeypatch.setattr(type(world.log), "end_offsets", ends)
+    world.turns(round(TOPICS_EVERY_S) + 4, seconds=1.0)
+    assert asked == {"acme.visits[0]"}
+
+
+def test_a_recorded_wave_with_a_slice_of_a_topic_that_is_gone_waits_for_it(world):
+    world.use_cases = [world.make(topic=BOTH, guarantee="exactly-once")]
+    world.deploy()
+    for name in ("acme.clicks", "acme.visits"):
+        world.log.create_topic(name)
+        sent(world, name, 3)
+    world.store.registry.add_tenant(Tenant("acme"))
+    world.killed_after_writing()
+    world.log.delete_topic("acme.clicks")
+    world.start()
+    world.turns(20, seconds=1.0)
+    assert world.engine.started == []
+    assert "topic acme.clicks is not there yet" in world.row("acme").note
+    assert world.store.failures.every(ACME) == []
