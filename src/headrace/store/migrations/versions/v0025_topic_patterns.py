@@ -12,8 +12,8 @@ from alembic import op
 
 from headrace.errors import ConfigError
 
-revision = "0024"
-down_revision = "0023"
+revision = "0025"
+down_revision = "0024"
 branch_labels = None
 depends_on = None
 
