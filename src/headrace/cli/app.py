@@ -129,6 +129,12 @@ def _made(word: str, place: _Place) -> Any:
     return get_group(one).commands[word]
 
 
+def _groups_with(word: str) -> list[str]:
+    """The groups that have such a command; to know it they are imported."""
+    made = ((group, _made(group, place)) for group, place in _PLACES.items() if place.name == "app")
+    return [group for group, commands in made if word in commands.commands]
+
+
 class _Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -144,7 +150,11 @@ class _Group(TyperGroup):
         return place and TyperCommand(cmd_name, help=place.about)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """What was typed, to be run."""
+        """What was typed, to be run; who left out the group of a command is told it."""
+        groups = [] if not args or args[0] in _PLACES else _groups_with(args[0])
+        if groups:
+            whole = " or ".join(f"'headrace {group} {args[0]}'" for group in groups)
+            ctx.fail(f"No such command '{args[0]}'. Is {whole} meant?")
         word, listed, rest = super().resolve_command(ctx, args)
         return word, listed and self.commands[word or ""], rest
 

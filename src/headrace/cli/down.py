@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated
 
+import psutil
 import typer
 
 from headrace.cli.asking import YesOption, confirm
@@ -59,9 +60,10 @@ def down(
             return
         patience_s = _patience_s(config) if wait_s is None else wait_s
         say(f"'headrace up' (process {process}) is asked to end")
+        its_own = _with_children(process)
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
-        if _ended(folder, patience_s):
+        if _ended(folder, its_own, patience_s):
             say(f"it has ended; kept in {folder}: 'headrace up' goes on")
             return
         if (process := holder(folder)) is not None:
@@ -132,13 +134,31 @@ def _patience_s(config: Path) -> float:
         return _CLOSE_S
 
 
-def _ended(folder: Path, patience_s: float) -> bool:
+def _ended(folder: Path, its_own: list[psutil.Process], patience_s: float) -> bool:
+    """Whether nobody holds the folder in time; then processes that still end have a while more."""
     deadline_s = time.monotonic() + patience_s
     while holder(folder) is not None:
         if time.monotonic() > deadline_s:
             return False
         time.sleep(_LOOK_EVERY_S)
+    last_s = time.monotonic() + _LEFT_S
+    while any(map(_runs, its_own)) and time.monotonic() < last_s:
+        time.sleep(_LOOK_EVERY_S)
     return True
+
+
+def _with_children(process: int) -> list[psutil.Process]:
+    """It, and what it has started: Spark's Java ends a moment after it has given up the folder."""
+    with suppress(psutil.Error):
+        found = psutil.Process(process)
+        return [found, *found.children(recursive=True)]
+    return []
+
+
+def _runs(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _await_leftovers(config: Path, folder: Path) -> None:

@@ -52,6 +52,19 @@ def test_the_list_of_commands_says_of_each_what_it_says_of_itself(word):
     assert _PLACES[word].about == " ".join(said.split())
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("deploy", "Is 'headrace use-cases deploy' meant?"),
+        ("redrive", "Is 'headrace quarantine redrive' meant?"),
+        ("tenant", "Did you mean 'tenants'?"),
+    ],
+)
+def test_who_leaves_out_the_group_of_a_command_is_told_it(typed, told):
+    shown = CliRunner().invoke(app, [typed], env={"COLUMNS": "200"})
+    assert (shown.exit_code, told in shown.output) == (2, True)
+
+
 def test_what_there_is_is_told_without_importing_any_of_it():
     code = (
         "import sys; from typer.testing import CliRunner; from headrace.cli.app import app;"

@@ -101,9 +101,14 @@ from pathlib import Path
 from headrace.embedded.folder_lock import FolderLock
 if sys.argv[2] == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-with FolderLock(Path(sys.argv[1])):
-    print("up", flush=True)
-    time.sleep(600)
+if sys.argv[2] == "late":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+try:
+    with FolderLock(Path(sys.argv[1])):
+        print("up", flush=True)
+        time.sleep(600)
+finally:
+    time.sleep(1.0)
 """
 
 
@@ -143,6 +148,12 @@ def test_down_ends_what_runs_and_says_what_goes_on(folder, running):
     assert process.wait(60) == -signal.SIGTERM
     assert f"process {process.pid}" in done.output
     assert "'headrace up' goes on" in done.output
+
+
+def test_down_waits_for_processes_that_have_given_up_the_folder_and_still_end(folder, running):
+    process = running("late")
+    assert headrace(folder, "down").exit_code == 0
+    assert process.poll() == 0
 
 
 def test_down_kills_what_does_not_end_in_time(folder, running, monkeypatch):
