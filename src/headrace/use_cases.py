@@ -28,14 +28,14 @@ import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
 from headrace.model.buckets import BUCKETS, MOST_BUCKETS
-from headrace.model.everyone import EVERYONE, TOPIC_NAME, is_plain
+from headrace.model.everyone import TOPIC_NAME, is_plain
 from headrace.model.lane_names import named, taken_apart
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.topic_lists import listed
-from headrace.model.topic_patterns import ANY_TENANTS, is_pattern, pattern_text, tenant_in
+from headrace.model.topic_patterns import pattern_text
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
 from headrace.ports import (
@@ -319,7 +319,7 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
         made = UseCase(
             name=called,
             handler=handler,
-            topic=_topic(topic, called),
+            topic=_topic(topic, called, sink),
             sink=sink,
             guarantee=_choice(Guarantee, guarantee, "guarantee", called),
             order=_choice(Order, order, "order", called),
@@ -377,10 +377,10 @@ def _event_time(given: Any, name: str) -> EventTime | None:
     return told
 
 
-def _topic(said: object, name: str) -> str:
+def _topic(said: object, name: str, sink: object) -> str:
     """What it reads, as one text."""
     if isinstance(said, re.Pattern):
-        return _pattern(said, name)
+        return _pattern(said, name, getattr(sink, "topic", None))
     parts = said if isinstance(said, list | tuple) else [said]
     for part in parts:
         if problem := _topic_problem(part, is_listed=parts is said):
@@ -396,14 +396,14 @@ def _topic(said: object, name: str) -> str:
         raise ConfigError(f"use case {name}: topic {said!r} {error}") from None
 
 
-def _pattern(said: re.Pattern[Any], name: str) -> str:
+def _pattern(said: re.Pattern[Any], name: str, written: object) -> str:
     if not isinstance(said.pattern, str) or said.flags != re.compile(said.pattern).flags:
         raise ConfigError(
             f"use case {name}: topic pattern {said.pattern!r}: say what it ignores in the pattern, "
             "as (?i), and not as flags beside it"
         )
     try:
-        return pattern_text(said.pattern)
+        return pattern_text(said.pattern, written if isinstance(written, str) else None)
     except ValueError as error:
         raise ConfigError(f"use case {name}: topic pattern {said.pattern!r} {error}") from None
 
@@ -442,25 +442,10 @@ def _check(made: UseCase) -> None:
             "the partitions that order stream merges do not compare: name a column of the data in "
             "newest_by"
         )
-    problem = problem or _loop_problem(made) or _bucket_problem(made)
+    problem = problem or _bucket_problem(made)
     problem = problem or _decode_problem(made) or _async_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
-
-
-def _loop_problem(made: UseCase) -> str | None:
-    """A pattern that matches what its own sink writes would have it read that again for ever."""
-    written = getattr(made.sink, "topic", None)
-    if not is_pattern(made.topic) or not isinstance(written, str):
-        return None
-    for tenant in (*ANY_TENANTS, EVERYONE):
-        topic = written.replace(TENANT, tenant)
-        if tenant_in(made.topic, topic) is not None:
-            return (
-                f"topic pattern {made.topic} matches {topic}, which its own sink writes; say a "
-                "pattern that does not"
-            )
-    return None
 
 
 def _bucket_problem(made: UseCase) -> str | None:

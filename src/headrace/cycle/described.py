@@ -19,7 +19,7 @@ from headrace.model.topic_lists import (
     reads_several,
     with_known,
 )
-from headrace.model.topic_patterns import is_pattern, matching
+from headrace.model.topic_patterns import by_tenant, is_pattern, matching, pattern_of
 from headrace.ports import Log, TopicInfo
 
 #: topics, each with the lanes that are read of it; empty: all
@@ -54,13 +54,15 @@ def as_known(stream: Stream, info: TopicInfo) -> TopicInfo:
 
 
 def _wanted(log: Log, names: Collection[str]) -> dict[str, _Wanted]:
-    there = log.all_topics() if any(map(is_pattern, names)) else ()
-    return {name: _wanted_of(name, there) for name in names}
+    patterns = {pattern_of(name) for name in names if is_pattern(name)}
+    there = log.all_topics() if patterns else ()
+    found = {pattern: by_tenant(pattern, there) for pattern in patterns}
+    return {name: _wanted_of(name, found) for name in names}
 
 
-def _wanted_of(name: str, there: Collection[str]) -> _Wanted:
+def _wanted_of(name: str, found: Mapping[str, Mapping[str, Collection[str]]]) -> _Wanted:
     if is_pattern(name):
-        return dict.fromkeys(matching(name, there), _EVERY)
+        return dict.fromkeys(matching(name, found[pattern_of(name)]), _EVERY)
     return lanes_in(name) if is_list(name) else {name: _EVERY}
 
 

@@ -67,7 +67,7 @@ def without_its_topic(stream: Stream) -> str:
 def without_topics(stream: Stream, missing: Sequence[str]) -> str:
     """What a stream shows while some of its list are missing, and the others are read."""
     if is_pattern(stream.topic):
-        return ", ".join(f"topic {topic} is not there any more" for topic in missing)
+        return f"{_some(missing)} not there any more"
     gone = [part for part in missing if taken_apart(part) is None]
     told = [not_there(topic) for topic in gone]
     told += [
@@ -88,10 +88,17 @@ def _write(untold: Mapping[StreamId, str]) -> None:
         log.warning("topic is not there; waiting for it", **of_stream(stream), topic=topic)
         return
     topics = sorted(set(untold.values()))
-    named = ", ".join(islice(topics, _NAMED))
-    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
     log.warning(
         "topics are not there; waiting for them; 'headrace streams list --state waiting' names all",
         streams=len(untold),
-        topics=f"{named}{more}",
+        topics=_named(topics),
     )
+
+
+def _some(topics: Sequence[str]) -> str:
+    return f"topic {topics[0]} is" if len(topics) == 1 else f"topics {_named(topics)} are"
+
+
+def _named(topics: Sequence[str]) -> str:
+    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
+    return f"{', '.join(islice(topics, _NAMED))}{more}"

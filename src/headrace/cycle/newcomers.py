@@ -12,7 +12,8 @@ well, and never added.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -24,15 +25,16 @@ from headrace.errors import ConfigError
 from headrace.model.everyone import EVERYONE, is_plain
 from headrace.model.records import Deployment
 from headrace.model.streams import TENANT_NAME, Tenant
-from headrace.model.topic_patterns import is_pattern, tenant_in
+from headrace.model.topic_patterns import by_tenant, is_pattern, pattern_of
 from headrace.ports import Log, Registry
 
 log = structlog.get_logger(__name__)
 
 #: between two looks at all topics
 LOOK_EVERY_S: Final = 10.0
-#: most that one look adds: each is a transaction
+#: most that one look adds
 _MOST = 50
+_IMPOSSIBLE = "no tenant can be called so; give the topic another name, or the pattern"
 
 
 @dataclass(slots=True)
@@ -44,6 +46,8 @@ class Newcomers:
     _next_s: float = float("-inf")
     #: names that were told, so that they are told once
     _told: set[str] = field(default_factory=set)
+    #: names that could not be added, and when that was tried
+    _refused: dict[str, float] = field(default_factory=dict)
 
     def follow(self, deployments: Iterable[Deployment]) -> None:
         """Look by the patterns of these from now on."""
@@ -68,26 +72,38 @@ class Newcomers:
         known = {tenant.name for tenant in self.registry.tenants()}
         new = {name: one for name, one in found.items() if name not in known}
         self._told &= new.keys()
-        created = [name for name, one in new.items() if any(map(patterns.get, one.patterns))]
-        added = sum(self._add(name, new[name].topic) for name in sorted(created)[:_MOST])
-        for name in sorted(new.keys() - set(created)):
-            self._tell(name, new[name].topic, f"'headrace tenants add {name}' adds it")
-        if added:
+        self._refused = {name: at_s for name, at_s in self._refused.items() if name in new}
+        to_add: list[str] = []
+        for name, one in new.items():
+            if not TENANT_NAME.fullmatch(name) or name == EVERYONE:
+                self._tell(name, one.topic, _IMPOSSIBLE)
+            elif any(map(patterns.get, one.patterns)):
+                to_add.append(name)
+            else:
+                self._tell(name, one.topic, f"'headrace tenants add {name}' adds it")
+        # Those that were refused come again behind all others, so that they hold up nobody.
+        to_add.sort(key=lambda name: (self._refused.get(name, -math.inf), name))
+        if added := self._add(to_add[:_MOST], new, now_s):
             log.info("tenants added, whose topics a pattern matches", tenants=added)
 
-    def _add(self, name: str, topic: str) -> bool:
+    def _add(self, names: Sequence[str], found: Mapping[str, _Found], now_s: float) -> int:
+        """Add them in one transaction; where one is refused, the others by themselves."""
+        if not names:
+            return 0
         try:
-            return bool(self.registry.add_tenants([Tenant(name)], skip_there=True))
+            return len(self.registry.add_tenants([*map(Tenant, names)], skip_there=True))
         except ConfigError as error:
-            self._tell(name, topic, str(error))
-            return False
+            if len(names) > 1:
+                half = len(names) // 2
+                return sum(self._add(some, found, now_s) for some in (names[:half], names[half:]))
+            self._refused[names[0]] = now_s
+            self._tell(names[0], found[names[0]].topic, str(error))
+            return 0
 
-    def _tell(self, name: str, topic: str, what: str) -> None:
-        if not TENANT_NAME.fullmatch(name) or name == EVERYONE:
-            what = "no tenant can be called so; give the topic another name, or the pattern"
+    def _tell(self, name: str, topic: str, why: str) -> None:
         if name not in self._told:
             self._told.add(name)
-            log.warning("topic of no tenant", topic=topic, name=name, why=what)
+            log.warning("topic of no tenant", topic=topic, name=name, why=why)
 
 
 @dataclass(slots=True)
@@ -102,9 +118,8 @@ class _Found:
 def _found(patterns: Collection[str], log: Log) -> Mapping[str, _Found]:
     """Asked in a thread."""
     found: dict[str, _Found] = {}
-    for topic in sorted(log.all_topics()):
-        for pattern in patterns:
-            name = tenant_in(pattern, topic)
-            if name is not None:
-                found.setdefault(name, _Found(topic)).patterns.add(pattern)
+    there = sorted(log.all_topics())
+    for template in patterns:
+        for name, topics in by_tenant(pattern_of(template), there).items():
+            found.setdefault(name, _Found(topics[0])).patterns.add(template)
     return found

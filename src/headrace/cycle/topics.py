@@ -442,4 +442,4 @@ def _known(held: HeldStream, known: Mapping[str, TopicInfo | None]) -> TopicInfo
 
 def _mark(held: HeldStream) -> tuple[object, ...]:
     """Of a stream that nobody has sent elsewhere or doubted meanwhile the same."""
-    return held.epoch, held.stream.topic_id, held.doubts
+    return held.epoch, held.stream.topic, held.stream.topic_id, held.doubts

@@ -14,7 +14,9 @@ is begun meanwhile. Should it come back, what it made is taken, if it is still w
 
 What was replaced is forgotten here as well, with all that it imported, so that a driver that is
 deployed to every day stays as small as it was; a thread of its own frees it, since what it closes
-then may hang too.
+then may hang too. It takes the modules apart itself: left to Python's collector, what hangs in it
+would keep it from ever collecting again, and what it was told to leave alone (`process/memory.py`)
+it would keep.
 
 What takes the whole process with it, such as ``os._exit`` or a crash in C, cannot be held off here.
 """
@@ -28,7 +30,9 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
+from types import ModuleType
 
 import structlog
 
@@ -300,10 +304,11 @@ class Taking:
         refused = {refused.module for refused in self._refused.values()}
         # The engine last: what was ready a moment ago is there by now.
         needed = ready | hanging | refused | self.driver.parts.engine.modules()
-        if forget_all_but(needed):
+        if forgotten := forget_all_but(needed):
             # It may close clients of servers, which may hang; left alone, a turn would do it that
             # happens to collect garbage.
-            threading.Thread(target=gc.collect, name="headrace-freeing", daemon=True).start()
+            freeing = partial(_take_apart, forgotten)
+            threading.Thread(target=freeing, name="headrace-freeing", daemon=True).start()
 
     def _tell(self, wanted: Iterable[Deployment]) -> None:
         """Answer deployments in the store, if there is anything new to say."""
@@ -329,3 +334,10 @@ class Taking:
 def _asked(deployment: Deployment) -> tuple[str, int]:
     """What is the same as long as nobody deploys it again."""
     return deployment.use_case, deployment.revision
+
+
+def _take_apart(modules: Iterable[ModuleType]) -> None:
+    """Let go what modules hold that nobody has any more; what is closed then may hang."""
+    for module in modules:
+        vars(module).clear()
+    gc.collect()

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import in_order, taken_apart
-from headrace.model.topic_patterns import is_pattern
+from headrace.model.topic_patterns import but_for_own, is_pattern
 
 _BETWEEN = ","
 #: of a log's own id, where a stream reads one topic
@@ -102,7 +102,12 @@ def as_said(text: str, template: str, topic_id: str | None) -> dict[str, str]:
 
 
 def adds_to(text: str, before: str) -> bool:
-    """Whether a list has all that another one has, so that what was read of that goes on."""
+    """Whether a list has all that another one has, so that what was read of that goes on.
+
+    Of a pattern: whether it is the same one, whatever its use case writes.
+    """
+    if is_pattern(text) and is_pattern(before):
+        return but_for_own(text) == but_for_own(before)
     if not (is_list(text) and is_list(before)):
         return False
     now = lanes_in(text)
@@ -193,5 +198,8 @@ def was_left(topic_id: str, left: Iterable[str], stays: str | None) -> bool:
         left: ids that the stream had.
         stays: the one that it has, or may have still.
     """
-    gone = {item for one in left for item in ids_in(one).items()} - ids_in(stays).items()
+    had = list(left)
+    # A topic of a list that it has no id of now may be the one that it had last.
+    stay = {**(ids_in(had[-1]) if had else {}), **ids_in(stays)}
+    gone = {item for one in had for item in ids_in(one).items()} - stay.items()
     return not gone.isdisjoint(ids_in(topic_id).items())

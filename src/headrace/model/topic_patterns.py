@@ -5,7 +5,14 @@ stream reads what it matches from end to end. The group ``tenant`` of it, if it 
 topic is: the stream of a tenant reads those in which that group is its name.
 
 What a stream reads is kept where the name of a topic is: ``acme of (?P<tenant>[a-z]+)[.]visits``,
-and ``all of clicks-.*`` without a tenant. No topic has a blank in its name.
+and ``all of clicks-.*`` without a tenant. No topic has a blank in its name. What the use case
+itself writes stands behind it, as ``but *.scores``, with a star for the tenant: that it would else
+read for ever.
+
+Anybody's topic is matched, and a pattern that goes back and forth in a name may take minutes for
+one of sixty letters. So patterns are matched by RE2, which Arrow has: in time that grows with the
+letters, without looking around or back (R. Cox, "Regular expression matching can be simple and
+fast", 2007).
 
 Topics of Kafka's own, of dead letters and of parked records are never matched, whatever a pattern
 says: who wants to read these names them. Which topics there are, only a log says.
@@ -14,9 +21,12 @@ says: who wants to read these names them. Which topics there are, only a log say
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.model.patterns import TENANT
 
@@ -25,13 +35,22 @@ GROUP: Final = "tenant"
 #: names that tenants may have, to try a pattern with
 ANY_TENANTS: Final = ("acme", "a", "7", "a-7")
 _OF = " of "
+_BUT = " but "
+_ANY = "*"
 _ALL = "all"
 _INTERNAL = "__"
 _ASIDE = (".dlq", ".parked")
+#: what RE2 can be asked for
+_MOST_GROUPS = 9
+_REMEMBERED = 1 << 14
 
 
-def pattern_text(pattern: str) -> str:
+def pattern_text(pattern: str, but: str | None = None) -> str:
     """A pattern as it is kept, for all tenants.
+
+    Args:
+        pattern: a regular expression.
+        but: the topic that the use case writes, with a place for the tenant, or a star there.
 
     Raises:
         ValueError: it is none, or could not be kept; says why.
@@ -44,7 +63,22 @@ def pattern_text(pattern: str) -> str:
         raise ValueError(f"has a group {strange[0]}; the only one with a name is {GROUP}")
     if TENANT in pattern:
         raise ValueError(f"has {TENANT} in it; say (?P<{GROUP}>...) where the tenant is")
-    return f"{TENANT if groups else _ALL}{_OF}{pattern}"
+    if " " in pattern:
+        raise ValueError("has a blank in it, which no topic has in its name")
+    if groups.get(GROUP, 0) > _MOST_GROUPS:
+        raise ValueError(
+            f"has {groups[GROUP] - 1} groups before {GROUP}; write (?:...) for those that are only "
+            "brackets"
+        )
+    try:
+        by_tenant(pattern, ["a"])
+    except pa.ArrowInvalid as error:
+        told = str(error).removeprefix("Invalid regular expression: ")
+        raise ValueError(
+            f"cannot be matched in time that grows with the letters alone, as RE2 does: {told}"
+        ) from None
+    without = "" if but is None else f"{_BUT}{but.replace(TENANT, _ANY)}"
+    return f"{TENANT if groups else _ALL}{_OF}{pattern}{without}"
 
 
 def is_pattern(text: str) -> bool:
@@ -54,31 +88,76 @@ def is_pattern(text: str) -> bool:
 
 def is_kept(template: str) -> bool:
     """Whether this is what `pattern_text` makes of some pattern."""
+    _, pattern, but = _parts(template)
     try:
-        return pattern_text(template.partition(_OF)[2]) == template
+        return pattern_text(pattern, but or None) == template
     except ValueError:
         return False
 
 
-def matching(text: str, names: Iterable[str]) -> list[str]:
-    """The topics that a stream reads of those that there are, in order."""
-    whose, _, pattern = text.partition(_OF)
-    mine = (whose, "") if whose == _ALL else (whose,)
-    return sorted(name for name in names if _whose(pattern, name) in mine)
+def but_for_own(text: str) -> str:
+    """The same, whatever the use case itself writes."""
+    return text.partition(_BUT)[0]
 
 
+def pattern_of(text: str) -> str:
+    """The regular expression of what a stream, or a use case, reads."""
+    return _parts(text)[1]
+
+
+def matching(text: str, found: Mapping[str, Collection[str]]) -> list[str]:
+    """The topics that a stream reads, in order.
+
+    Args:
+        text: what it reads.
+        found: what its pattern found, as `by_tenant` has it.
+    """
+    whose, _, but = _parts(text)
+    mine = found.get(whose, found.get("", ()) if whose == _ALL else ())
+    return sorted(name for name in mine if not _is_own(but, name))
+
+
+def by_tenant(pattern: str, topics: Iterable[str]) -> dict[str, list[str]]:
+    """What a regular expression matches, by whose it is; of one without tenants under no name."""
+    names = [name for name in topics if not (name.startswith(_INTERNAL) or name.endswith(_ASIDE))]
+    whole = rf"\A(?:{pattern})\z"
+    does = pc.match_substring_regex(pa.array(names, pa.string()), whole).to_pylist()
+    matched = [name for name, matches in zip(names, does, strict=True) if matches]
+    group = _group(pattern)
+    if group is None:
+        return {"": matched} if matched else {}
+    found: dict[str, list[str]] = {}
+    tenants = pc.replace_substring_regex(pa.array(matched, pa.string()), whole, rf"\{group}")
+    for name, tenant in zip(matched, tenants.to_pylist(), strict=True):
+        if tenant:
+            found.setdefault(tenant, []).append(name)
+    return found
+
+
+@lru_cache(_REMEMBERED)
 def tenant_in(template: str, topic: str) -> str | None:
     """Whose a topic is as a use case reads it; None: it does not match; empty: nobody's."""
-    return _whose(template.partition(_OF)[2], topic)
+    _, pattern, but = _parts(template)
+    return None if _is_own(but, topic) else next(iter(by_tenant(pattern, [topic])), None)
 
 
-def _whose(pattern: str, topic: str) -> str | None:
-    if topic.startswith(_INTERNAL) or topic.endswith(_ASIDE):
-        return None
-    found = _compiled(pattern).fullmatch(topic)
-    return None if found is None else found.groupdict().get(GROUP, "")
+def _parts(text: str) -> tuple[str, str, str]:
+    """Whose, by what pattern, but not which topic."""
+    whose, _, pattern = text.partition(_OF)
+    pattern, _, but = pattern.partition(_BUT)
+    return whose, pattern, but
+
+
+def _is_own(but: str, topic: str) -> bool:
+    """Whether the use case itself writes a topic, for whatever tenant."""
+    return bool(but) and _written(but).fullmatch(topic) is not None
 
 
 @lru_cache(1 << 10)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _written(but: str) -> re.Pattern[str]:
+    return re.compile("[a-z0-9-]+".join(map(re.escape, but.split(_ANY))))
+
+
+@lru_cache(1 << 10)
+def _group(pattern: str) -> int | None:
+    return re.compile(pattern).groupindex.get(GROUP)

@@ -126,20 +126,20 @@ def is_of_version(module: ModuleType) -> bool:
     return isinstance(module.__loader__, _Loader | _Bare)
 
 
-def forget_all_but(needed: Collection[str]) -> bool:
+def forget_all_but(needed: Collection[str]) -> list[ModuleType]:
     """Forget the versions that none of these modules is of, and what was imported of them.
 
     Args:
         needed: names of modules, of versions or not.
 
     Returns:
-        Whether there were any; what they hold is there until it is collected as garbage.
+        The modules of these; what they hold is there until they are collected as garbage.
     """
     over = _known.keys() - {module.partition(".")[0] for module in needed}
+    forgotten = [module for prefix in over for module in _forget(prefix)]
     for prefix in over:
-        _forget(prefix)
         del _known[prefix]
-    return bool(over)
+    return forgotten
 
 
 def origin_of(module: LocalModule, folder: Path) -> str:
@@ -225,11 +225,9 @@ def _imported() -> list[str]:
     return [name for name in list(sys.modules) if name.partition(".")[0] in _known]
 
 
-def _forget(prefix: str) -> None:
+def _forget(prefix: str) -> list[ModuleType]:
     _computed.pop(prefix, None)
-    for name in _imported():
-        if name.partition(".")[0] == prefix:
-            del sys.modules[name]
+    return [sys.modules.pop(name) for name in _imported() if name.partition(".")[0] == prefix]
 
 
 def _refusal(error: BaseException, code: Code, path: Path, prefix: str) -> str:

@@ -1,10 +1,12 @@
 """A list of topics is one stream, and what befalls one of its topics is no other's."""
 
 import json
+import re
 from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
+from test_late_looks import Late
 from test_reruns import rerun
 from test_restarts import passes
 
@@ -18,6 +20,7 @@ from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
 from headrace.model.topic_lists import listed
 from headrace.operating.seeking import planned, seek
 from headrace.policies.data_loss import LIST_PATIENCE_S
+from headrace.testing.at_once import at_once
 from headrace.testing.log_fake import Row
 
 ACME = StreamId("keep", "acme")
@@ -351,3 +354,51 @@ def test_a_recorded_wave_with_a_slice_of_a_topic_that_is_gone_waits_for_it(world
     assert world.engine.started == []
     assert "topic acme.clicks is not there yet" in world.row("acme").note
     assert world.store.failures.every(ACME) == []
+
+
+@pytest.mark.parametrize("turn", range(6))
+def test_a_longer_list_that_is_deployed_while_topics_are_looked_at_ends_no_driver(world, turn):
+    """Its name was looked up in an answer about the shorter one, and the turn raised."""
+    thread = Late()
+    thread.hangs = False
+    world.use_cases = [world.make(topic=BOTH)]
+    world.deploy()
+    for name in ("acme.visits", "acme.clicks", "acme.mails"):
+        world.log.create_topic(name)
+        sent(world, name, 3)
+    world.store.registry.add_tenant(Tenant("acme"))
+    world.start(threads=lambda name: thread if name == "log" else at_once(name))
+    world.turns(4)
+    thread.hangs = True
+    world.clock.move(TOPICS_EVERY_S + 10.0)
+    (known,) = world.store.registry.deployments()
+    world.use_cases = [world.make(topic=[*BOTH, "{tenant}.mails"])]
+    for number in range(12):
+        if number == turn:
+            longer = replace(known, topic=world.use_cases[0].topic)
+            world.store.registry.deploy(longer)
+        world.turns(1)
+        thread.answer(min(1, len(thread.calls)))
+    thread.goes_on()
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 3, "acme.clicks[0]": 3, "acme.mails[0]": 3}
+    assert world.row("acme").state == "active"
+
+
+@pytest.mark.parametrize("topic", [BOTH, re.compile(r"(?P<tenant>[a-z]+)[.](visits|clicks)")])
+def test_of_a_list_that_is_added_again_a_topic_that_is_told_later_goes_on(begins, topic):
+    """It was held for one that had been deleted and made again, and the whole stream stood."""
+    world = begins(topic)
+    world.store.registry.set_tenant_state("acme", State.REMOVED)
+    world.turns(40, seconds=1.0)
+    known = world.log.topics
+    world.log.topics = lambda names: {
+        name: info for name, info in known(names).items() if name != "acme.clicks"
+    }
+    world.store.registry.add_tenant(Tenant("acme"))
+    world.turns(5, seconds=1.0)
+    assert at(world) == {"acme.visits[0]": 3}
+    world.log.topics = known
+    world.turns(40, seconds=1.0)
+    assert at(world) == {"acme.visits[0]": 3, "acme.clicks[0]": 3}
+    assert world.row("acme").state == "active"

@@ -7,11 +7,15 @@ from dataclasses import replace
 import pytest
 from test_streams_of_lists import ACME, at, looked, made_again, sent, stream
 
+from headrace.cycle import newcomers
 from headrace.cycle.newcomers import LOOK_EVERY_S
 from headrace.errors import ConfigError
+from headrace.model.patterns import TENANT
 from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
+from headrace.model.topic_patterns import pattern_text
 
 PATTERN = re.compile(r"(?P<tenant>[a-z0-9_-]+)\.(visits|clicks)")
+ANY = re.compile(r"(?P<tenant>[A-Za-z0-9_-]+)\.[a-z]+")
 
 
 @pytest.fixture
@@ -106,6 +110,36 @@ def test_nobody_becomes_a_tenant_by_a_topic_unless_that_was_said(begins, capsys)
     world.turns(round(LOOK_EVERY_S) + 5, seconds=1.0)
     assert tenants(world) == {"acme", "bolt"}
     assert world.positions()["bolt", 0] == 3
+
+
+def test_names_that_cannot_be_added_hold_up_nobody(begins, monkeypatch):
+    """The first fifty by name were tried at each look, and nobody else."""
+    monkeypatch.setattr(newcomers, "_MOST", 2)
+    there = ["Old_1.visits", "Old_2.visits", "a-eu.visits", "b-eu.visits", "c-eu.visits"]
+    world = begins(tenants=(), topic=ANY, creates_tenants=True)
+    whole = world.store.registry.add_tenants
+
+    def add(named, **how):
+        if any(tenant.name.endswith("-eu") for tenant in named):
+            raise ConfigError("its topic is another tenant's")
+        return whole(named, **how)
+
+    monkeypatch.setattr(world.store.registry, "add_tenants", add)
+    for name in (*there, "zoe.visits"):
+        world.log.create_topic(name)
+    world.turns(6, seconds=LOOK_EVERY_S)
+    assert tenants(world) == {"zoe"}
+    monkeypatch.setattr(world.store.registry, "add_tenants", whole)
+    world.turns(6, seconds=LOOK_EVERY_S)
+    assert tenants(world) == {"a-eu", "b-eu", "c-eu", "zoe"}
+
+
+def test_another_topic_of_its_sink_is_no_other_pattern(begins):
+    world = begins("acme.visits", "acme.scores", "acme.marks", topic=ANY)
+    (known,) = world.store.registry.deployments()
+    but = pattern_text(ANY.pattern, "{tenant}.marks")
+    world.store.registry.deploy(replace(known, topic=but))
+    assert stream(world).topic == but.replace(TENANT, "acme", 1)
 
 
 def test_who_was_removed_is_not_added_again_by_a_topic(begins):

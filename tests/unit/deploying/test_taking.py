@@ -8,6 +8,7 @@ import resource
 import socket
 import sys
 import threading
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -746,6 +747,45 @@ def test_what_a_former_version_closes_is_closed_by_no_turn(tmp_path, store, asse
     gc.collect()  # as a turn does that makes many objects
     assert closed
     assert set(closed) == {"headrace-freeing"}
+
+
+#: as a client whose server does not answer to the goodbye
+CLOSES_NEVER = """
+
+class Client:
+    def __del__(self):
+        import threading
+        threading.goes_on.wait()
+
+client = Client()
+"""
+
+
+def test_while_what_was_replaced_hangs_as_it_is_closed_the_rest_is_collected(
+    tmp_path, store, assembly, monkeypatch
+):
+    """It hung in the collector, of which a process has one; and what was frozen was kept."""
+    goes_on = threading.Event()
+    monkeypatch.setattr(threading, "goes_on", goes_on, raising=False)
+    path = tmp_path / "use_cases.py"
+    write(tmp_path, answer="1")
+    path.write_text(path.read_text() + CLOSES_NEVER)
+    deployed(tmp_path, store)
+    taken(assembly)
+    try:
+        gc.freeze()
+        new_version(tmp_path, store, 2)
+        taken(assembly)
+        taken(assembly)
+        assert [one for one in threading.enumerate() if one.name == "headrace-freeing"]
+        circle = type("Circle", (), {})
+        alive = weakref.ref(circle)
+        del circle
+        gc.collect()
+        assert alive() is None
+    finally:
+        gc.unfreeze()
+        goes_on.set()
 
 
 def test_what_is_being_swapped_in_stays_though_a_newer_one_is_ready(

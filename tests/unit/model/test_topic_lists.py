@@ -20,6 +20,7 @@ from headrace.model.topic_lists import (
     topic_of_lane,
     topics_of,
     topics_read,
+    was_left,
     with_known,
 )
 
@@ -145,3 +146,12 @@ def test_a_stream_that_was_removed_may_have_the_topics_again_that_it_had_last():
     assert again.has_left(of(a="1"))
     plain = stream(None, ids_left(ids_left((), "1", "2"), "2", None))
     assert (plain.has_left("2"), plain.has_left("1")) == (False, True)
+
+
+def test_a_topic_of_a_list_without_an_id_may_be_the_one_that_was_had_last():
+    """It was told later than the others, and nobody ever read the list again."""
+    had = [id_of_list({"a": "1", "b": "1"}), id_of_list({"a": "2", "b": "2"})]
+    stays = id_of_list({"a": "2"})
+    assert not was_left(id_of_list({"a": "2", "b": "2"}), had, stays)
+    assert was_left(id_of_list({"a": "2", "b": "1"}), had, stays)
+    assert was_left(id_of_list({"a": "1"}), had, stays)

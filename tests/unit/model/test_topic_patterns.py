@@ -4,7 +4,15 @@ import pytest
 
 from headrace.model.everyone import is_plain
 from headrace.model.patterns import TENANT
-from headrace.model.topic_patterns import is_kept, is_pattern, matching, pattern_text, tenant_in
+from headrace.model.topic_patterns import (
+    by_tenant,
+    is_kept,
+    is_pattern,
+    matching,
+    pattern_of,
+    pattern_text,
+    tenant_in,
+)
 
 VISITS = pattern_text(r"(?P<tenant>[a-z0-9-]+)\.(visits|clicks)")
 ALL = pattern_text(r"clicks-\d{1,3}")
@@ -25,11 +33,15 @@ def of(tenant):
     return VISITS.replace(TENANT, tenant)
 
 
+def found(text, topics=THERE):
+    return matching(text, by_tenant(pattern_of(text), topics))
+
+
 def test_a_stream_reads_what_matches_from_end_to_end_and_is_its_tenants():
-    assert matching(of("acme"), THERE) == ["acme.clicks", "acme.visits"]
-    assert matching(of("all"), THERE) == ["all.visits"]
-    assert matching(of("acm"), THERE) == []
-    assert matching(ALL, THERE) == ["clicks-7"]
+    assert found(of("acme")) == ["acme.clicks", "acme.visits"]
+    assert found(of("all")) == ["all.visits"]
+    assert found(of("acm")) == []
+    assert found(ALL) == ["clicks-7"]
 
 
 def test_whose_a_topic_is():
@@ -40,7 +52,7 @@ def test_whose_a_topic_is():
 
 @pytest.mark.parametrize("topic", ["__offsets", "a.dlq", "a.split.parked"])
 def test_what_is_not_for_use_cases_is_never_matched(topic):
-    assert matching(pattern_text(".*"), [topic, "a"]) == ["a"]
+    assert found(pattern_text(".*"), [topic, "a"]) == ["a"]
     assert tenant_in(pattern_text("(?P<tenant>.*)"), topic) is None
 
 
@@ -60,9 +72,37 @@ def test_what_is_kept_is_known_again():
     assert not any(map(is_kept, others))
 
 
+def test_what_a_use_case_writes_it_never_reads_whatever_a_tenant_is_called():
+    own = pattern_text(r"(?P<tenant>[a-z0-9-]+)\..*", "{tenant}.scores")
+    topics = ["customer-12.visits", "customer-12.scores", "customer-12.scores2"]
+    assert found(own.replace(TENANT, "customer-12"), topics) == [topics[2], topics[0]]
+    assert tenant_in(own, "t9.scores") is None
+    every = pattern_text("seen|sent", "{tenant}-a")
+    assert (is_plain(every), is_kept(own), is_kept(every)) == (True, True, True)
+    assert found(pattern_text("seen|sent", "seen"), ["seen", "sent"]) == ["sent"]
+
+
+def test_no_name_of_a_topic_takes_long():
+    text = pattern_text(r"(?P<tenant>([a-z0-9]+-?)+)\.visits")
+    topics = ["a" * length + "_archive" for length in range(200, 240)]
+    assert found(text.replace(TENANT, "acme"), [*topics, "acme.visits"]) == ["acme.visits"]
+
+
+def test_a_group_that_takes_no_part_is_nobodys():
+    assert tenant_in(pattern_text(r"((?P<tenant>[a-z]+)\.)?visits"), "visits") is None
+
+
 @pytest.mark.parametrize(
     ("pattern", "told"),
-    [("(", "no regular expression"), ("(?P<who>a)", "group who"), ("{tenant}.a", "say .*tenant")],
+    [
+        ("(", "no regular expression"),
+        ("(?P<who>a)", "group who"),
+        ("{tenant}.a", "say .*tenant"),
+        ("a b", "blank"),
+        ("a(?!b)", "grows with the letters alone, as RE2 does: invalid perl operator"),
+        (r"(a)\1", "grows with the letters"),
+        ("(a)" * 9 + "(?P<tenant>b)", "9 groups before tenant"),
+    ],
 )
 def test_what_could_not_be_kept_is_refused(pattern, told):
     with pytest.raises(ValueError, match=told):
