@@ -21,7 +21,7 @@ from typing import Final
 from headrace.board import HeldStream
 from headrace.model.buckets import by_whole_lane
 from headrace.model.streams import Stream
-from headrace.model.topic_lists import ids_in, others, reads_several
+from headrace.model.topic_lists import id_of_list, ids_in, others, reads_several
 from headrace.policies.data_loss import LIST_PATIENCE_S, seen_short
 from headrace.ports import TopicInfo
 
@@ -48,7 +48,10 @@ def doubted_id(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) 
     if not other:
         held.another = None
         return None
-    held.another = seen_short(held.another, info.topic_id, asked_s, now_s, LIST_PATIENCE_S)
+    told = ids_in(info.topic_id)
+    # Topics that come to a pattern meanwhile make it no other answer.
+    another = id_of_list({topic: told[topic] for topic in other})
+    held.another = seen_short(held.another, another, asked_s, now_s, LIST_PATIENCE_S)
     if held.another.lasts(LIST_PATIENCE_S):
         return None
     return (

@@ -22,6 +22,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import structlog
+
 from headrace.board import Board, HeldStream
 from headrace.cycle.described import as_known
 from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided, lacking
@@ -60,6 +62,9 @@ from headrace.model.streams import State, StreamId
 from headrace.model.topic_lists import is_another, missing_of, topic_of_lane
 from headrace.model.topic_patterns import is_pattern
 from headrace.ports import Log, Progress, TopicInfo
+from headrace.telemetry.log_fields import of_stream
+
+log = structlog.get_logger(__name__)
 
 TOPICS_EVERY_S = 30.0
 TOPICS_PER_S = 40.0
@@ -67,6 +72,10 @@ TOPICS_PER_S = 40.0
 TOPICS_STEP_S = 1.0
 #: for topics that are not there yet
 WAITING_EVERY_S = 2.0
+_SHARED = (
+    "a topic that its pattern matches is read for another tenant by another use case; the driver's "
+    "log says which"
+)
 _FIRST_A_LOOK = "its topic is looked at before more of it is read"
 
 
@@ -298,8 +307,10 @@ class TopicKeeper:
         """Nothing is wrong with its topic."""
         held.waiting = held.looked_at = None
         if held.absent is None:
-            self._waiting.pop(held.stream.id, None)
             self._missing.forget(held.stream.id)
+        if held.absent is None or is_pattern(held.stream.topic):
+            # Topics of a pattern may be gone for good, and all of them would be described.
+            self._waiting.pop(held.stream.id, None)
         else:
             self._waiting[held.stream.id] = held
         self.ends.follow(held)
@@ -350,7 +361,13 @@ class TopicKeeper:
         if not is_pattern(stream.topic):
             return None
         topics = {topic_of_lane(name, stream.topic) for name in new.lanes}
-        return self.losses.registry.why_shared(stream.id, topics)
+        why = self.losses.registry.why_shared(stream.id, topics)
+        if why is None:
+            return None
+        # Whose it is is the operator's to know: a tenant sees why its stream waits.
+        if new.seen.held.waiting != _SHARED:
+            log.warning("a topic is another tenant's as well", **of_stream(stream.id), why=why)
+        return _SHARED
 
     def _begin_lanes(
         self, new: NewLanes, told: Told, started: list[LaneStart], stuck: dict[StreamId, str]

@@ -164,7 +164,7 @@ def test_a_topic_of_two_tenants_is_read_for_neither_of_a_pattern(begins):
     assert world.store.registry.why_shared(ACME, ["acme.visits"]) is None
 
 
-def test_of_a_pattern_a_stream_waits_whose_topic_is_another_tenants(begins, monkeypatch):
+def test_of_a_pattern_a_stream_waits_whose_topic_is_another_tenants(begins, monkeypatch, capsys):
     world = begins("acme.visits")
     world.log.create_topic("acme.clicks")
     monkeypatch.setattr(
@@ -174,7 +174,8 @@ def test_of_a_pattern_a_stream_waits_whose_topic_is_another_tenants(begins, monk
     )
     sent(world, "acme.visits", 1)
     world.turns(40, seconds=1.0)
-    assert world.row("acme").note == "acme.clicks would be of two tenants"
+    assert world.row("acme").note.startswith("a topic that its pattern matches is read for another")
+    assert "acme.clicks would be of two tenants" in capsys.readouterr().out
     assert at(world).keys() == {"acme.visits[0]"}
     monkeypatch.undo()
     looked(world)
@@ -187,3 +188,28 @@ def test_another_pattern_is_another_topic(begins):
     for topic in ("{tenant} of (?P<tenant>.*)", "{tenant}.visits"):
         with pytest.raises(ConfigError, match="deploy it under another name"):
             world.store.registry.deploy(replace(known, topic=topic))
+
+
+def test_topics_that_come_again_and_again_hold_up_no_topic_that_was_made_again(begins):
+    """Each made the answer another one, and the patience with it began anew."""
+    world = begins("acme.clicks", "acme.visits", topic=ANY, data_loss=DataLossPolicy.SKIP)
+    world.log.delete_topic("acme.clicks")
+    world.log.create_topic("acme.clicks")
+    sent(world, "acme.clicks", 5)
+    for number in range(10):
+        world.turns(10, seconds=1.0)
+        world.log.create_topic(f"acme.more{'x' * number}")
+    assert at(world)["acme.clicks[0]"] == 5
+
+
+def test_a_topic_of_a_pattern_that_is_gone_lets_nobody_describe_all_of_them_all_the_time(
+    begins, monkeypatch
+):
+    world = begins("acme.clicks", "acme.visits")
+    world.log.delete_topic("acme.clicks")
+    world.turns(40, seconds=1.0)
+    assert world.row("acme").note == "topic acme.clicks is not there any more"
+    asked, topics = [], world.log.topics
+    monkeypatch.setattr(world.log, "topics", lambda names: asked.append(names) or topics(names))
+    world.turns(90, seconds=1.0)
+    assert len(asked) <= 4
