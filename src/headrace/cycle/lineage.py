@@ -63,6 +63,11 @@ def lanes_go(held: HeldStream, info: TopicInfo) -> bool:
     return bool(info.parents) or (bool(held.heirs) and follows_others(held.lineage))
 
 
+def listed_or_away(held: HeldStream, info: TopicInfo) -> set[str]:
+    """Lanes that a log lists, and those of topics of a list that are away: they may come again."""
+    return {*info.lanes, *(name for name, lane in held.lanes.items() if lane.away)}
+
+
 def unlisted(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> dict[str, Short]:
     """Lanes that a log does not list, each with how long it has been so; of most logs none.
 
@@ -75,7 +80,7 @@ def unlisted(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) ->
     if not (info.parents or held.heirs):
         return {}
     missing = {parent.lane for parents in info.parents.values() for parent in parents}
-    missing = (missing | held.lanes.keys()) - set(info.lanes)
+    missing = (missing | held.lanes.keys()) - listed_or_away(held, info)
     found = {}
     for name in missing:
         position = held.lanes[name].position if name in held.lanes else NOWHERE

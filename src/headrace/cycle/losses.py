@@ -27,7 +27,7 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.lineage import doubtful, has_begun, lanes_go
+from headrace.cycle.lineage import doubtful, has_begun, lanes_go, listed_or_away
 from headrace.cycle.talks import Talk
 from headrace.cycle.topic_ids import made_again
 from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
@@ -185,7 +185,7 @@ class Losses:
             return {}
         until = held.deployment.until
         told = info.parents if until is None else {}
-        lost = lost_lanes(info.lanes, told, held.lineage, held.places)
+        lost = lost_lanes(listed_or_away(held, info), told, held.lineage, held.places)
         lost = {name: loss for name, loss in lost.items() if not _is_told(held, name, info)}
         if until is None:
             return lost

@@ -46,6 +46,7 @@ from headrace.cycle.lineage import (
     doubtful,
     is_over,
     lanes_go,
+    listed_or_away,
     startable,
     unlisted,
 )
@@ -425,10 +426,10 @@ class TopicKeeper:
         held, starts = seen.held, edges.starts
         if not held.heirs:
             return
-        over = is_over(seen.info.lanes, held.lineage, held.places, starts)
+        there = listed_or_away(held, seen.info)
+        over = is_over(there, held.lineage, held.places, starts)
         if over and (doubted := doubtful(held)):
-            listed = doubted.union(seen.info.lanes)
-            sure = is_over(listed, held.lineage, held.places, starts)
+            sure = is_over(doubted | there, held.lineage, held.places, starts)
             if len(sure) < len(over):
                 self._seem_over[held.stream.topic] = None
             over = sure

@@ -132,6 +132,22 @@ def test_a_topic_that_vanishes_holds_up_no_other_and_loses_nothing_that_comes_ag
     assert world.store.failures.every(ACME) == []
 
 
+@pytest.mark.parametrize("policy", [FAIL, SKIP])
+def test_where_lanes_become_others_a_topic_that_vanishes_is_no_loss_either(begins, policy):
+    world = begins(data_loss=policy)
+    world.log.split("acme.visits", 0)
+    sent(world, "acme.visits", 1, partition=1)
+    looked(world, round(TOPICS_EVERY_S))
+    before = at(world)
+    world.log.delete_topic("acme.clicks")
+    world.turns(round(TOPICS_EVERY_S + 2 * LIST_PATIENCE_S) + 8, seconds=1.0)
+    sent(world, "acme.visits", 2, partition=2)
+    looked(world)
+    assert at(world) == before | {"acme.visits[2]": 2}
+    assert (stream(world).state, world.store.failures.every(ACME)) == (State.ACTIVE, [])
+    assert "topic acme.clicks is not there yet" in world.row("acme").note
+
+
 @pytest.mark.parametrize("order", ["lane", "key"])
 def test_of_a_topic_that_is_made_again_its_lanes_alone_begin_anew(begins, order):
     world = begins(data_loss=SKIP, order=order)
@@ -323,6 +339,9 @@ def test_a_stream_that_was_left_alone_passes_over_what_is_old_beside_a_topic_tha
     looked(world)
     assert at(world) == {"acme.visits[0]": 7, "acme.clicks[0]": 3}
     assert len(world.seen) == 6
+    (note,) = world.store.failures.every(ACME)
+    seek = """headrace streams seek acme/keep --to '{"acme.visits": {"0": 3}}' reads them"""
+    assert seek in note.error.message
 
 
 def test_nobody_asks_where_a_topic_ends_that_is_not_there(begins, monkeypatch):
