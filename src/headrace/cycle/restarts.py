@@ -242,6 +242,6 @@ def _why(held: HeldStream, piece: Slice, restart: Restart) -> str:
 
 
 def _reads_them(piece: Slice) -> str:
-    stream, topic = piece.lane.stream, piece.topic
+    stream, topic = piece.lane.stream, piece.lane_topic
     to = json.dumps({topic: {said(piece.lane.name, topic): piece.from_offset}})
     return f"headrace streams seek {stream} --to '{to}' reads them"

@@ -401,7 +401,7 @@ class MemoryReader:
 
     def _is_given(self, piece: Slice, row: Row) -> bool:
         """Whether a record was sent back for the slice's use case, or for nobody."""
-        at = TopicPartition(piece.topic, number_of(piece.lane.name))
+        at = TopicPartition(piece.lane_topic, number_of(piece.lane.name))
         found = sent_back(Message(row.key, row.value, tuple(row.headers)), at, self._seal_key)
         return found is None or found.use_case == original(piece.lane.use_case)
 
@@ -426,7 +426,7 @@ def _unreadable(offset: int, row: Row) -> SliceError:
 def _table(piece: Slice, rows: Sequence[tuple[int, Row]]) -> pa.Table:
     found = [
         {
-            "topic": piece.topic,
+            "topic": piece.lane_topic,
             "partition": number_of(piece.lane.name),
             "offset": offset,
             "timestamp": row.timestamp_ms,

@@ -48,7 +48,7 @@ class NumbersReader:
             end = min(start + step, until)
             table = records(
                 [b"%d" % offset for offset in range(start, end)],
-                topic=piece.topic,
+                topic=piece.lane_topic,
                 partition=number_of(piece.lane.name),
                 first_offset=start,
             )

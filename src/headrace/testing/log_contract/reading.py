@@ -19,6 +19,7 @@ import pytest
 
 from headrace.model.places import place_at
 from headrace.model.streams import Slice
+from headrace.model.topic_lists import listed
 from headrace.ports import RECORD_SCHEMA, Connections, ReaderFactory, SliceBatch, SliceReader
 from headrace.testing.log_contract.rows import (
     Topics,
@@ -82,6 +83,22 @@ class TestReader:
             "key": b"k",
             "value": b"v",
             "headers": [{"key": "h", "value": b"1"}],
+        }
+
+    def test_of_a_list_each_record_says_of_which_topic_it_is(
+        self, topics: Topics, read: Read
+    ) -> None:
+        one, two = topics.make(), topics.make()
+        topics.write(one, 0, [Row(b"1"), sent_back(one, "contract"), sent_back(one, "another")])
+        topics.write(two, 0, [Row(b"2"), sent_back(two, "contract"), sent_back(two, "another")])
+        both = listed([one, two])
+        batches = read(*(replace(piece(topic, 0, 3), topic=both) for topic in (one, two)))
+        found = [row for batch in batches for row in batch.records.to_pylist()]
+        assert {(row["topic"], row["value"]) for row in found} == {
+            (one, b"1"),
+            (one, b"contract"),
+            (two, b"2"),
+            (two, b"contract"),
         }
 
     def test_null_keys_tombstones_and_null_headers_stay_null(
