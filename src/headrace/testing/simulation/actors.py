@@ -6,7 +6,7 @@ The calls themselves are behind ``doors.py``; what happens at a call is ``world.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, Protocol
@@ -50,6 +50,9 @@ class Stage(Protocol):
 
     def told_topics(self, who: object, known: dict[str, TopicInfo]) -> dict[str, TopicInfo]:
         """What somebody is told of topics, perhaps by a broker that has not heard of a change."""
+
+    def told_names(self, who: object, names: Collection[str]) -> Collection[str]:
+        """Which topics somebody is told of, perhaps by a broker that has not heard of one."""
 
     def dawdle(self, actor: Actor, what: str) -> None:
         """A call takes long, and everybody else goes on meanwhile."""

@@ -100,6 +100,7 @@ def make_again(world: World) -> None:
     if gone:
         topic = world.rng.choice(gone)
         world.topics.make(topic)
+        world.counts["topics that came later"] += world.topics.made[topic] == 1
         world.say(f"topic {topic} made again, with {world.topics.partitions[topic]} partitions")
 
 

@@ -51,12 +51,13 @@ from headrace.testing.simulation.keys import those_in
 from headrace.testing.simulation.left_alone import LeftAlone
 from headrace.testing.simulation.lineage import Gate
 from headrace.testing.simulation.passed_ranges import PassedRanges
-from headrace.testing.simulation.topics import WorldTopics, lane_of, topic_of
+from headrace.testing.simulation.topics import WorldTopics, lane_of, named, topic_of
 from headrace.testing.simulation.troubles import GOOD, trouble_of
 
 _RETENTION = re.compile(r"\[(\d+)\] lost offsets (\d+)\.\.\d+ to retention")
 _CUT = re.compile(r"\[(\d+)\] ends at \d+, but all before (\d+) was read")
 _IDS = re.compile(r"made again \(id ([^,]+), now ([^)]+)\)")
+_EXPIRED = re.compile(r"([^ ]+) is not listed by its log any more")
 _MADE_AGAIN = re.compile(r"in partition (\d+) from offset (\d+) on is lost")
 
 
@@ -132,16 +133,22 @@ class Decisions:
         self.begun.add(stream)
         self.gate.sent_back(stream)
         self.stopped.pop(stream, None)
-        topic, rerun = topic_of(stream), RERUN_MARK in stream.use_case
-        log = self.topics.made[topic] if topic_id is None else self.topics.log_of_id(topic_id)
-        to = {name: (number_at(at), log) for name, at in offsets.items()}
-        there = {lane_of(stream, number).name for number in self.topics.listed(topic)}
+        rerun, read = RERUN_MARK in stream.use_case, self.deployed.topics_of(stream)
+        known = {topic: self.topics.made[topic] for topic in read}
+        logs = known if topic_id is None else self.topics.logs_of(topic_id)
+        to = {
+            name: (number_at(at), logs[topic_of(LaneId(*stream, name))])
+            for name, at in offsets.items()
+        }
+        there = {name for topic in logs for name in self._listed(stream, topic)}
         wholes = set(map(whole_lane, offsets))
-        if (wholes >= there and not rerun) or not self.gate.knows(stream, log):
-            # Whoever seeks all of it decides about what is not there as well.
-            self.gate.give_up(stream, log, self.topics.lineage.dropped)
-        self.gate.give_up(stream, log, self.topics.lineage.dropped.keys() & map(whole_lane, gone))
-        if self.topics.is_there(topic, log) and not rerun:
+        for topic, log in logs.items():
+            of, dropped = named(topic, log), self.topics.lineage.dropped
+            if (wholes >= there and not rerun) or not self.gate.knows(stream, of):
+                # Whoever seeks all of it decides about what is not there as well.
+                self.gate.give_up(stream, of, dropped)
+            self.gate.give_up(stream, of, dropped.keys() & map(whole_lane, gone))
+        if not rerun:
             self.found += self._left_behind(stream, to)
         turned = any(
             (now := self.generations.now(LaneId(*stream, name))) is None or now.at != offset
@@ -155,13 +162,13 @@ class Decisions:
         self.found += [
             f"{lane} is there, and a seek forgot that it was at {way.at}"
             for lane, way in ways.items()
-            if way is not None and way.log == log and not rerun
+            if way is not None and way.log == logs.get(topic_of(lane)) and not rerun
             if whole_lane(lane.name) in there - whole - wholes
         ]
         self._sent(stream, turned=turned)
         for lane in self._lanes(stream):
-            now = self.generations.now(lane)
-            if now is None or lane.name in to or now.log == log:
+            now, log = self.generations.now(lane), logs.get(topic_of(lane))
+            if now is None or log is None or lane.name in to or now.log == log:
                 continue
             if whole_lane(lane.name) in there:
                 self.found.append(f"{lane} is left at {now.at} of topic {now.log}, now {log}")
@@ -171,9 +178,12 @@ class Decisions:
 
     def _left_behind(self, stream: StreamId, to: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         """What was read of lanes that follow one that is read again, and stays read."""
-        topic, sent = topic_of(stream), set(map(whole_lane, to))
+        sent = set(map(whole_lane, to))
         for name, (offset, log) in to.items():
             now = self.generations.now(LaneId(*stream, name))
+            topic = topic_of(LaneId(*stream, name))
+            if not self.topics.is_there(topic, log):
+                continue
             end = self.topics.log.edges(topic, number_of(name)).stop
             if now is None or now.log != log or offset >= min(now.at, end):
                 continue
@@ -205,10 +215,11 @@ class Decisions:
         now = next(one for one in self.store.registry.streams() if one.id == stream)
         if now.state is State.REMOVED:
             return
-        kept = {self.topics.log_of_id(topic_id) for topic_id in now.left_ids}
-        for log in self.gate.begun(stream):
-            if log not in kept:
-                yield f"{stream} forgets topic {log}, in which it was"
+        logs = (of for topic_id in now.left_ids for of in self.topics.logs_of(topic_id).items())
+        kept = {named(topic, log) for topic, log in logs}
+        for topic in self.gate.begun(stream):
+            if topic not in kept:
+                yield f"{stream} forgets topic {topic}, in which it was"
 
     def _sent(self, stream: StreamId, *, turned: bool) -> None:
         """Lanes of a stream are elsewhere by now, by a decision."""
@@ -217,7 +228,7 @@ class Decisions:
 
     def may_run(self, piece: Slice, wave: Wave, *, replaced: bool = False) -> None:
         """Note whether a slice starts that may not, or before what its lane follows is done."""
-        topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
+        topic, now = topic_of(piece.lane), self.generations.now(piece.lane)
         if now is None or self.generations.is_late(piece) or self._is_removed(piece.lane.stream):
             return
         if not self.topics.is_there(topic, now.log):
@@ -231,8 +242,9 @@ class Decisions:
         if wave.intended and self.given_up.has(wave, piece):
             self.found.append(f"{piece} of {wave.id} runs, and was given up")
         lineage = self.topics.lineage
+        of = named(topic, now.log)
         waits_for = self.gate.waits_for(
-            piece.lane, now.log, lineage, lambda name: self._end_for(piece.lane, name)
+            piece.lane, of, lineage, lambda name: self._end_for(piece.lane, name)
         )
         if odd := self.gate.too_old(piece, lineage) or self.gate.too_new(piece):
             self.found.append(f"{piece} has {odd}")
@@ -260,7 +272,7 @@ class Decisions:
 
     def _end_for(self, lane: LaneId, parent: str) -> int:
         """Where a parent ends for a stream; a rerun has its own end, or leaves it out."""
-        end = self.topics.end_of(topic_of(lane.stream), number_of(parent))
+        end = self.topics.end_of(topic_of(lane), number_of(parent))
         untils = [
             known.until
             for known in self.store.registry.deployments()
@@ -274,16 +286,18 @@ class Decisions:
     def dropped(self, topic: str) -> None:
         """A lane is not listed any more; that it was done may not be known to anybody."""
         self.lossy |= {
-            stream.id for stream in self.store.registry.streams() if stream.topic == topic
+            stream.id
+            for stream in self.store.registry.streams()
+            if topic in self.deployed.topics_of(stream.id)
         }
 
     def _forgotten(self, stream: StreamId, names: Collection[str], epoch: int) -> None:
         """Parents that are done, and that nobody needs."""
         del epoch
         self.left_alone.moved(stream)
-        topic = topic_of(stream)
         for name in names:
             lane = LaneId(*stream, name)
+            topic = topic_of(lane)
             now, dropped = self.generations.now(lane), self.topics.lineage.dropped
             if now is None or not self.topics.is_there(topic, now.log):
                 continue
@@ -294,7 +308,7 @@ class Decisions:
             if whole not in dropped or now.at < self._end_for(lane, whole):
                 self.found.append(f"{lane} is forgotten at {now.at}")
             self.counts["parents forgotten"] += 1
-            self.gate.give_up(stream, now.log, [whole])
+            self.gate.give_up(stream, named(topic, now.log), [whole])
         self._forget_what_has_no_place(stream)
 
     def _forget_what_has_no_place(self, stream: StreamId) -> None:
@@ -320,7 +334,7 @@ class Decisions:
 
     def _stands(self, lane: LaneId, offset: int) -> None:
         """Note whether a lane stands where its log is not."""
-        topic = topic_of(lane.stream)
+        topic = topic_of(lane)
         if topic not in self.topics.partitions:
             self.lossy.add(lane.stream)
         elif self._has(lane):
@@ -333,12 +347,12 @@ class Decisions:
         name = piece.lane.name
         passed = range(number_at(piece.from_offset), number_at(piece.until_offset))
         for offset in those_in(name, passed):
-            place = Place(piece.topic, number_of(name), offset)
+            place = Place(piece.lane_topic, number_of(name), offset)
             self.skipped.add((piece.lane.use_case, place))
 
     def lanes_of(self, topic: str) -> list[LaneId]:
         """All lanes that read a topic."""
-        return list(self.generations.lanes(lambda lane: topic_of(lane.stream) == topic))
+        return list(self.generations.lanes(lambda lane: topic_of(lane) == topic))
 
     def _started(self, first: LaneStart) -> None:
         """First positions; lanes that have one keep it, in the log that they are in."""
@@ -346,15 +360,14 @@ class Decisions:
         at_end = self._begins(known, first)
         if first.topic_id is None or known.topic_id != first.topic_id:
             return  # who asked was asleep, and the stream is in another topic by now
-        topic, log = topic_of(first.stream), self.topics.log_of_id(first.topic_id)
+        logs = self.topics.logs_of(first.topic_id)
         for lane in self._lanes(first.stream):
-            now = self.generations.now(lane)
-            if now is not None and now.log != log:
+            now, log = self.generations.now(lane), logs.get(topic_of(lane))
+            if now is not None and log is not None and now.log != log:
                 self.found.append(
                     f"{lane} goes on at {now.at} in topic {log} as if it were {now.log}"
                 )
-        if not self.gate.knows(first.stream, log):
-            self.gate.give_up(first.stream, log, self.topics.lineage.dropped)
+        self._begins_in(first.stream, logs)
         places = {at.lane for at in self.store.progress.load_positions([first.stream])}
         for name, at in first.offsets.items():
             offset = number_at(at)
@@ -363,6 +376,7 @@ class Decisions:
                 continue  # what it follows was lost, and somebody has to decide first
             if self.generations.now(lane) is not None:
                 continue
+            topic, log = topic_of(lane), logs[topic_of(lane)]
             ends = self.divided.begins(lane, first.parents.get(name, ()))
             if self.topics.is_there(topic, log) and self.topics.has(topic, number_of(name)):
                 start = self.topics.log.edges(topic, number_of(name)).start
@@ -392,16 +406,18 @@ class Decisions:
         del more
         self.counts["losses passed over"] += 1
         self._allowed(stream, DataLossPolicy.SKIP)
-        log = self.topics.log_of_id(topic_id)
-        ways = [self.generations.now(move.lane) for move in moves]
-        turned = any(way is not None and way.log != log for way in ways)
-        self.passed_ranges.passed(moves, elsewhere=turned)
-        if any(way is not None and way.log > log for way in ways):
-            self.found.append(f"{stream} goes back to topic {log}, which it left")
-        if not self.gate.knows(stream, log):
-            self.gate.give_up(stream, log, self.topics.lineage.dropped)
+        logs = self.topics.logs_of(topic_id)
+        ways = {move.lane: self.generations.now(move.lane) for move in moves}
+        was = {lane: way.log for lane, way in ways.items() if way is not None}
+        for move in moves:
+            log = logs[topic_of(move.lane)]
+            self.passed_ranges.passed([move], elsewhere=was.get(move.lane, log) != log)
+        turned = any(log != logs[topic_of(lane)] for lane, log in was.items())
+        if any(log > logs[topic_of(lane)] for lane, log in was.items()):
+            self.found.append(f"{stream} goes back to one of {logs}, which it left")
+        self._begins_in(stream, logs)
         notes = {note.slice.lane: note for note in failures}
-        self._deepened(stream, moves, notes, log)
+        self._deepened(stream, moves, notes, turned=turned)
         there = {at.lane.name for at in self.store.progress.load_positions([stream])}
         for move in moves:
             now = self.generations.now(move.lane)
@@ -413,18 +429,19 @@ class Decisions:
             if note.error.code == LaneExpired.__name__:
                 self._check_expired(note, now)
             else:
-                self._check_skip(move, note, now, log, there)
+                self._check_skip(move, note, now, logs[topic_of(move.lane)], there)
         expired = [
             lane.name for lane, note in notes.items() if note.error.code == LaneExpired.__name__
         ]
         self.counts["lanes given up"] += len(expired)
-        self.gate.give_up(stream, log, set(map(whole_lane, expired)))
+        for topic, log in logs.items():
+            self.gate.give_up(stream, named(topic, log), set(map(whole_lane, expired)))
         self._forget_what_has_no_place(stream)
         self._sent(stream, turned=any(move.to_offset < move.from_offset for move in moves))
         self._begin_all(
             stream,
             {
-                move.lane.name: (number_at(move.to_offset), log)
+                move.lane.name: (number_at(move.to_offset), logs[topic_of(move.lane)])
                 for move in moves
                 if move.lane.name in there
             },
@@ -450,30 +467,35 @@ class Decisions:
         ]
         told = {(one.slice.lane, one.slice.from_offset, one.slice.until_offset) for one in kept}
         (topic_id,) = [one.topic_id for one in self.store.registry.streams() if one.id == stream]
-        log = self.topics.log_of_id(topic_id or "")
-        if self.topics.is_there(topic_of(stream), log) and all(
+        logs = self.topics.logs_of(topic_id or "")
+        if all(self.topics.is_there(*of) for of in logs.items()) and all(
             self._has(one.lane) for one in moves
         ):
-            misled = self._misled(stream, log, {move.lane for move in moves})
+            misled = self._misled(stream, logs, {move.lane for move in moves})
             self.found += self.left_alone.too_soon(stream, moves, misled, self.topics.log)
         for move in moves:
             bounds, now = (move.from_offset, move.to_offset), self.generations.now(move.lane)
+            topic, log = topic_of(move.lane), logs[topic_of(move.lane)]
             if (move.lane, *bounds) not in told:
                 self.found.append(f"{move.lane} passes over {bounds}, and that is not on record")
             if now is None or now.log != log or move.to_offset <= move.from_offset:
                 self.found.append(f"{move.lane} passes over {bounds} in topic {log}, and is {now}")
-            elif self.topics.is_there(topic_of(stream), log) and self._has(move.lane):
+            elif self.topics.is_there(topic, log) and self._has(move.lane):
                 number = number_of(move.lane.name)
-                if number_at(move.to_offset) > self.topics.log.edges(topic_of(stream), number).stop:
+                if number_at(move.to_offset) > self.topics.log.edges(topic, number).stop:
                     self.found.append(f"{move.lane} passes over {bounds}, beyond its log")
         self.passed_ranges.passed(moves, elsewhere=False)
         self._sent(stream, turned=False)
         self._begin_all(
-            stream, {move.lane.name: (number_at(move.to_offset), log) for move in moves}
+            stream,
+            {
+                move.lane.name: (number_at(move.to_offset), logs[topic_of(move.lane)])
+                for move in moves
+            },
         )
 
     def _misled(
-        self, stream: StreamId, log: int, moved: Collection[LaneId]
+        self, stream: StreamId, logs: Mapping[str, int], moved: Collection[LaneId]
     ) -> dict[str, places.Place]:
         """Where lanes are that stayed, and whose leaders may have told a low end."""
         lanes = set(self._lanes(stream)).difference(moved)
@@ -481,19 +503,23 @@ class Decisions:
         return {
             lane.name: places.place_at(now.at)
             for lane, now in stayed.items()
-            if now is not None and now.log == log and whole_lane(lane.name) in self.topics.stale
+            if now is not None and now.log == logs.get(topic_of(lane))
+            if whole_lane(lane.name) in self.topics.stale
             if self._has(lane) and not self.divided.is_over(lane)
         }
 
     def _deepened(
-        self, stream: StreamId, moves: Sequence[Move], notes: Mapping[LaneId, Failure], log: int
+        self,
+        stream: StreamId,
+        moves: Sequence[Move],
+        notes: Mapping[LaneId, Failure],
+        *,
+        turned: bool,
     ) -> None:
         """What comes after a skip that sent something back, or changed the topic, is newer.
 
         So is what comes after a lane that was given up; of one that had no place nothing was read.
         """
-        before = [self.generations.now(move.lane) for move in moves]
-        turned = any(now is not None and now.log != log for now in before)
         back = any(move.to_offset < move.from_offset for move in moves)
         gone = any(
             note.error.code == LaneExpired.__name__ and self.generations.now(lane) is not None
@@ -504,10 +530,11 @@ class Decisions:
 
     def _check_expired(self, note: Failure, now: Generation) -> None:
         """Told by exact offsets, where its end can be known, and only of lanes that are gone."""
-        piece, topic = note.slice, topic_of(note.slice.lane.stream)
+        piece, topic = note.slice, topic_of(note.slice.lane)
+        end = self.topics.lineage.dropped.get(whole_lane(piece.lane.name))
+        self._check_away(piece.lane)
         if not self.topics.is_there(topic, now.log):
             return
-        end = self.topics.lineage.dropped.get(whole_lane(piece.lane.name))
         start, until = number_at(piece.from_offset), number_at(piece.until_offset)
         if (
             end is None
@@ -516,12 +543,20 @@ class Decisions:
         ):
             self.found.append(f"{piece.lane} is at {now.at} of {end}, and the note is of {piece}")
 
+    def _check_away(self, lane: LaneId) -> None:
+        """A lane that is not listed is not gone while its topic is away, unless it was before."""
+        topic, now = topic_of(lane), self.generations.now(lane)
+        away = topic not in self.topics.partitions and now is not None
+        was_there = whole_lane(lane.name) not in self.topics.lineage.dropped
+        if away and was_there and now.log == self.topics.made[topic]:
+            self.found.append(f"{lane} counts as gone, and its topic may come again")
+
     def _check_skip(
         self, move: Move, note: Failure, now: Generation, log: int, there: Collection[str]
     ) -> None:
         """Told by exact offsets, and no record of the log that is there is passed over."""
         lane, made_again = move.lane, log != now.log
-        topic = topic_of(lane.stream)
+        topic = topic_of(lane)
         if not self.topics.is_there(topic, log):
             return
         to = number_at(move.to_offset)
@@ -541,7 +576,7 @@ class Decisions:
 
     def _check_cut(self, move: Move, note: Failure, now: Generation) -> None:
         """Sent back to an end that its log had since it was cut, and told so."""
-        lane, topic = move.lane, topic_of(move.lane.stream)
+        lane, topic = move.lane, topic_of(move.lane)
         told = (note.slice.lane, number_at(note.slice.until_offset))
         if told != (lane, now.at) or note.slice.from_offset > move.to_offset:
             self.found.append(f"{lane} was at {now.at}, and the note is of {note.slice}")
@@ -578,10 +613,14 @@ class Decisions:
         for before, then in _IDS.findall(reason):
             if self.topics.log_of_id(then) < self.topics.log_of_id(before):
                 self.found.append(f"{stream} stops for a topic that it left: {reason}")
+        for name in _EXPIRED.findall(reason):
+            self._check_away(LaneId(*stream, name))
         told = _RETENTION.findall(reason) + _MADE_AGAIN.findall(reason)
         told += _CUT.findall(reason)
         for partition, offset, *_ in told:
-            ways = self.generations.of(lane_of(stream, int(partition)))
+            read = self.deployed.topics_of(stream)
+            lanes = (lane_of(stream, topic, int(partition)) for topic in read)
+            ways = (way for lane in lanes for way in self.generations.of(lane))
             if not any(int(offset) in way.stands for way in ways):
                 self.found.append(f"{stream} was never at {offset}: {reason}")
 
@@ -607,7 +646,7 @@ class Decisions:
     def _begin(self, lane: LaneId, offset: int, log: int, epoch: int) -> None:
         self.left_alone.moved(lane.stream)
         self.generations.begins(lane, offset, log, epoch, len(self.topics.written))
-        if not self.topics.is_there(topic_of(lane.stream), log):
+        if not self.topics.is_there(topic_of(lane), log):
             self.generations.deleted([lane])
             self.lossy.add(lane.stream)
         else:
@@ -615,7 +654,18 @@ class Decisions:
 
     def _has(self, lane: LaneId) -> bool:
         """Whether its partition is there."""
-        return self.topics.has(topic_of(lane.stream), number_of(lane.name))
+        return self.topics.has(topic_of(lane), number_of(lane.name))
+
+    def _listed(self, stream: StreamId, topic: str) -> Iterator[str]:
+        """The lanes of a topic that its log tells of, if it is there."""
+        numbers = self.topics.listed(topic) if topic in self.topics.partitions else []
+        return (lane_of(stream, topic, number).name for number in numbers)
+
+    def _begins_in(self, stream: StreamId, logs: Mapping[str, int]) -> None:
+        """A stream reads these topics now, and waits for nothing that was gone before."""
+        for of in (named(*one) for one in logs.items()):
+            if not self.gate.knows(stream, of):
+                self.gate.give_up(stream, of, self.topics.lineage.dropped)
 
     def _lanes(self, stream: StreamId) -> list[LaneId]:
         return list(self.generations.lanes(lambda lane: lane.stream == stream))

@@ -45,7 +45,7 @@ from headrace.testing.ledger import Place
 from headrace.testing.simulation.frames import FrameHandler
 from headrace.testing.simulation.keys import lane_with
 from headrace.testing.simulation.sinks import Notebook, Picky, Wrote, table_of
-from headrace.testing.simulation.topics import FOR_ALL, TOPIC, named
+from headrace.testing.simulation.topics import ALL, LIST, ONE, PATTERN, TOPIC, Read, named
 from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.troubles import GOOD, Stuck, WorkerDies, trouble_of
 from headrace.use_cases import SliceContext, UseCase, use_case
@@ -60,6 +60,8 @@ GUARANTEES = (
 TIMEOUT_S = 1.0
 #: seconds for which nobody committed, and how old records may be, if there is a limit
 _RESTARTS = ((2.0, None), (6.0, None), (6.0, 3.0), (10.0, 30.0))
+#: part of those that read a pattern, which add tenants of whom it finds topics
+_CREATE = 0.5
 #: part of the use cases whose handlers are given a whole wave
 _WAVES = 0.2
 #: of ten others, those whose records are decoded before
@@ -122,6 +124,14 @@ class Surroundings(Protocol):
         """How many of a hundred use cases pass over what is too old of streams left alone."""
 
     @property
+    def lists(self) -> float:
+        """What part of use cases reads a list of topics."""
+
+    @property
+    def patterns(self) -> float:
+        """What part of those that read no list reads what a pattern matches."""
+
+    @property
     def divided_of_10(self) -> float:
         """Of how many of ten use cases that could have buckets partitions are divided."""
 
@@ -144,6 +154,10 @@ class Deployed:
     use_cases: dict[str, UseCase] = field(default_factory=dict)
     books: dict[str, Notebook] = field(default_factory=dict)
     loss: dict[str, DataLossPolicy] = field(default_factory=dict)
+    #: what use cases read
+    reads: dict[str, Read] = field(default_factory=dict)
+    #: use cases that add tenants of whom their pattern finds topics
+    creating: set[str] = field(default_factory=set)
     #: use cases that read a topic for all
     for_all: set[str] = field(default_factory=set)
     #: use cases whose streams begin at the end
@@ -166,6 +180,7 @@ class Deployed:
         if own % 100 < self.world.for_all_of_100:
             self.for_all.add(name)
             self.counts["use cases of a topic for all"] += 1
+        self.reads[name] = self._read(name, own)
         wave = "transaction" not in guarantee and self.rng.random() < _WAVES
         # Neither these nor merged lanes can be had where only reading tells where lanes end.
         wave = wave and not self.world.hides_ends
@@ -175,8 +190,30 @@ class Deployed:
         self.loss[name] = self.rng.choice(list(DataLossPolicy))
         self.deploy(name)
 
-    def _topic(self, name: str) -> str:
-        return FOR_ALL if name in self.for_all else TOPIC
+    def _read(self, name: str, own: int) -> Read:
+        """What it reads; whether that is a list is a chance of its own, as `_order`'s is."""
+        if name in self.for_all:
+            return ALL
+        chance, world = Random(own), self.world  # noqa: S311 - chance, not secrecy
+        if chance.random() < world.lists:
+            self.counts["use cases of a list"] += 1
+            return LIST
+        if chance.random() < world.patterns:
+            self.counts["use cases of a pattern"] += 1
+            if chance.random() < _CREATE:
+                self.creating.add(name)
+            return PATTERN
+        return ONE
+
+    @property
+    def more_topics(self) -> list[str]:
+        """Topics that a tenant has besides the one that all have."""
+        read = {topic for one in self.reads.values() if one is not ALL for topic in one.topics}
+        return sorted(read - {TOPIC})
+
+    def topics_of(self, stream: StreamId) -> list[str]:
+        """The topics that a stream reads, once they are there."""
+        return self.reads[original(stream.use_case)].of(stream.tenant)
 
     def _of_slices(self, guarantee: str, options: dict[str, Any]) -> UseCase:
         exact: Literal["intent"] | None = "intent" if "intent" in guarantee else None
@@ -190,7 +227,7 @@ class Deployed:
         sink = Picky(sink, world.takes, raises, world.sink_locks, world.sink_late)
         sink.prepare(Site(Connections({}, "sqlite:///simulated.db"), self.store.positions))
         return use_case(
-            topic=self._topic(options["name"]),
+            topic=self.reads[options["name"]].said,
             sink=sink,
             **self._order(["lane", "lane", "stream"]),
             bad_record=self.rng.choice(["suspend", "suspend", "dead-letter", "fail"]),
@@ -239,7 +276,7 @@ class Deployed:
             return world.generation(piece.lane)
 
         return use_case(
-            topic=self._topic(name),
+            topic=self.reads[name].said,
             form="wave",
             order=self.rng.choice(["lane", "none"]),
             bad_record=self.rng.choice(["suspend", "fail"]),
@@ -285,7 +322,7 @@ class Deployed:
             name,
             "m.py",
             f"{self.counts['deployments']:064}",
-            self._topic(name),
+            made.topic,
             order=made.order,
             starting_offsets="latest" if name in self.at_end else "earliest",
             buckets=made.divides_by,
@@ -293,6 +330,7 @@ class Deployed:
             bad_record=made.bad_record,
             data_loss=loss,
             handler_timeout_s=TIMEOUT_S,
+            creates_tenants=name in self.creating,
         )
         self.store.registry.deploy(deployment)
         for rerun in self.store.registry.deployments():

@@ -299,6 +299,8 @@ class LogDoor(Door):
     def _told(self, name: str, answer: Any) -> Any:
         if name == "topics":
             return self._stage.told_topics(self._actor, answer)
+        if name == "all_topics":
+            return self._stage.told_names(self._actor, answer)
         if not isinstance(answer, dict):
             return answer
         if name == "end_offsets":

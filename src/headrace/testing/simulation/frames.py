@@ -167,7 +167,7 @@ class FrameHandler:
             of_slice = []
             for offset, value in rows:
                 self.stumble(value, piece)
-                place = self.place(piece.topic, number_of(piece.lane.name), offset, value)
+                place = self.place(piece.lane_topic, number_of(piece.lane.name), offset, value)
                 found = Found(piece.lane.tenant, place)
                 own = self.generation(piece)
                 of_slice.append(Done(piece.lane.use_case, found, own, name=piece.lane.name))

@@ -140,7 +140,7 @@ class _Books:
             if letter.slice.lane.use_case != self.use_case.name or letter.error.offset is None:
                 continue
             trouble = trouble_of(letter.error.raw_value)
-            topic = named(letter.slice.topic, trouble.log)
+            topic = named(letter.slice.lane_topic, trouble.log)
             place = Place(topic, number_of(letter.slice.lane.name), number_at(letter.error.offset))
             self.aside.add(place)
             if trouble.kind == GOOD:
@@ -201,7 +201,7 @@ class _Books:
         way, log = ways[generation].way, log_of(place)
         whole = lane._replace(name=whole_lane(lane.name))
         begun.add((way, log, whole))
-        lineage, topic = self.world.topics.lineage, topic_of(lane.stream)
+        lineage, topic = self.world.topics.lineage, topic_of(lane)
         return any(
             (way, log, lane._replace(name=name)) in begun
             for name in lineage.descendants(topic, log, whole.name)
@@ -220,7 +220,7 @@ class _Books:
     def _generation(self, lane: LaneId, generation: Generation) -> None:
         """None lost of what it passed, and none twice."""
         counts = self.counts.get((lane, generation.number), Counter())
-        topics, topic = self.world.topics, topic_of(lane.stream)
+        topics, topic = self.world.topics, topic_of(lane)
         for offset in those_in(lane.name, generation.done):
             versions = topics.at(topic, generation.log, number_of(lane.name), offset)
             places = [place for place in versions if place is not None]
@@ -255,11 +255,11 @@ class _Books:
         ):
             self.world.counts["lost as told"] += 1
         elif not any(self.world.counts[name] for name in _UNTOLD):
-            self.untold.append(Place(topic_of(lane.stream), number_of(lane.name), offset))
+            self.untold.append(Place(topic_of(lane), number_of(lane.name), offset))
 
     def _moves(self, lane: LaneId) -> None:
         """As many effects as moves; not for topics made again, whose moves tell of no record."""
-        topic = topic_of(lane.stream)
+        topic = topic_of(lane)
         if self.world.topics.made[topic] > 1:
             return
         moves = chain.from_iterable(self.world.generations.moves(lane))
@@ -369,7 +369,7 @@ def _positions(world: World) -> list[str]:
     }
     served = {stream for stream in active if stream.use_case in begun}
     for lane in world.generations.lanes(lambda _: True):
-        now, topic = world.generations.now(lane), topic_of(lane.stream)
+        now, topic = world.generations.now(lane), topic_of(lane)
         if at.get(lane) != (None if now is None else now.at):
             found.append(f"{lane} is at {at.get(lane)}, led to {None if now is None else now.at}")
         there = world.topics.has(topic, number_of(lane.name))

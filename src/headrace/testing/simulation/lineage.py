@@ -59,8 +59,9 @@ class Gate:
     """What was decided about lanes that are not waited for."""
 
     divided: Divided
-    #: by stream and the how-manieth topic: lanes that were gone when it began, or were given up
-    _given_up: dict[tuple[StreamId, int], set[str]] = field(default_factory=dict)
+    #: by stream and topic, told from others of its name: lanes that were gone when it began, or
+    #: were given up
+    _given_up: dict[tuple[StreamId, str], set[str]] = field(default_factory=dict)
     #: how deep slices of lanes were since their streams were last sent back
     _depths: dict[StreamId, dict[str, int]] = field(default_factory=dict)
     #: all of these slices
@@ -68,17 +69,17 @@ class Gate:
     #: how deep slices have to be at least, as something of their streams was read before
     _least: dict[StreamId, int] = field(default_factory=dict)
 
-    def give_up(self, stream: StreamId, log: int, names: Collection[str]) -> None:
+    def give_up(self, stream: StreamId, of: str, names: Collection[str]) -> None:
         """Nobody has to wait for these any more."""
-        self._given_up.setdefault((stream, log), set()).update(names)
+        self._given_up.setdefault((stream, of), set()).update(names)
 
-    def knows(self, stream: StreamId, log: int) -> bool:
+    def knows(self, stream: StreamId, of: str) -> bool:
         """Whether a stream has begun in this topic."""
-        return (stream, log) in self._given_up
+        return (stream, of) in self._given_up
 
-    def begun(self, stream: StreamId) -> list[int]:
-        """The topics of its name in which a stream has begun since it was added."""
-        return sorted(log for name, log in self._given_up if name == stream)
+    def begun(self, stream: StreamId) -> list[str]:
+        """The topics in which a stream has begun since it was added."""
+        return sorted(of for name, of in self._given_up if name == stream)
 
     def sent_back(self, stream: StreamId) -> None:
         """What is read of a stream from now on is newer than all that was."""
@@ -127,9 +128,9 @@ class Gate:
         for of in [of for of in self._given_up if of[0] == stream]:
             del self._given_up[of]
 
-    def waits_for(self, lane: LaneId, log: int, lineage: TrueLineage, ends: Ends) -> str:
+    def waits_for(self, lane: LaneId, of: str, lineage: TrueLineage, ends: Ends) -> str:
         """What a lane would have had to wait for; empty: it may run."""
-        given_up = self._given_up.get((lane.stream, log), set())
+        given_up = self._given_up.get((lane.stream, of), set())
         for parent in lineage.parents.get(whole_lane(lane.name), ()):
             if parent in given_up:
                 continue
@@ -138,6 +139,6 @@ class Gate:
                 return f"{parent}, which has no place"
             if at is not None and at < ends(parent):
                 return f"{parent}, which is at {at} of {ends(parent)}"
-            if before := self.waits_for(lane._replace(name=parent), log, lineage, ends):
+            if before := self.waits_for(lane._replace(name=parent), of, lineage, ends):
                 return before
         return ""

@@ -110,6 +110,10 @@ class Odds:
     at_end: float = 0.0
     #: of a use case: its streams pass over what is too old, if they were left alone
     restarts: float = 0.0
+    #: of a use case: it reads a list of topics
+    lists: float = 0.0
+    #: of one that reads no list: what a pattern matches, of which some come later
+    patterns: float = 0.0
     #: of a driver that is killed: it drained for too long, and gives back first what it can
     drains_cut: float = 0.0
     #: of a use case that could have buckets, in tenths: it has, by key
@@ -172,7 +176,7 @@ _MOST_LATER = {
     "locks": 0.5,
 }
 #: what no seed draws: it is as it stands above, or as it is asked for
-_ASKED = ("for_all", "at_end", "restarts", "drains_cut", "divided", "by_place")
+_ASKED = ("for_all", "at_end", "restarts", "lists", "patterns", "drains_cut", "divided", "by_place")
 _NAMES = {*_MOST, *_MOST_LATER, *_ASKED}
 assert {field.name for field in fields(Odds)} == _NAMES
 

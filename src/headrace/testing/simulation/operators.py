@@ -8,6 +8,7 @@ is in the store at once.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,7 +23,6 @@ from headrace.model.streams import RERUN_MARK, Slice, State, StreamId, Tenant, T
 from headrace.operating import quarantine
 from headrace.operating.seeking import carry_out, planned
 from headrace.testing.simulation.keys import is_in
-from headrace.testing.simulation.topics import topic_of
 from headrace.testing.simulation.troubles import is_poison
 from headrace.testing.simulation.world import World
 
@@ -92,6 +92,8 @@ def remove(world: World) -> None:
         world.store.registry.set_tenant_state(name, State.REMOVED)
     elif world.rng.random() < world.odds.comes_and_goes:
         stream = _stream(world)
+        if stream.tenant in world.unknown_tenants:
+            return
         world.say(f"stream {stream} removed")
         world.decisions.stopped.pop(stream, None)
         world.store.registry.set_stream_state(stream, State.REMOVED)
@@ -130,7 +132,7 @@ def seek_somewhere(world: World) -> None:
     if world.rng.random() < world.odds.seeks:
         stream = _stream(world)
         with suppress(ConfigError, Temporary):
-            _seek(world, stream, _target(world, topic_of(stream)))
+            _seek(world, stream, _target(world, world.deployed.topics_of(stream)))
 
 
 def resume(world: World, stream: StreamId) -> None:
@@ -223,8 +225,8 @@ def _seek(world: World, stream: StreamId, to: str) -> None:
     world.decisions.sought(stream, plan.offsets, plan.topic_id, plan.gone)
 
 
-def _target(world: World, topic: str) -> str:
-    """What a person types."""
+def _target(world: World, topics: Sequence[str]) -> str:
+    """What a person types, of a stream that reads these."""
     kind = world.rng.choice(["earliest", "latest", "time", "offset", "offset", "all"])
     if kind in ("earliest", "latest"):
         return kind
@@ -232,7 +234,9 @@ def _target(world: World, topic: str) -> str:
         at_s = world.clock.now_s() - world.rng.uniform(0, 30)
         return datetime.fromtimestamp(at_s, UTC).isoformat()
     offset = world.rng.randint(0, 20)
-    offset = min([offset, *_hidden_ends(world, topic)])
+    topic = topics[0] if len(topics) == 1 else world.rng.choice(topics)
+    hidden = topics if kind == "all" else [topic]
+    offset = min([offset, *(end for one in hidden for end in _hidden_ends(world, one))])
     if kind == "all":
         return str(offset)
     there = world.topics.listed(topic) if topic in world.topics.partitions else [0]

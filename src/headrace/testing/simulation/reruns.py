@@ -18,6 +18,7 @@ from headrace.model.places import Place, number_at, place_at
 from headrace.model.streams import LaneId, State, StreamId
 from headrace.ports import Store
 from headrace.testing.simulation.actors import Killed
+from headrace.testing.simulation.topics import topic_of
 from headrace.testing.simulation.world import World
 
 #: chance that a person's process dies at a step, in a run with kills of drivers
@@ -57,7 +58,8 @@ def unfinished(world: World) -> list[str]:
         held = stream.state is not State.ACTIVE or stream.id in world.decisions.stopped
         untils = {} if held else ends.get(stream.id.use_case) or {}
         stops = {
-            until: place_at(world.topics.end_of(stream.topic, number_of(until))) for until in untils
+            until: place_at(world.topics.end_of(_topic(stream.id, until), number_of(until)))
+            for until in untils
         }
         stands = {until: world.generations.now(LaneId(*stream.id, until)) for until in untils}
         for partition, until in untils.items():
@@ -67,6 +69,10 @@ def unfinished(world: World) -> list[str]:
         if untils and all(until <= stops[partition] for partition, until in untils.items()):
             found.append(f"the rerun {stream.id} is done, and nobody has ended it")
     return found
+
+
+def _topic(stream: StreamId, lane: str) -> str:
+    return topic_of(LaneId(*stream, lane))
 
 
 class _Person:

@@ -6,22 +6,28 @@ it, since it may hold up nobody else, and then with a person who seeks and resum
 
 from __future__ import annotations
 
+from collections import Counter
+
 from headrace.board import HeldStream
 from headrace.cycle.late_claims import LOOK_S
 from headrace.cycle.lineage import doubtful
+from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.model.buckets import replaced
 from headrace.model.lane_names import number_of
 from headrace.model.places import number_at
 from headrace.model.streams import LaneId, State, StreamId, Throttle
+from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.simulation.brokers import make_again
 from headrace.testing.simulation.operators import decide, resume
-from headrace.testing.simulation.topics import lane_of
+from headrace.testing.simulation.topics import lane_of, tenant_of, topic_of
 from headrace.testing.simulation.world import LOOKED_S, World
 
 #: rounds in which it has to come to rest besides those of its records: some leases and all waits
 #: after trouble
 _MOST_ROUNDS = 150
 _RESTS = 3
+#: between two turns
+_STEP_S = 2.0
 #: waves after one another in which all lanes are looked at whose ends only reading tells
 _LOOKS = 20
 
@@ -30,6 +36,7 @@ def settle(world: World) -> list[str]:
     """Stop all faults and go on until nothing is left to do; why not, if it never rests."""
     _stop_faults(world)
     wrong = _rest(world, frozenset())
+    world.counts["tenants added by drivers"] = len(world.left_to_drivers - world.unknown_tenants)
     if world.decisions.stopped and not wrong:
         world.counts["streams that waited for a person"] += len(world.decisions.stopped)
         lost = frozenset(world.decisions.stopped)
@@ -46,12 +53,14 @@ def standing_still(world: World, name: str) -> list[str]:
     divided, found = world.decisions.divided, list[str]()
     for stream in world.store.registry.streams():
         waits = stream.state is State.REMOVED or stream.id in world.decisions.stopped
-        lanes = [] if waits or stream.id.use_case != name else world.topics.there(stream.topic)
-        for partition in lanes:
-            end = world.log.edges(stream.topic, partition).stop
-            stands = divided.stands(stream.id, lane_of(stream.id, partition).name)
+        read = [] if waits or stream.id.use_case != name else world.deployed.topics_of(stream.id)
+        for topic, partition in (
+            (one, number) for one in read for number in world.topics.there(one)
+        ):
+            end = world.log.edges(topic, partition).stop
+            stands = divided.stands(stream.id, lane_of(stream.id, topic, partition).name)
             if stands != end:
-                found.append(f"{stream.topic}[{partition}] stands at {stands}, not {end}")
+                found.append(f"{topic}[{partition}] stands at {stands}, not {end}")
         lineage = {one.lane.name: one.parents for one in positions if one.lane.stream == stream.id}
         for lane, until in replaced({} if waits else lineage).items():
             if places[LaneId(*stream.id, lane)] < until:
@@ -69,13 +78,11 @@ def _stop_faults(world: World) -> None:
     world.cluster.calm = True
     world.topics.switch(down=False)
     world.say("CALM: no more faults")
+    if world.deployed.more_topics:
+        _go_on_without(world)
     while set(world.topics.made) - set(world.topics.partitions):
         make_again(world)
-    for topic in world.topics.partitions:
-        for partition in world.topics.there(topic):
-            world.log.set_leader(topic, partition, True)
-            if partition not in world.topics.listed(topic):
-                world.topics.show(topic, partition)
+    _show_all(world)
     if world.topics.cuts or world.odds.unheard:
         # Whoever first asked while there was no leader finds a cut when topics are looked at; and
         # whoever was told of a topic by a broker that had not heard finds another one.
@@ -87,6 +94,21 @@ def _stop_faults(world: World) -> None:
             world.decisions.left_alone.tenant_resumed(tenant.name)
         if tenant.state is not State.REMOVED and tenant.throttle != Throttle():
             world.store.registry.set_throttle(tenant.name, Throttle())
+
+
+def _show_all(world: World) -> None:
+    for topic in world.topics.partitions:
+        for partition in world.topics.there(topic):
+            world.log.set_leader(topic, partition, True)
+            if partition not in world.topics.listed(topic):
+                world.topics.show(topic, partition)
+
+
+def _go_on_without(world: World) -> None:
+    """Topics that are away stay so for longer than anything is asked for before it is decided."""
+    _show_all(world)
+    for _ in range(round((TOPICS_EVERY_S + 2 * LIST_PATIENCE_S) / _STEP_S)):
+        _round(world, _STEP_S, frozenset())
 
 
 def _waiting(world: World, lost: frozenset[StreamId]) -> list[str]:
@@ -106,7 +128,7 @@ def _rest(world: World, decided: frozenset[StreamId]) -> list[str]:
     """Go on until everything rests but streams that lost records, if nobody decided about them."""
     rests = 0
     for number in range(_most_rounds(world)):
-        round_s = 2.0 if number < _MOST_ROUNDS // 5 else 10.0
+        round_s = _STEP_S if number < _MOST_ROUNDS // 5 else 10.0
         _round(world, round_s, decided)
         rests = rests + 1 if _at_rest(world) else 0
         changed_s = max(world.topics.changed_s + LOOKED_S, world.moved_late_s + 2 * LOOK_S)
@@ -121,10 +143,13 @@ def _rest(world: World, decided: frozenset[StreamId]) -> list[str]:
 
 
 def _most_rounds(world: World) -> int:
-    """Where lanes are merged and a call is dear, a round may do one record of the longest topic."""
+    """Where lanes are merged and a call is dear, a round may do one record of a stream."""
     log, topics = world.log, world.topics
-    longest = max(sum(len(log.edges(of, n)) for n in topics.there(of)) for of in topics.partitions)
-    return _MOST_ROUNDS + longest
+    longest = Counter[str]()
+    for topic in topics.partitions:
+        records = sum(len(log.edges(topic, number)) for number in topics.there(topic))
+        longest[tenant_of(topic)] += records
+    return _MOST_ROUNDS + max(longest.values())
 
 
 def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
@@ -189,6 +214,7 @@ def _at_rest(world: World) -> bool:
         and not world.store.failures.every(only_open=True)
         and all(piece.lane.stream in world.decisions.stopped for piece in recorded)
         and wanted <= set(held)
+        and not world.unknown_tenants
     )
 
 
@@ -202,15 +228,17 @@ def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:
     """Whether a lane that is served stands behind the end of its log, as one that was cut."""
     now = world.generations.now(lane)
     stream = next(stream for stream in world.store.registry.streams() if stream.id == lane.stream)
-    there = world.topics.has(stream.topic, number_of(lane.name))
+    topic = topic_of(lane)
+    there = world.topics.has(topic, number_of(lane.name))
     served = stream.state is State.ACTIVE and lane.stream not in world.decisions.stopped
-    if now is None or not there or not served or now.log != world.topics.made[stream.topic]:
+    if now is None or not there or not served or now.log != world.topics.made[topic]:
         return False
-    return offset > world.log.edges(stream.topic, number_of(lane.name)).stop
+    return offset > world.log.edges(topic, number_of(lane.name)).stop
 
 
 def _why(world: World) -> str:
-    told = [f"intents {[wave.id for wave in world.store.progress.pending_intents()]}"]
+    told = [f"unknown tenants {sorted(world.unknown_tenants)}"] if world.unknown_tenants else []
+    told += [f"intents {[wave.id for wave in world.store.progress.pending_intents()]}"]
     told += [f"flights {[flight.wave.id for flight in world.cluster.flights]}"]
     told += [f"failures {[str(e.slice) for e in world.store.failures.every(only_open=True)]}"]
     for stream in world.store.registry.streams():

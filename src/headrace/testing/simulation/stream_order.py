@@ -25,7 +25,7 @@ from headrace.model.streams import StreamId
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.generations import Generations
 from headrace.testing.simulation.sinks import Done, effect_lane
-from headrace.testing.simulation.topics import WorldTopics, log_of
+from headrace.testing.simulation.topics import WorldTopics, bare, log_of
 
 
 @dataclass(slots=True)
@@ -52,14 +52,14 @@ class StreamOrder:
     def late(self, done: Iterable[Done]) -> list[str]:
         """Records whose effect came after that of one that was sent later."""
         found = []
-        seen: dict[tuple[StreamId, int, int], dict[Place, tuple[int, int]]] = {}
+        seen: dict[tuple[StreamId, int], dict[Place, tuple[int, int]]] = {}
         for effect in done:
             place = effect.found.place
             lane = effect_lane(effect)
             ways = self.generations.of(lane)
             if place not in self._turns_ms or effect.generation >= len(ways):
                 continue  # foreign, and found so elsewhere
-            of = (lane.stream, ways[effect.generation].way, log_of(place))
+            of = (lane.stream, ways[effect.generation].way)
             before = seen.setdefault(of, {})
             if place in before or self.topics.was_hidden(place):
                 continue
@@ -67,7 +67,7 @@ class StreamOrder:
             known = ways[effect.generation].written
             for other, (other_number, other_ms) in before.items():
                 later = other_number > max(number, known) and other_ms > self._turns_ms[place]
-                if later and not self._is_behind_cut(other):
+                if later and _may_be_compared(place, other) and not self._is_behind_cut(other):
                     found.append(f"{place} after {other}")
                     break
             before[place] = (number, stamp_ms)
@@ -76,3 +76,8 @@ class StreamOrder:
     def _is_behind_cut(self, place: Place) -> bool:
         topic = place.topic.partition("#")[0]
         return self.topics.cut_below(topic, place.partition, place.offset + 1)
+
+
+def _may_be_compared(one: Place, other: Place) -> bool:
+    """Whether two records are not of topics of one name, of which one was read before the other."""
+    return bare(one).topic != bare(other).topic or log_of(one) == log_of(other)

@@ -12,16 +12,20 @@ Everything here happens at once; who learns of it when is the drivers' matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 
+from headrace.model.buckets import whole_lane
 from headrace.model.everyone import EVERYONE
 from headrace.model.lane_names import named as lane_named
-from headrace.model.lane_names import number_of
+from headrace.model.lane_names import number_of, taken_apart
 from headrace.model.places import number_at
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, StreamId
+from headrace.model.topic_lists import ids_in
 from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
@@ -31,20 +35,44 @@ from headrace.testing.simulation.lineage import TrueLineage
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import GOOD, Trouble, drawn, trouble_of
 
-#: what all use cases read, and those of a topic for all
+#: what most use cases read, and those of a topic for all
 TOPIC = "{tenant}.visits"
 FOR_ALL = f"{EVERYONE}.visits"
 _PARTITIONS = 3
 
 
-def topic_of(stream: StreamId) -> str:
-    """What a stream reads."""
-    return TOPIC.format(tenant=stream.tenant)
+class Read(NamedTuple):
+    """What use cases can read."""
+
+    #: as a use case says it
+    said: str | Sequence[str] | re.Pattern[str]
+    #: the topics of a tenant that it reads, once they are there
+    topics: tuple[str, ...] = ()
+
+    def of(self, tenant: str) -> list[str]:
+        """Those of one tenant."""
+        return [topic.format(tenant=tenant) for topic in self.topics]
 
 
-def lane_of(stream: StreamId, partition: int) -> LaneId:
-    """The lane of a stream that is a partition."""
-    return LaneId(*stream, lane_named(topic_of(stream), partition))
+ONE, ALL = Read(TOPIC, (TOPIC,)), Read(FOR_ALL, (FOR_ALL,))
+LIST = Read(["{tenant}.clicks", TOPIC], ("{tenant}.clicks", TOPIC))
+#: made while it is read, not before
+LATER = "{tenant}.taps"
+PATTERN = Read(
+    re.compile(r"(?P<tenant>t[0-9]+)[.](clicks|taps|visits)"), ("{tenant}.clicks", LATER, TOPIC)
+)
+
+
+def topic_of(lane: LaneId) -> str:
+    """The topic that a lane is of."""
+    found = taken_apart(whole_lane(lane.name))
+    assert found is not None, "lanes have names as Kafka's"
+    return found.topic
+
+
+def lane_of(stream: StreamId, topic: str, partition: int) -> LaneId:
+    """The lane of a stream that is a partition of a topic."""
+    return LaneId(*stream, lane_named(topic, partition))
 
 
 def tenant_of(topic: str) -> str:
@@ -110,7 +138,8 @@ class WorldTopics:
     #: id of the topic that had a name before the one that is there
     ids_before: dict[str, str] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
-    _logs: dict[str, int] = field(default_factory=dict)
+    #: which topic had an id, and the how-manieth of its name
+    _logs: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def announce(self, topic: str) -> None:
         """A topic that somebody makes later."""
@@ -126,7 +155,7 @@ class WorldTopics:
         if topic in self._ids:
             self.ids_before[topic] = self._ids[topic]
         self._ids[topic] = self.log.id_of(topic)
-        self._logs[self._ids[topic]] = number
+        self._logs[self._ids[topic]] = topic, number
         self.lineage.begins(topic)
         self._begins(topic, self.label(topic))
 
@@ -160,8 +189,12 @@ class WorldTopics:
         return to_s - from_s - sum(max(0.0, seconds) for seconds in silent)
 
     def log_of_id(self, topic_id: str) -> int:
-        """The how-manieth of its name has this id."""
-        return self._logs[topic_id]
+        """The how-manieth of its name has the id of a topic."""
+        return self._logs[topic_id][1]
+
+    def logs_of(self, topic_id: str) -> dict[str, int]:
+        """Topics that have an id, or are in that of a list, each with the how-manieth it is."""
+        return dict(self._logs[one] for one in ids_in(topic_id).values())
 
     def is_there(self, topic: str, log: int) -> bool:
         """Whether this one of its name is the one that is there."""
@@ -328,7 +361,7 @@ class WorldTopics:
         return any(self.troubles[place].kind == GOOD for place in self._passed(move))
 
     def _passed(self, move: Move) -> list[Place]:
-        topic, number = topic_of(move.lane.stream), number_of(move.lane.name)
+        topic, number = topic_of(move.lane), number_of(move.lane.name)
         between = range(number_at(move.from_offset), number_at(move.to_offset))
         passed = those_in(move.lane.name, between)
         latest = (self.at(topic, self.made[topic], number, offset)[-1] for offset in passed)

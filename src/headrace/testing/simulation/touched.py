@@ -32,7 +32,7 @@ class Touched:
             until = start + piece.records + _GAPS
         name = piece.lane.name
         for offset in those_in(name, range(start, until)):
-            self.places.add((use_case, Place(piece.topic, number_of(name), offset)))
+            self.places.add((use_case, Place(piece.lane_topic, number_of(name), offset)))
 
     def wave(self, wave: Wave) -> None:
         """A fault may have touched any slice of a wave."""

@@ -33,6 +33,16 @@ class Unheard:
         """What somebody is told of what there is."""
         return {name: self._told_of(who, name, info) for name, info in known.items()}
 
+    def told_names(self, who: object, names: Collection[str]) -> Collection[str]:
+        """Which topics somebody is told of: at times one is left out."""
+        rng = self.topics.rng
+        if not names or rng.random() >= self.topics.odds.unheard:
+            return names
+        missing = rng.choice(sorted(names))
+        self.counts["topics left out of all"] += 1
+        self._misled_s[who, missing] = self.topics.clock.monotonic_s()
+        return [name for name in names if name != missing]
+
     def unaware_since_s(self, who: object, name: str) -> float:
         """Since when somebody may not know of a topic, for all that it was told."""
         return max(self.topics.made_at_s[name], self._misled_s.get((who, name), -math.inf))

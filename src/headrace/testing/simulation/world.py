@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -51,13 +51,15 @@ from headrace.testing.simulation.lives import Life, Make
 from headrace.testing.simulation.odds import Odds, draw
 from headrace.testing.simulation.rates import Rates
 from headrace.testing.simulation.sinks import Wrote
-from headrace.testing.simulation.topics import FOR_ALL, TOPIC, WorldTopics, topic_of
+from headrace.testing.simulation.topics import FOR_ALL, LATER, TOPIC, WorldTopics, topic_of
 from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.unheard import PersonsLog, Unheard
 
 LEASE_S = 5.0
 #: driver asleep inside a driver asleep inside a task asleep
 _DEEPEST = 3
+#: chance of a tenant, where a use case adds those of whom it finds topics
+_LEFT_TO_DRIVERS = 0.5
 #: for each tenant whose database is locked: others who find no time left
 _LATE = 0.8
 #: after so long a topic that was made again has been looked at, if brokers answer
@@ -89,6 +91,8 @@ class World:
     #: when the last of them moved a position
     moved_late_s: float = -math.inf
     touched: Touched = field(default_factory=Touched)
+    #: tenants that nobody adds but drivers
+    left_to_drivers: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -173,6 +177,12 @@ class World:
         if self.calm or not self.odds.unheard:
             return known
         return self.unheard.told(who, known)
+
+    def told_names(self, who: object, names: Collection[str]) -> Collection[str]:
+        """Which topics somebody is told of."""
+        if self.calm or not self.odds.unheard:
+            return names
+        return self.unheard.told_names(who, names)
 
     def store_fails(self, actor: Actor, when: Literal["before", "after"]) -> bool:
         """Whether the store does not answer now."""
@@ -389,7 +399,21 @@ class World:
             self.topics.announce(topic)
         else:
             self.topics.make(topic)
-        self.store.registry.add_tenant(Tenant(name))
+        for more in self.deployed.more_topics:
+            if more == LATER:
+                self.topics.announce(more.format(tenant=name))
+            else:
+                self.topics.make(more.format(tenant=name))
+        # The first is there, so that people have somebody to decide about.
+        if self.deployed.creating and name != "t0" and self.rng.random() < _LEFT_TO_DRIVERS:
+            self.left_to_drivers.add(name)
+        else:
+            self.store.registry.add_tenant(Tenant(name))
+
+    @property
+    def unknown_tenants(self) -> set[str]:
+        """Those that drivers have to add, as they have topics, and did not yet."""
+        return self.left_to_drivers - {tenant.name for tenant in self.store.registry.tenants()}
 
     def say(self, text: str) -> None:
         """Tell whoever reads along."""
@@ -417,6 +441,16 @@ class World:
     def restarts_of_100(self) -> float:
         """How many of a hundred use cases pass over what is too old of streams left alone."""
         return 100 * self.odds.restarts
+
+    @property
+    def lists(self) -> float:
+        """What part of use cases reads a list of topics."""
+        return self.odds.lists
+
+    @property
+    def patterns(self) -> float:
+        """What part of those that read no list reads what a pattern matches."""
+        return self.odds.patterns
 
     @property
     def left_alone(self) -> LeftAlone:
@@ -502,7 +536,7 @@ class World:
             self.touched.wave(wave)
         for piece in wave.slices:
             self.decisions.may_run(piece, wave, replaced=life.replaced)
-            topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
+            topic, now = topic_of(piece.lane), self.generations.now(piece.lane)
             stopped_s = self.decisions.stopped.get(piece.lane.stream, life.turned_s)
             if stopped_s < life.turned_s:
                 self.decisions.found.append(f"{piece} runs, and its stream waits for a person")
