@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 #: between two lines
 EVERY_S = 10.0
 _NAMED = 3
+_NEVER = "Kafka's own, dead letters (*.dlq) and parked records (*.parked) are never matched"
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ def without_its_topic(stream: Stream) -> str:
     if is_of_parked(stream.topic, original(stream.id.use_case)):
         return NOTHING_PARKED
     if is_pattern(stream.topic):
-        return f"no topic is there yet that is {stream.topic}"
+        return f"no topic is there yet that is {stream.topic}; {_NEVER}"
     return f"{not_there(stream.topic)}; '{_make(stream)}' makes it"
 
 

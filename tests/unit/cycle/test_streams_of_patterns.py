@@ -59,6 +59,7 @@ def test_where_nothing_matches_the_stream_waits_and_says_what_for(begins):
     world = begins("bolt.visits")
     assert world.row("acme").state == "waiting"
     assert "no topic is there yet that is acme of (?P<tenant>" in world.row("acme").note
+    assert "dead letters (*.dlq) and parked records (*.parked) are never" in world.row("acme").note
     world.log.create_topic("acme.visits")
     sent(world, "acme.visits", 2)
     looked(world)

@@ -546,9 +546,9 @@ class Decisions:
     def _check_away(self, lane: LaneId) -> None:
         """A lane that is not listed is not gone while its topic is away, unless it was before."""
         topic, now = topic_of(lane), self.generations.now(lane)
-        away = topic not in self.topics.partitions and now is not None
-        was_there = whole_lane(lane.name) not in self.topics.lineage.dropped
-        if away and was_there and now.log == self.topics.made[topic]:
+        if topic in self.topics.partitions or now is None or now.log != self.topics.made[topic]:
+            return
+        if whole_lane(lane.name) not in self.topics.lineage.dropped:
             self.found.append(f"{lane} counts as gone, and its topic may come again")
 
     def _check_skip(
