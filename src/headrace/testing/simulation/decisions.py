@@ -167,13 +167,13 @@ class Decisions:
         ]
         self._sent(stream, turned=turned)
         for lane in self._lanes(stream):
-            now, log = self.generations.now(lane), logs.get(topic_of(lane))
-            if now is None or log is None or lane.name in to or now.log == log:
+            now, into = self.generations.now(lane), logs.get(topic_of(lane))
+            if now is None or into is None or lane.name in to or now.log == into:
                 continue
             if whole_lane(lane.name) in there:
-                self.found.append(f"{lane} is left at {now.at} of topic {now.log}, now {log}")
+                self.found.append(f"{lane} is left at {now.at} of topic {now.log}, now {into}")
             else:
-                to[lane.name] = (0, log)
+                to[lane.name] = (0, into)
         self._begin_all(stream, to)
 
     def _left_behind(self, stream: StreamId, to: Mapping[str, tuple[int, int]]) -> Iterator[str]:
