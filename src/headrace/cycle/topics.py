@@ -361,8 +361,10 @@ class TopicKeeper:
         stream = new.seen.held.stream
         if not is_pattern(stream.topic):
             return None
-        topics = {topic_of_lane(name, stream.topic) for name in new.lanes}
-        why = self.losses.registry.why_shared(stream.id, topics)
+        # One that it reads already is its own, also with a partition more.
+        read = {topic_of_lane(name, stream.topic) for name in new.seen.held.lanes}
+        topics = {topic_of_lane(name, stream.topic) for name in new.lanes} - read
+        why = self.losses.registry.why_shared(stream.id, topics) if topics else None
         if why is None:
             return None
         # Whose it is is the operator's to know: a tenant sees why its stream waits.

@@ -61,6 +61,7 @@ from headrace.model.topic_lists import (
     others,
     topic_of_lane,
 )
+from headrace.model.topic_patterns import is_pattern
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.policies.starting import Edges, first_places, unnamed
 from headrace.ports import Log, Progress, Store, TopicInfo
@@ -160,6 +161,7 @@ def planned(
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
     lanes = places_of(positions)
     followed = lineage_of(positions)
+    _check_own(store, of.stream, offsets.keys() - lanes.keys())
     _check_not_rerun(of.stream, of.topic)
     _check_not_left(of.stream, of.topic)
     other = others(of.stream.topic_id, of.topic.topic_id)
@@ -377,6 +379,15 @@ def _check_not_left(stream: Stream, topic: TopicInfo) -> None:
     if stream.state is State.ACTIVE and stream.has_left(topic.topic_id):
         told = told_as_left(stream, topic)
         raise ConfigError(f"{told}: nothing was done, try again. {IF_IT_IS}")
+
+
+def _check_own(store: Store, stream: Stream, fresh: Collection[str]) -> None:
+    """See that lanes that a seek lets begin are of no topic that is another tenant's as well."""
+    if fresh and is_pattern(stream.topic):
+        topics = {topic_of_lane(name, stream.topic) for name in fresh}
+        why = store.registry.why_shared(stream.id, topics)
+        if why is not None:
+            raise ConfigError(why)
 
 
 def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:

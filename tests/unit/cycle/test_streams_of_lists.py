@@ -232,9 +232,8 @@ def test_offsets_are_said_of_each_topic(begins):
 
 def test_effects_of_two_topics_have_two_names_where_places_are_the_same(begins):
     world = begins()
-    files = {path.name for path in world.folder.rglob("*.parquet")}
-    assert len(files) == 2
-    assert {name.count("acme.clicks") for name in files} == {1, 2}
+    files = {path.name.partition("-000")[0] for path in world.folder.rglob("*.parquet")}
+    assert files == {"keep@acme.clicks-0", "keep@acme.visits-0"}
 
 
 def test_dead_letters_are_kept_for_the_topic_that_they_are_of(world):
@@ -299,7 +298,7 @@ def test_what_is_recorded_of_a_topic_that_stays_is_done_once_and_that_of_the_oth
     assert at(world) == {"acme.visits[0]": 5, "acme.clicks[0]": 2}
     assert world.store.progress.pending_intents() == []
     rows = {path.name: pq.read_table(path).num_rows for path in world.folder.rglob("*.parquet")}
-    of_visits = {name: count for name, count in rows.items() if name.count("acme.visits") == 2}
+    of_visits = {name: count for name, count in rows.items() if "acme.visits" in name}
     # What ran before the kill is where it was, and what came since is beside it.
     assert sorted(of_visits.values()) == [2, 3]
 

@@ -13,6 +13,7 @@ from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT
 from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
 from headrace.model.topic_patterns import pattern_text
+from headrace.operating.seeking import seek
 
 PATTERN = re.compile(r"(?P<tenant>[a-z0-9_-]+)\.(visits|clicks)")
 ANY = re.compile(r"(?P<tenant>[A-Za-z0-9_-]+)\.[a-z]+")
@@ -178,6 +179,8 @@ def test_of_a_pattern_a_stream_waits_whose_topic_is_another_tenants(begins, monk
     assert world.row("acme").note.startswith("a topic that its pattern matches is read for another")
     assert "acme.clicks would be of two tenants" in capsys.readouterr().out
     assert at(world).keys() == {"acme.visits[0]"}
+    with pytest.raises(ConfigError, match=r"acme\.clicks would be of two tenants"):
+        seek(world.store, world.log, ACME, "earliest", wait=lambda _: None)
     monkeypatch.undo()
     looked(world)
     assert at(world) == {"acme.visits[0]": 4, "acme.clicks[0]": 0}
@@ -189,6 +192,17 @@ def test_another_pattern_is_another_topic(begins):
     for topic in ("{tenant} of (?P<tenant>.*)", "{tenant}.visits"):
         with pytest.raises(ConfigError, match="deploy it under another name"):
             world.store.registry.deploy(replace(known, topic=topic))
+
+
+def test_a_topic_that_is_read_stays_its_streams_also_with_a_partition_more(begins, monkeypatch):
+    world = begins("acme.visits")
+    monkeypatch.setattr(
+        type(world.store.registry), "why_shared", lambda self, stream, topics: "shared"
+    )
+    world.log.widen("acme.visits")
+    sent(world, "acme.visits", 2, partition=1)
+    world.turns(40, seconds=1.0)
+    assert at(world) == {"acme.visits[0]": 3, "acme.visits[1]": 2}
 
 
 def test_topics_that_come_again_and_again_hold_up_no_topic_that_was_made_again(begins):

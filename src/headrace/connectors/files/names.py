@@ -36,10 +36,11 @@ _CUT_WITHIN = re.compile("%[0-9A-F]?$")
 def file_name(effect: Effect) -> PurePosixPath:
     """Name the file of an effect, below the sink's folder; nothing but its identity decides it."""
     first, reached = effect.slices[0], effect.reached[0]
-    lane = first.lane
+    # A list of topics may become longer, and what it wrote is to be known again.
+    lane, topic = first.lane, first.lane_topic
     name = (
-        f"{encoded(original(lane.use_case))}@{encoded(first.topic)}"
-        f"-{encoded(written_name(lane.name, first.topic))}"
+        f"{encoded(original(lane.use_case))}@{encoded(topic)}"
+        f"-{encoded(written_name(lane.name, topic))}"
     )
     places = f"-{first.from_offset:020d}-{reached:020d}"
     if len(effect.slices) > 1:

@@ -55,6 +55,13 @@ def test_the_name_says_use_case_topic_partition_and_range():
     assert str(file_name(_effect(["a"], start=7))) == name
 
 
+def test_a_list_that_became_longer_has_its_files_under_the_names_that_they_had():
+    made = _effect(["a"], start=7)
+    texts = ("acme.clicks,acme.visits", "acme.clicks,acme.mails,acme.visits")
+    of_lists = [replace(made, slices=(replace(made.slices[0], topic=text),)) for text in texts]
+    assert {file_name(one) for one in of_lists} == {file_name(made)}
+
+
 def test_an_effect_of_several_lanes_has_a_name_that_all_of_them_decide():
     name = file_name(_effect(["a"], lanes=2)).name
     assert name.startswith("copy@acme.visits-0-")
