@@ -124,7 +124,7 @@ def _measured(
 def _as_tuples(sink: CassandraTable, wave: Sequence[Effect]) -> Rows:
     rows = sink._rows("headrace")
     return [
-        key[-1].values for effect in wave for key in rows.changes(effect.output, effect.version)
+        change.values for effect in wave for change in rows.changes(effect.output, effect.version)
     ]
 
 

@@ -134,7 +134,7 @@ def _items(waves: Sequence[Sequence[Effect]]) -> Iterator[dict[str, Any]]:
     sink = _sink("by_sink")
     for effect in (effect for wave in waves for effect in wave):
         tenant = effect.slices[0].lane.tenant
-        for [change] in sink._items.changes(effect.output, effect.version, tenant):
+        for change in sink._items.changes(effect.output, effect.version, tenant):
             (item,) = change.values
             yield item
 

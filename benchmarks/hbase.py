@@ -109,7 +109,7 @@ def _as_cells(wave: Sequence[Effect]) -> Given:
     found: dict[int, list[tuple[bytes, dict[bytes, bytes]]]] = {}
     for effect in wave:
         tenant = effect.slices[0].lane.tenant
-        for [change] in cells.changes(effect.output, effect.version, tenant):
+        for change in cells.changes(effect.output, effect.version, tenant):
             key, *values = change.values
             put = key, dict(zip(names, values, strict=True))
             found.setdefault(change.newness, []).append(put)

@@ -119,7 +119,7 @@ def _as_calls(wave: Sequence[Effect]) -> list[tuple[Any, ...]]:
     return [
         change.values
         for effect in wave
-        for [change] in entries.changes(effect.output, effect.version, "")
+        for change in entries.changes(effect.output, effect.version, "")
     ]
 
 

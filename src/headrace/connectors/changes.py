@@ -7,8 +7,9 @@ since one that is refused for good leaves its key to the one before it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, pairwise, repeat
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,26 +22,52 @@ from headrace.payload.exact import dates
 _FINEST: Final[Mapping[str, str]] = {"ms": "millisecond", "us": "microsecond"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Change:
-    """What one row wants done: a put of these values, or a delete."""
+    """What one row wants done: a put of these values, or a delete.
+
+    There is one for each row of a bin, and Python's collector walks them all. So it is one object
+    that has all there is to say of a row, and what is written is in it as text or bytes.
+    """
 
     row: int
     gone: bool
     values: tuple[Any, ...]
     #: how new it is, as its target is told
     newness: int
+    #: the one of its key before it, which is no newer
+    older: Change | None = None
+    #: of those that are written together
+    effect: int = 0
+    #: whose part of the target it is in; empty where all have the same
+    whose: str = ""
+
+    @property
+    def all_of_its_key(self) -> Iterator[Change]:
+        """It, and those of its key before it, from the newest to the oldest."""
+        change: Change | None = self
+        while change is not None:
+            yield change
+            change = change.older
 
 
-def by_key(changes: Sequence[Change], keys: Iterable[Hashable]) -> list[list[Change]]:
-    """The changes of each key, from the oldest to the newest."""
+def puts(values: Iterable[tuple[Any, ...]], newness: Iterable[int]) -> list[Change]:
+    """Changes of rows of which none is a delete."""
+    return list(map(Change, count(), repeat(False), values, newness))
+
+
+def by_key(changes: list[Change], keys: Sequence[Hashable]) -> list[Change]:
+    """The newest change of each key, of equal ones the last; each has those before it."""
+    if len(set(keys)) == len(changes):
+        return changes
     groups: dict[Hashable, list[Change]] = {}
     for key, change in zip(keys, changes, strict=True):
         groups.setdefault(key, []).append(change)
-    if len(groups) < len(changes):
-        for group in groups.values():
-            group.sort(key=lambda change: change.newness)
-    return list(groups.values())
+    for group in groups.values():
+        group.sort(key=lambda change: change.newness)
+        for older, newer in pairwise(group):
+            newer.older = older
+    return [group[-1] for group in groups.values()]
 
 
 def newness_of(column: pa.ChunkedArray[Any], kind: str) -> list[int]:
@@ -81,6 +108,21 @@ def demand_keys(table: pa.Table, key: Iterable[str], where: str) -> None:
         if table[name].null_count:
             row = pc.index(pc.is_null(table[name]), pa.scalar(value=True)).as_py()
             raise SinkRefused(f"{where}: column {name!r}, row {row}: the key has no null")
+
+
+def demand_key_sizes(keys: Iterable[str | bytes], most_bytes: int, where: str, taker: str) -> None:
+    """See that each row has a key, and none that is too long.
+
+    Raises:
+        SinkRefused: one has not; names it.
+    """
+    for row, key in enumerate(keys):
+        size = len(key.encode() if isinstance(key, str) else key)
+        if not 0 < size <= most_bytes:
+            raise SinkRefused(
+                f"{where}: row {row}: its key has {size} bytes; {taker} takes from 1 to "
+                f"{most_bytes}"
+            )
 
 
 def demand_sizes(table: pa.Table, most_bytes: int, where: str, taker: str) -> None:

@@ -90,16 +90,17 @@ def check_columns(
     Raises:
         WrongSchema: the message names the column, what was expected and what was found.
     """
+    names = found.names
     for name, kind in expected.items():
-        if name not in found.names:
-            has = ", ".join(found.names) or "no columns"
+        if name not in names:
+            has = ", ".join(names) or "no columns"
             raise WrongSchema(
                 f"{where}: the table returned has {has}, but no column {name!r} ({kind})"
             )
     known = {**expected, **(optional or {})}
     for field in found:
         _check_field(field, known, where)
-        if found.names.count(field.name) > 1:
+        if names.count(field.name) > 1:
             raise WrongSchema(f"{where}: the table returned has column {field.name!r} twice")
 
 

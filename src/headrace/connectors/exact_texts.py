@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,8 +35,22 @@ def exact_texts(column: pa.ChunkedArray[Any], kind: str) -> list[Any] | None:
 
 def joined_keys(parts: Sequence[Sequence[str]]) -> list[str]:
     """Keys of the columns of ``parts``, with ``:`` between them, of which no two are alike."""
-    return [":".join(of_row) for of_row in zip(*(map(_part, part) for part in parts), strict=True)]
+    return list(map(":".join, zip(*map(_escaped, parts), strict=True)))
 
 
-def _part(text: str) -> str:
-    return text.replace("%", "%25").replace(":", "%3A") if ":" in text or "%" in text else text
+def _escaped(texts: Sequence[str]) -> Sequence[str]:
+    together = "".join(texts)
+    if ":" not in together and "%" not in together:
+        return texts
+    return [text.replace("%", "%25").replace(":", "%3A") for text in texts]
+
+
+def demand_finite(numbers: Sequence[float | None], taker: str) -> None:
+    """See that each number is finite.
+
+    Raises:
+        ValueError: one is not; names its row, and who takes none.
+    """
+    for row, number in enumerate(numbers):
+        if number is not None and not math.isfinite(number):
+            raise ValueError(f"row {row}: {taker} has only numbers that are finite")

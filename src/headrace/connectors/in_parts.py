@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from headrace.connectors.row_by_row import GivenUp, Key
+from headrace.connectors.changes import Change
+from headrace.connectors.row_by_row import GivenUp
 from headrace.errors import HeadraceError, SinkRefused, TargetMissing, Temporary
 from headrace.process.crash_points import reached
 
@@ -25,18 +26,18 @@ _IN_COMPANY: Final = 100
 _BYTES_AT_ONCE: Final = 4 * 2**20
 
 #: what became of each row of a part, or raises what became of all of it
-Ask = Callable[[Sequence[Key]], Sequence[HeadraceError | None]]
+Ask = Callable[[Sequence[Change]], Sequence[HeadraceError | None]]
 
 
 def sent(
-    keys: Sequence[Key], use_case: str, ask: Ask, where: str, until_s: float = math.inf
+    changes: Sequence[Change], use_case: str, ask: Ask, where: str, until_s: float = math.inf
 ) -> list[HeadraceError | None]:
-    """What became of the newest change of each key; others wait until a second of the clock."""
+    """What became of each change; others wait until a second of the clock."""
     # The last rows that are offered have the other half.
     offered_s = (time.monotonic() + until_s) / 2
     given_up = defaultdict[str, GivenUp](partial(GivenUp, where))
     told: dict[int, HeadraceError | None] = {}
-    left = (key for key in keys if not given_up[key.whose])
+    left = (change for change in changes if not given_up[change.whose])
     at_once = AT_ONCE if until_s == math.inf else _IN_COMPANY
     for number, part in enumerate(_parts(left, at_once)):
         if time.monotonic() > offered_s:
@@ -44,18 +45,18 @@ def sent(
         try:
             answers = ask(part)
         except (Temporary, TargetMissing) as error:
-            return [told.get(id(key), error) for key in keys]
-        for key, refused in zip(part, answers, strict=True):
-            told[id(key)] = refused
+            return [told.get(id(change), error) for change in changes]
+        for change, refused in zip(part, answers, strict=True):
+            told[id(change)] = refused
             if refused is not None:
-                given_up[key.whose].look_at(refused)
+                given_up[change.whose].look_at(refused)
         if not number:
             # One is there: some there and some not is the worst that may be left.
             reached("mid-write", use_case)
-    return [told.get(id(key), given_up[key.whose].why) for key in keys]
+    return [told.get(id(change), given_up[change.whose].why) for change in changes]
 
 
-def in_halves(part: Sequence[Key], ask: Ask) -> list[HeadraceError | None]:
+def in_halves(part: Sequence[Change], ask: Ask) -> list[HeadraceError | None]:
     """What became of each row of a part that may be refused as a whole, for the sake of one row.
 
     Then each half of it is asked for, down to that row.
@@ -69,12 +70,14 @@ def in_halves(part: Sequence[Key], ask: Ask) -> list[HeadraceError | None]:
     return [*in_halves(part[:half], ask), *in_halves(part[half:], ask)]
 
 
-def _parts(keys: Iterable[Key], at_once: int) -> Iterator[Sequence[Key]]:
-    part: list[Key] = []
+def _parts(changes: Iterable[Change], at_once: int) -> Iterator[Sequence[Change]]:
+    part: list[Change] = []
     size, room = 0, 1
-    for key in keys:
-        part.append(key)
-        size += sum(len(value) for value in key.newest.values if isinstance(value, str | bytes))
+    for change in changes:
+        part.append(change)
+        for value in change.values:
+            if isinstance(value, (str, bytes)):
+                size += len(value)
         if len(part) == room or size >= _BYTES_AT_ONCE:
             yield part
             part, size, room = [], 0, at_once

@@ -7,16 +7,14 @@ a document is told to its target is the sink's own.
 from __future__ import annotations
 
 import base64
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as at
 
-from headrace.connectors.changes import demand_sizes
-from headrace.connectors.exact_texts import exact_texts, joined_keys
+from headrace.connectors.changes import demand_key_sizes, demand_sizes
+from headrace.connectors.exact_texts import demand_finite, exact_texts, joined_keys
 from headrace.connectors.newest_rows import NewestRows
 from headrace.errors import SinkRefused
 from headrace.payload.exact import named
@@ -27,20 +25,20 @@ MOST_BYTES: Final = 15 * 2**20
 _MOST_ID_BYTES: Final = 512
 
 
-class JsonRow(NamedTuple):
-    """A row, as documents have it."""
+class JsonColumns(NamedTuple):
+    """The rows of a table, as documents have them, column by column."""
 
-    row: int
-    id: str
-    newness: int
-    fields: dict[str, Any]
+    ids: list[str]
+    newness: list[int]
+    #: by name
+    values: dict[str, list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class JsonRows(NewestRows):
     """Makes documents of the tables that handlers return."""
 
-    def json_rows(self, output: pa.Table, version: int | None, taker: str) -> list[JsonRow]:
+    def json_columns(self, output: pa.Table, version: int | None, taker: str) -> JsonColumns:
         """The rows of a table.
 
         Args:
@@ -57,27 +55,11 @@ class JsonRows(NewestRows):
             newness = self.newness(table)
             kinds = self.columns.items()
             values = {name: named(name, _as_json, table[name], of) for name, of in kinds}
-            ids = joined_keys([[str(value) for value in values[name]] for name in self.key])
+            ids = joined_keys([list(map(str, values[name])) for name in self.key])
         except (ValueError, pa.ArrowInvalid) as error:
             raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error
-        self._check_ids(ids)
-        found = zip(ids, newness, _fields(values), strict=True)
-        return [JsonRow(row, *of_row) for row, of_row in enumerate(found)]
-
-    def _check_ids(self, ids: list[str]) -> None:
-        for row, key in enumerate(ids):
-            if not 0 < len(key.encode()) <= _MOST_ID_BYTES:
-                raise SinkRefused(
-                    f"{self.where}: row {row}: its key is empty, or longer than {_MOST_ID_BYTES} "
-                    "bytes"
-                )
-
-
-def _fields(values: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    names = list(values)
-    for of_row in zip(*values.values(), strict=True):
-        fields = zip(names, of_row, strict=True)
-        yield {name: value for name, value in fields if value is not None}
+        demand_key_sizes(ids, _MOST_ID_BYTES, self.where, taker)
+        return JsonColumns(ids, newness, values)
 
 
 def _as_json(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
@@ -90,7 +72,5 @@ def _as_json(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
     if kind == "bytes":
         return [None if value is None else base64.b64encode(value).decode() for value in found]
     if kind == "double":
-        for row, value in enumerate(found):
-            if value is not None and not math.isfinite(value):
-                raise ValueError(f"row {row}: JSON has only numbers that are finite")
+        demand_finite(found, "JSON")
     return found

@@ -97,9 +97,11 @@ def stamped(
                 f"{where}: there is no version for column {name!r}: the stream was sent back too "
                 "often, or its rows are of several lanes; name a column of the data in newest_by"
             )
+        of_all = pa.scalar(version, pa.int64())
         if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(len(table), pa.int64()))
-        filled: Any = pc.fill_null(table[name].cast(pa.int64()), pa.scalar(version, pa.int64()))
+            table = table.append_column(name, pa.repeat(of_all, len(table)))
+            continue
+        filled: Any = pc.fill_null(table[name].cast(pa.int64()), of_all)
         table = table.set_column(table.column_names.index(name), name, filled)
     return table
 

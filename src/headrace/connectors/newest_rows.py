@@ -8,8 +8,9 @@ target, and what else the target cannot take, is the sink's own.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from headrace.connectors.exact_texts import exact_texts
 from headrace.connectors.newest import VERSION, returned, settled, stamped
 
 _COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_BOOLEANS: Final = {True: "true", False: "false"}
 #: kinds of columns that a key of text is made of
 _OF_KEYS: Final = ("text", "bigint", "date")
 
@@ -91,16 +93,20 @@ def texts_of(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
     """
     if at.is_null(column.type):
         return [None] * len(column)
-    if kind in ("bigint", VERSION):
-        return column.cast(pa.int64()).cast(pa.string()).to_pylist()
     texts = exact_texts(column, kind)
     if texts is not None:
         return texts
-    return [None if value is None else _plain(value) for value in column.to_pylist()]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    found: list[Any] = column.to_pylist()
+    if kind in ("text", "bytes"):
+        return found
     # A single-precision number comes as the double that it is.
-    return repr(value) if isinstance(value, float) else value
+    text_of: Callable[[Any], str] = _BOOLEANS.__getitem__ if kind == "boolean" else str
+    return [None if value is None else text_of(value) for value in found]
+
+
+def by_name(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """The rows of columns, each with its values by name; those that are null are not there."""
+    rows = map(zip, repeat(list(columns)), zip(*columns.values(), strict=True))
+    if not any(None in column for column in columns.values()):
+        return map(dict, rows)
+    return ({name: value for name, value in row if value is not None} for row in rows)

@@ -12,7 +12,7 @@ How a change is sent, and what an answer means, is the target's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,28 +25,14 @@ from headrace.ports import Effect, RefusedRow, Written
 _MOST_REFUSALS: Final = 64
 
 
-@dataclass(slots=True)
-class Key:
-    """What is to become of a key, by one effect: its changes, from the oldest to the newest."""
-
-    effect: int
-    changes: list[Change]
-    #: whose part of the target it is in; empty where all have the same
-    whose: str = ""
-
-    @property
-    def newest(self) -> Change:
-        """The change that is sent."""
-        return self.changes[-1]
-
-
-#: what became of the newest change of each key, or raises what became of all; with the use case
-Send = Callable[[Sequence[Key], str], Sequence[HeadraceError | None]]
+#: what became of each change, of which no two are of one key of one effect, or raises what became
+#: of all; with the use case
+Send = Callable[[Sequence[Change], str], Sequence[HeadraceError | None]]
 
 
 def write(
     effects: Sequence[Effect],
-    changes: Callable[[Effect], list[list[Change]]],
+    changes: Callable[[Effect], list[Change]],
     send: Send,
     where: str,
     *,
@@ -56,13 +42,13 @@ def write(
 
     Args:
         effects: what is to be written.
-        changes: makes the changes of an effect, key by key.
-        send: sends the newest change of each key.
+        changes: makes the newest change of each key of an effect.
+        send: sends these.
         where: what messages call the target.
         by_tenant: each tenant has a part of the target, which may be closed alone.
     """
     outcomes: dict[int, Written] = {}
-    keys: list[Key] = []
+    newest: list[Change] = []
     for number, effect in enumerate(effects):
         if effect.output.num_columns == effect.output.num_rows == 0:
             continue
@@ -72,8 +58,10 @@ def write(
             outcomes[number] = failed(error, where)
         else:
             whose = effect.slices[0].lane.tenant if by_tenant else ""
-            keys.extend(Key(number, of_one, whose) for of_one in made)
-    call = _sent(keys, effects, send, where)
+            for change in made:
+                change.effect, change.whose = number, whose
+            newest += made
+    call = _sent(newest, effects, send, where)
     return [
         outcomes.get(number) or _outcome(effect, call, number)
         for number, effect in enumerate(effects)
@@ -113,33 +101,38 @@ class _Call:
     #: effects that are to be written in parts
     in_parts: set[int] = field(default_factory=set)
 
-    def goes_on(self, key: Key, error: HeadraceError | None) -> bool:
-        """Write down what became of a key; whether an older change of it is to be sent instead."""
-        if error is None:
-            return False
+    def instead(self, change: Change, error: HeadraceError) -> Change | None:
+        """Write down what a change met; the older one of its key that is to be sent instead."""
         if isinstance(error, Temporary | TargetMissing):
-            self._name(key.effect, key.changes, error)
-            return False
-        never = key.changes.pop()
-        self._name(key.effect, [never], error)
-        if key.changes and key.newest.newness == never.newness:
-            self.in_parts.add(key.effect)
-            return False
-        return bool(key.changes)
+            self._name(change.effect, change.all_of_its_key, error)
+            return None
+        self._name(change.effect, [change], error)
+        older = change.older
+        if older is None:
+            return None
+        if older.newness == change.newness:
+            self.in_parts.add(change.effect)
+            return None
+        older.effect, older.whose = change.effect, change.whose
+        return older
 
-    def _name(self, effect: int, changes: Sequence[Change], error: HeadraceError) -> None:
+    def _name(self, effect: int, changes: Iterable[Change], error: HeadraceError) -> None:
         self.refused.setdefault(effect, {}).update((change.row, error) for change in changes)
 
 
-def _sent(keys: list[Key], effects: Sequence[Effect], send: Send, where: str) -> _Call:
+def _sent(changes: list[Change], effects: Sequence[Effect], send: Send, where: str) -> _Call:
     call = _Call()
-    while keys:
+    while changes:
         told: Sequence[HeadraceError | None]
         try:
-            told = send(keys, effects[keys[0].effect].slices[0].lane.use_case)
+            told = send(changes, effects[changes[0].effect].slices[0].lane.use_case)
         except Exception as error:  # what all of them met is none of theirs
-            told = [of_no_record(error, where)] * len(keys)
-        keys = [key for key, error in zip(keys, told, strict=True) if call.goes_on(key, error)]
+            told = [of_no_record(error, where)] * len(changes)
+        changes = [
+            older
+            for change, error in zip(changes, told, strict=True)
+            if error is not None and (older := call.instead(change, error)) is not None
+        ]
     return call
 
 

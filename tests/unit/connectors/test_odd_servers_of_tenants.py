@@ -86,10 +86,10 @@ def test_what_one_raises_is_its_tenants_alone_and_no_records(error, code, place,
 
 @pytest.mark.parametrize(("error", "code"), RAISED)
 def test_what_all_rows_of_a_request_met_is_none_of_theirs(error, code):
-    def send(keys, use_case):
+    def send(changes, use_case):
         raise error
 
-    changes = [[Change(0, gone=False, values=(), newness=1)]]
+    changes = [Change(0, gone=False, values=(), newness=1)]
     [told] = row_by_row.write([effect("odd")], lambda _: changes, send, "hashes x")
     assert (told.error.code, told.refused) == (code, ())
 

@@ -53,8 +53,8 @@ class Rows(NewestRows):
         """
         self.changes(output, 0)
 
-    def changes(self, output: pa.Table, version: int | None) -> list[list[Change]]:
-        """The changes of a table: for each key those of it, from the oldest to the newest.
+    def changes(self, output: pa.Table, version: int | None) -> list[Change]:
+        """The newest change of each key of a table; each has those before it.
 
         Args:
             output: as a handler returned it.

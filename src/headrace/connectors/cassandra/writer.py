@@ -16,7 +16,7 @@ from headrace.connectors.cassandra.library import is_silence, library, translate
 from headrace.connectors.cassandra.rows import Rows
 from headrace.connectors.cassandra.servers import Cluster
 from headrace.connectors.changes import Change
-from headrace.connectors.row_by_row import GivenUp, Key
+from headrace.connectors.row_by_row import GivenUp
 from headrace.errors import HeadraceError
 from headrace.ports import Effect, Written
 from headrace.process.crash_points import reached
@@ -41,15 +41,15 @@ class CassandraWriter:
     def close(self) -> None:
         """Nothing to give up: the client is kept for the next bin."""
 
-    def _changes(self, effect: Effect) -> list[list[Change]]:
+    def _changes(self, effect: Effect) -> list[Change]:
         return self._rows.changes(effect.output, effect.version)
 
-    def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
-        """What became of the newest change of each key."""
+    def _sent(self, changes: Sequence[Change], use_case: str) -> list[HeadraceError | None]:
+        """What became of each change."""
         given_up, told = GivenUp(self._rows.where), list[HeadraceError | None]()
         session = self._cluster.session()
         haste, until_s = self._haste(session)
-        offered = self._offered(keys, given_up, use_case, until_s)
+        offered = self._offered(changes, given_up, use_case, until_s)
         try:
             for taken, result in library().concurrent.execute_concurrent(
                 session,
@@ -68,7 +68,7 @@ class CassandraWriter:
                         break
         finally:
             given_up.stop()
-        return told + [given_up.why] * (len(keys) - len(told))
+        return told + [given_up.why] * (len(changes) - len(told))
 
     def _haste(self, session: Any) -> tuple[dict[str, Any], float]:
         """What the client is told where others wait, and until when rows are offered."""
@@ -83,7 +83,7 @@ class CassandraWriter:
         return {"execution_profile": profile}, now_s + half_s
 
     def _offered(
-        self, keys: Sequence[Key], given_up: GivenUp, use_case: str, until_s: float
+        self, changes: Sequence[Change], given_up: GivenUp, use_case: str, until_s: float
     ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         """The statements, each when there is room for it; prepared before the first is taken."""
         says = self._rows.description
@@ -92,13 +92,12 @@ class CassandraWriter:
             delete = self._cluster.prepared(says.delete)
 
         def each() -> Iterator[tuple[Any, tuple[Any, ...]]]:
-            for number, key in enumerate(keys):
+            for number, change in enumerate(changes):
                 if given_up or time.monotonic() > until_s:
                     return
-                if number == min(1, len(keys) - 1):
+                if number == min(1, len(changes) - 1):
                     # One is on its way: some there and some not is the worst that may be left.
                     reached("mid-write", use_case)
-                newest = key.newest
-                yield (delete if newest.gone else put), newest.values
+                yield (delete if change.gone else put), change.values
 
         return each()

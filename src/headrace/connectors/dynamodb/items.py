@@ -8,7 +8,6 @@ so that an older row does not bring it back.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,10 +15,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as at
 
-from headrace.connectors.changes import Change, by_key
-from headrace.connectors.exact_texts import exact_texts, joined_keys
+from headrace.connectors.changes import Change, by_key, demand_key_sizes, puts
+from headrace.connectors.exact_texts import demand_finite, exact_texts, joined_keys
 from headrace.connectors.newest import VERSION
-from headrace.connectors.newest_rows import NewestRows
+from headrace.connectors.newest_rows import NewestRows, by_name
 from headrace.errors import SinkRefused
 from headrace.payload.exact import digits_of, named
 
@@ -43,13 +42,13 @@ class Items(NewestRows):
             WrongSchema: the message names the column.
             SinkRefused: a value does not fit; the message names column and row.
         """
-        for of_key in self.changes(output, 0, ""):
-            for change in of_key:
+        for newest in self.changes(output, 0, ""):
+            for change in newest.all_of_its_key:
                 if problem := self.size_problem(change):
                     raise problem
 
-    def changes(self, output: pa.Table, version: int | None, tenant: str) -> list[list[Change]]:
-        """The changes of a table: for each key those of it, from the oldest to the newest.
+    def changes(self, output: pa.Table, version: int | None, tenant: str) -> list[Change]:
+        """The newest change of each key of a table; each has those before it.
 
         The one value of each is the item.
 
@@ -66,16 +65,13 @@ class Items(NewestRows):
         except (ValueError, pa.ArrowInvalid) as error:
             raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error
         keys = joined_keys([[_text(value) for value in values[name]] for name in self.key])
-        names, columns = list(values), list(values.values())
-        made = []
-        for row, of_row in enumerate(zip(*columns, strict=True)):
-            fields = zip(names, of_row, strict=True)
-            item = {name: value for name, value in fields if value is not None}
-            item[TENANT_KEY], item[ROW_KEY] = {"S": tenant}, {"S": keys[row]}
-            item[NEWEST] = {"N": str(newness[row])}
-            self._check_key(row, keys[row])
-            made.append(Change(row, False, (item,), newness[row]))
-        return by_key(made, keys)
+        demand_key_sizes(keys, _MOST_KEY_BYTES, self.where, "DynamoDB")
+        filled = {
+            TENANT_KEY: [{"S": tenant}] * len(keys),
+            ROW_KEY: [{"S": key} for key in keys],
+            NEWEST: [{"N": str(number)} for number in newness],
+        }
+        return by_key(puts(zip(by_name({**values, **filled})), newness), keys)
 
     def size_problem(self, change: Change) -> SinkRefused | None:
         """Why a row is certainly too large; None if it may be taken, which the service says."""
@@ -85,12 +81,6 @@ class Items(NewestRows):
         return SinkRefused(
             f"{self.where}: row {change.row} is larger than the 400 KB that an item may have"
         )
-
-    def _check_key(self, row: int, key: str) -> None:
-        if not 0 < len(key.encode()) <= _MOST_KEY_BYTES:
-            raise SinkRefused(
-                f"{self.where}: row {row}: its key is empty, or longer than {_MOST_KEY_BYTES} bytes"
-            )
 
 
 def _attributes(column: pa.ChunkedArray[Any], kind: str) -> list[Attribute | None]:
@@ -115,9 +105,7 @@ def _values(column: pa.ChunkedArray[Any], kind: str) -> list[Any]:
     found: list[Any] = column.to_pylist()
     if kind != "double":
         return found
-    for row, value in enumerate(found):
-        if value is not None and not math.isfinite(value):
-            raise ValueError(f"row {row}: DynamoDB has only numbers that are finite")
+    demand_finite(found, "DynamoDB")
     return [None if value is None else repr(value) for value in found]
 
 

@@ -26,7 +26,6 @@ from headrace.connectors.changes import Change
 from headrace.connectors.dynamodb.items import NEWEST, ROW_KEY, TENANT_KEY, Items
 from headrace.connectors.dynamodb.library import is_answered, is_done, is_throttled, translated
 from headrace.connectors.dynamodb.servers import Service
-from headrace.connectors.row_by_row import Key
 from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable
 from headrace.policies.retry import Backoff
 from headrace.ports import Effect, Written
@@ -42,7 +41,7 @@ _PAUSES: Final = Backoff(first_s=0.05, most_s=1.0)
 _room = threading.BoundedSemaphore(HELPERS)
 
 #: what is to be put into one item, one after the other
-Unit = Sequence[Key]
+Unit = Sequence[Change]
 
 
 class DynamoWriter:
@@ -69,14 +68,14 @@ class DynamoWriter:
     def close(self) -> None:
         """Nothing to give up: the client is kept for the next bin."""
 
-    def _changes(self, effect: Effect) -> list[list[Change]]:
+    def _changes(self, effect: Effect) -> list[Change]:
         return self._items.changes(effect.output, effect.version, effect.slices[0].lane.tenant)
 
-    def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
-        """What became of the newest change of each key."""
+    def _sent(self, changes: Sequence[Change], use_case: str) -> list[HeadraceError | None]:
+        """What became of each change."""
         # The last row that is offered has the other half.
         call = _Call(self._put, self._items.where, (time.monotonic() + self._until_s) / 2)
-        left = _units(keys)
+        left = _units(changes)
         call.go_on(deque([left.popleft()]))
         # One is there: some there and some not is the worst that may be left.
         reached("mid-write", use_case)
@@ -89,13 +88,13 @@ class DynamoWriter:
                 break
             time.sleep(pause_s)
             tries = 0 if call.again() else tries + 1
-        return [call.became_of(key) for key in keys]
+        return [call.became_of(change) for change in changes]
 
-    def _put(self, key: Key) -> Exception | None:
+    def _put(self, change: Change) -> Exception | None:
         """What putting a row met; done at once where something newer is there."""
-        if problem := self._items.size_problem(key.newest):
+        if problem := self._items.size_problem(change):
             return problem
-        (item,) = key.newest.values
+        (item,) = change.values
         request = {
             "TableName": self._table,
             "Item": item,
@@ -114,7 +113,7 @@ class DynamoWriter:
 class _Call:
     """What became of the rows of one call so far; several threads go on with it."""
 
-    put: Callable[[Key], Exception | None]
+    put: Callable[[Change], Exception | None]
     where: str
     #: second of the steady clock after which no row is offered
     offered_s: float
@@ -154,46 +153,47 @@ class _Call:
                 return
             self._offer(unit)
 
-    def became_of(self, key: Key) -> HeadraceError | None:
+    def became_of(self, change: Change) -> HeadraceError | None:
         """What became of a row; one that was not offered is never told as written."""
-        if id(key) in self.told:
-            return self.told[id(key)]
-        why = self.given_up.get(key.whose) or self.away or self.slowed.get(key.whose)
+        if id(change) in self.told:
+            return self.told[id(change)]
+        whose = change.whose
+        why = self.given_up.get(whose) or self.away or self.slowed.get(whose)
         return why or SinkUnavailable(f"{self.where}: it was not offered")
 
     def _offer(self, unit: Unit) -> None:
-        for place, key in enumerate(unit):
-            if key.whose in self.given_up:
+        for place, change in enumerate(unit):
+            if change.whose in self.given_up:
                 return
-            if key.whose in self.slowed or self._is_slowed(key):
+            if change.whose in self.slowed or self._is_slowed(change):
                 self.later.append(unit[place:])
                 return
 
-    def _is_slowed(self, key: Key) -> bool:
+    def _is_slowed(self, change: Change) -> bool:
         """Put a row; whether it was too much for now."""
-        error = self.put(key)
+        error = self.put(change)
         if error is not None and is_throttled(error):
-            self.slowed[key.whose] = translated(error, self.where)
+            self.slowed[change.whose] = translated(error, self.where)
             return True
-        self._note(key, error)
+        self._note(change, error)
         return False
 
-    def _note(self, key: Key, error: Exception | None) -> None:
+    def _note(self, change: Change, error: Exception | None) -> None:
         told = None if error is None else translated(error, self.where)
-        self.told[id(key)] = told
+        self.told[id(change)] = told
         if error is None or told is None or isinstance(told, SinkRefused):
             return
-        self.given_up[key.whose] = told
+        self.given_up[change.whose] = told
         if not is_answered(error):
             self.away = told
 
 
-def _units(keys: Sequence[Key]) -> deque[Unit]:
+def _units(changes: Sequence[Change]) -> deque[Unit]:
     """Rows by their items, so that of no item two are on their way."""
-    found: dict[tuple[str, str], list[Key]] = {}
-    for key in keys:
-        (item,) = key.newest.values
-        found.setdefault((item[TENANT_KEY]["S"], item[ROW_KEY]["S"]), []).append(key)
+    found: dict[tuple[str, str], list[Change]] = {}
+    for change in changes:
+        (item,) = change.values
+        found.setdefault((item[TENANT_KEY]["S"], item[ROW_KEY]["S"]), []).append(change)
     return deque(found.values())
 
 

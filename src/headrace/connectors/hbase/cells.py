@@ -8,12 +8,12 @@ timestamp, so that what is older stays hidden by them, whenever it comes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any, Final
 
 import pyarrow as pa
 
-from headrace.connectors.changes import Change, by_key, demand_sizes
+from headrace.connectors.changes import Change, by_key, demand_key_sizes, demand_sizes
 from headrace.connectors.exact_texts import joined_keys
 from headrace.connectors.newest_rows import NewestRows, texts_of
 from headrace.errors import SinkRefused
@@ -49,8 +49,8 @@ class Cells(NewestRows):
         """
         self.changes(output, 0, "")
 
-    def changes(self, output: pa.Table, version: int | None, tenant: str) -> list[list[Change]]:
-        """The changes of a table: for each key those of it, from the oldest to the newest.
+    def changes(self, output: pa.Table, version: int | None, tenant: str) -> list[Change]:
+        """The newest change of each key of a table; each has those before it.
 
         The values of each are the key of its row, then its cells in the order of ``names``.
 
@@ -69,29 +69,20 @@ class Cells(NewestRows):
         prefix = self.prefix.replace(TENANT, tenant)
         joined = joined_keys([texts[column] for column in self.key])
         keys = [f"{prefix}{key}".encode() for key in joined]
-        self._demand(keys, newness)
+        self._demand_timestamps(newness)
+        demand_key_sizes(keys, _LONGEST_KEY, self.where, "HBase")
         gone: Any = table[self.delete_by].to_pylist() if self.delete_by else repeat(False)
-        cells = zip(*([_bytes(text) for text in column] for column in texts.values()), strict=True)
-        rows = zip(keys, newness, gone, cells, strict=False)
-        made = [
-            Change(row, is_gone, (key, *values), number)
-            for row, (key, number, is_gone, values) in enumerate(rows)
-        ]
-        return by_key(made, keys)
+        values = zip(keys, *map(_as_bytes, texts.values()), strict=True)
+        return by_key(list(map(Change, count(), gone, values, newness)), keys)
 
-    def _demand(self, keys: list[bytes], newness: list[int]) -> None:
-        for row, (key, number) in enumerate(zip(keys, newness, strict=True)):
+    def _demand_timestamps(self, newness: list[int]) -> None:
+        for row, number in enumerate(newness):
             if not 0 <= number < _NOW:
                 raise SinkRefused(
                     f"{self.where}: column {self.newest_by!r}, row {row}: it is no timestamp of "
                     f"HBase, which are from 0 to {_NOW - 1}; moments and days count from 1970"
                 )
-            if not 0 < len(key) <= _LONGEST_KEY:
-                raise SinkRefused(
-                    f"{self.where}: row {row}: its key has {len(key)} bytes; HBase takes from 1 to "
-                    f"{_LONGEST_KEY}"
-                )
 
 
-def _bytes(text: Any) -> bytes | None:
-    return text.encode() if isinstance(text, str) else text
+def _as_bytes(texts: list[Any]) -> list[bytes | None]:
+    return [text.encode() if isinstance(text, str) else text for text in texts]

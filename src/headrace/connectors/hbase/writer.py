@@ -24,7 +24,6 @@ from headrace.connectors.hbase.frames import bytes_of, cut
 from headrace.connectors.hbase.library import HungUp, library, translated
 from headrace.connectors.hbase.servers import Cluster, Request
 from headrace.connectors.in_parts import sent
-from headrace.connectors.row_by_row import Key
 from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable, TargetMissing
 from headrace.ports import Effect, Written
 
@@ -33,9 +32,9 @@ _TRIES: Final = 2
 
 
 class _Row(NamedTuple):
-    """A key, what the server is told of it, and the bytes of that."""
+    """A change, what the server is told of it, and the bytes of that."""
 
-    key: Key
+    change: Change
     told: Any
     bytes: int
 
@@ -57,13 +56,13 @@ class HBaseWriter:
     def close(self) -> None:
         """Nothing to give up: lines are kept for the next bin."""
 
-    def _changes(self, effect: Effect) -> list[list[Change]]:
+    def _changes(self, effect: Effect) -> list[Change]:
         return self._cells.changes(effect.output, effect.version, effect.slices[0].lane.tenant)
 
-    def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
-        return sent(keys, use_case, self._asked, self._cells.where, self._until_s)
+    def _sent(self, changes: Sequence[Change], use_case: str) -> list[HeadraceError | None]:
+        return sent(changes, use_case, self._asked, self._cells.where, self._until_s)
 
-    def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+    def _asked(self, part: Sequence[Change]) -> list[HeadraceError | None]:
         told: dict[int, HeadraceError | None] = {}
         left = self._groups(part)
         while left:
@@ -73,17 +72,17 @@ class HBaseWriter:
                     half = len(group) // 2
                     halves += [group[:half], group[half:]]
                 else:
-                    told.update((id(row.key), error) for row in group)
+                    told.update((id(row.change), error) for row in group)
             left = halves
-        return [told[id(key)] for key in part]
+        return [told[id(change)] for change in part]
 
-    def _groups(self, part: Sequence[Key]) -> list[list[_Row]]:
+    def _groups(self, part: Sequence[Change]) -> list[list[_Row]]:
         """Rows of one timestamp each, as many as go into one request."""
         by_timestamp = defaultdict[int, list[_Row]](list)
         mutations = _mutations(self._cells)
-        for key in part:
-            told = mutations(key.newest)
-            by_timestamp[key.newest.newness].append(_Row(key, told, bytes_of(told)))
+        for change in part:
+            told = mutations(change)
+            by_timestamp[change.newness].append(_Row(change, told, bytes_of(told)))
         most = self._cluster.most_bytes
         return [group for rows in by_timestamp.values() for group in cut(rows, most)]
 
@@ -118,7 +117,7 @@ class HBaseWriter:
 
     def _request(self, group: list[_Row]) -> Request:
         rows = [row.told for row in group]
-        return Request(self._table.encode(), rows, group[0].key.newest.newness)
+        return Request(self._table.encode(), rows, group[0].change.newness)
 
     def _demand_table(self) -> None:
         found = families(self._cluster, self._table, self._until_s)

@@ -7,16 +7,16 @@ tells what is newer: a text of a fixed length, since the numbers of scripts are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, count, repeat
 from typing import Any, Final
 
 import pyarrow as pa
 
 from headrace.connectors.changes import Change, by_key, demand_sizes
 from headrace.connectors.exact_texts import joined_keys
-from headrace.connectors.newest_rows import NewestRows, texts_of
+from headrace.connectors.newest_rows import NewestRows, by_name, texts_of
 from headrace.errors import SinkRefused
 from headrace.model.patterns import TENANT
 from headrace.payload.exact import named
@@ -57,8 +57,8 @@ class Entries(NewestRows):
         """
         self.changes(output, 0, "")
 
-    def changes(self, output: pa.Table, version: int | None, tenant: str) -> list[list[Change]]:
-        """The changes of a table: for each key those of it, from the oldest to the newest.
+    def changes(self, output: pa.Table, version: int | None, tenant: str) -> list[Change]:
+        """The newest change of each key of a table; each has those before it.
 
         The values of each are those that the script is given: the key, then its arguments.
 
@@ -73,12 +73,8 @@ class Entries(NewestRows):
         except (ValueError, pa.ArrowInvalid) as error:
             raise SinkRefused(f"{self.where}: a value cannot be written: {error}") from error
         keys = self._keys(texts, tenant)
-        rows = zip(keys, newness, self._gone(table), self._fields(texts, len(table)), strict=False)
-        made = [
-            Change(row, gone, (key, _sortable(number), *self._said(gone, fields)), number)
-            for row, (key, number, gone, fields) in enumerate(rows)
-        ]
-        return by_key(made, keys)
+        said = map(self._said, self._gone(table), keys, map(_sortable, newness), _fields(texts))
+        return by_key(list(map(Change, count(), self._gone(table), said, newness)), keys)
 
     @property
     def _kept(self) -> list[tuple[str, str]]:
@@ -91,23 +87,17 @@ class Entries(NewestRows):
         name = self.name.replace(TENANT, tenant)
         return [f"{name}:{key}" for key in joined_keys([texts[column] for column in self.key])]
 
-    def _fields(self, texts: Mapping[str, list[Any]], count: int) -> Iterator[list[Any]]:
-        names, columns = list(texts), list(texts.values())
-        if not any(None in column for column in columns):
-            for values in zip(*columns, strict=True):
-                yield [word for pair in zip(names, values, strict=True) for word in pair]
-            return
-        for row in range(count):
-            yield [
-                word
-                for name, column in zip(names, columns, strict=True)
-                if column[row] is not None
-                for word in (name, column[row])
-            ]
-
-    def _said(self, gone: bool, fields: list[Any]) -> tuple[Any, ...]:
+    def _said(self, gone: bool, key: str, newest: str, fields: Sequence[Any]) -> tuple[Any, ...]:
         entry_ms, mark_ms = self.stay_ms
-        return (mark_ms, "_gone", "1") if gone else (entry_ms, *fields)
+        return (key, newest, mark_ms, "_gone", "1") if gone else (key, newest, entry_ms, *fields)
+
+
+def _fields(texts: Mapping[str, list[Any]]) -> Iterator[Sequence[Any]]:
+    """Of each row names and texts in turn, without those that are null."""
+    if any(None in column for column in texts.values()):
+        return (list(chain.from_iterable(row.items())) for row in by_name(texts))
+    pairs = ((repeat(name), column) for name, column in texts.items())
+    return zip(*chain.from_iterable(pairs), strict=False)
 
 
 def _sortable(number: int) -> str:

@@ -17,7 +17,6 @@ from headrace.connectors.changes import Change
 from headrace.connectors.in_parts import sent
 from headrace.connectors.redis.entries import SCRIPT, Entries
 from headrace.connectors.redis.servers import Cache
-from headrace.connectors.row_by_row import Key
 from headrace.errors import HeadraceError
 from headrace.model.patterns import TENANT
 from headrace.ports import Effect, Written
@@ -46,14 +45,14 @@ class RedisWriter:
     def close(self) -> None:
         """Nothing to give up: the client is kept for the next bin."""
 
-    def _changes(self, effect: Effect) -> list[list[Change]]:
+    def _changes(self, effect: Effect) -> list[Change]:
         return self._entries.changes(effect.output, effect.version, effect.slices[0].lane.tenant)
 
-    def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
-        return sent(keys, use_case, self._asked, self._entries.where, self._until_s)
+    def _sent(self, changes: Sequence[Change], use_case: str) -> list[HeadraceError | None]:
+        return sent(changes, use_case, self._asked, self._entries.where, self._until_s)
 
-    def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
-        commands = [_LOAD, *(_command(key.newest) for key in part)]
+    def _asked(self, part: Sequence[Change]) -> list[HeadraceError | None]:
+        commands = [_LOAD, *map(_command, part)]
         loaded, *answers = self._cache.each(commands, self._until_s)
         if isinstance(loaded, HeadraceError):
             raise loaded

@@ -8,12 +8,14 @@ within a minute what it deleted, and an older row would come back.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 
 import orjson
 import pyarrow as pa
 
-from headrace.connectors.changes import Change, by_key
-from headrace.connectors.json_rows import JsonRow, JsonRows
+from headrace.connectors.changes import Change, by_key, puts
+from headrace.connectors.json_rows import JsonRows
+from headrace.connectors.newest_rows import by_name
 from headrace.errors import SinkRefused
 
 
@@ -30,32 +32,32 @@ class Documents(JsonRows):
         """
         self.changes(output, 0, "index")
 
-    def changes(self, output: pa.Table, version: int | None, index: str) -> list[list[Change]]:
-        """The changes of a table: for each key those of it, from the oldest to the newest.
+    def changes(self, output: pa.Table, version: int | None, index: str) -> list[Change]:
+        """The newest change of each key of a table; each has those before it.
 
-        The values of each are two lines of a bulk request.
+        The one value of each is two lines of a bulk request.
 
         Raises:
             HeadraceError: it cannot be written, as a whole.
         """
-        rows = self.json_rows(output, version, "cluster")
-        return by_key([self._change(row, index) for row in rows], [row.id for row in rows])
+        ids, newness, values = self.json_columns(output, version, "cluster")
+        self._demand_versions(newness)
+        actions = map(_action, repeat(index), ids, newness)
+        return by_key(puts(zip(map(_lines, actions, by_name(values))), newness), ids)
 
-    def _change(self, row: JsonRow, index: str) -> Change:
-        if row.newness < 0:
-            raise SinkRefused(
-                f"{self.where}: column {self.newest_by!r}, row {row.row}: a version of a document "
-                "is not below 0, and no moment before 1970"
-            )
-        action = {
-            "_index": index,
-            "_id": row.id,
-            "version": row.newness,
-            "version_type": "external_gte",
-        }
-        lines = (_line({"index": action}), _line(row.fields))
-        return Change(row.row, False, lines, row.newness)
+    def _demand_versions(self, newness: list[int]) -> None:
+        for row, number in enumerate(newness):
+            if number < 0:
+                raise SinkRefused(
+                    f"{self.where}: column {self.newest_by!r}, row {row}: a version of a document "
+                    "is not below 0, and no moment before 1970"
+                )
 
 
-def _line(value: object) -> bytes:
-    return orjson.dumps(value) + b"\n"
+def _action(index: str, id_: str, version: int) -> dict[str, object]:
+    said = {"_index": index, "_id": id_, "version": version, "version_type": "external_gte"}
+    return {"index": said}
+
+
+def _lines(action: object, fields: object) -> bytes:
+    return b"%b\n%b\n" % (orjson.dumps(action), orjson.dumps(fields))

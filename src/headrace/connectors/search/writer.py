@@ -13,7 +13,6 @@ from typing import Any, Final
 from headrace.connectors import row_by_row
 from headrace.connectors.changes import Change
 from headrace.connectors.in_parts import in_halves, sent
-from headrace.connectors.row_by_row import Key
 from headrace.connectors.search.documents import Documents
 from headrace.connectors.search.library import TOO_LARGE, judged, odd, translated
 from headrace.connectors.search.servers import Cluster
@@ -58,20 +57,20 @@ class SearchWriter:
     def close(self) -> None:
         """Nothing to give up: the client is kept for the next bin."""
 
-    def _changes(self, effect: Effect) -> list[list[Change]]:
+    def _changes(self, effect: Effect) -> list[Change]:
         index = self._name.replace(TENANT, effect.slices[0].lane.tenant)
         return self._documents.changes(effect.output, effect.version, index)
 
-    def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
+    def _sent(self, changes: Sequence[Change], use_case: str) -> list[HeadraceError | None]:
         with self._cluster.until(self._until_s):
-            return sent(keys, use_case, self._judged, self._documents.where, self._until_s)
+            return sent(changes, use_case, self._judged, self._documents.where, self._until_s)
 
-    def _judged(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+    def _judged(self, part: Sequence[Change]) -> list[HeadraceError | None]:
         return in_halves(part, self._asked)
 
-    def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+    def _asked(self, part: Sequence[Change]) -> list[HeadraceError | None]:
         where = self._documents.where
-        body = b"".join(line for key in part for line in key.newest.values)
+        body = b"".join([change.values[0] for change in part])
         try:
             answer: Any = self._cluster.raw("POST", self._bulk, body)
         except Exception as error:

@@ -12,8 +12,9 @@ from typing import Final
 import orjson
 import pyarrow as pa
 
-from headrace.connectors.changes import Change, by_key, moments
-from headrace.connectors.json_rows import JsonRow, JsonRows
+from headrace.connectors.changes import Change, by_key, moments, puts
+from headrace.connectors.json_rows import JsonRows
+from headrace.connectors.newest_rows import by_name
 from headrace.errors import SinkRefused
 
 #: fields that each collection has beside those of its columns
@@ -34,31 +35,25 @@ class SolrDocuments(JsonRows):
         """
         self.changes(output, 0)
 
-    def changes(self, output: pa.Table, version: int | None) -> list[list[Change]]:
-        """The changes of a table: for each key those of it, from the oldest to the newest.
+    def changes(self, output: pa.Table, version: int | None) -> list[Change]:
+        """The newest change of each key of a table; each has those before it.
 
         The value of each is a document.
 
         Raises:
             HeadraceError: it cannot be written, as a whole.
         """
-        rows = self.json_rows(output, version, "Solr")
+        ids, newness, values = self.json_columns(output, version, "Solr")
         for name, kind in self.columns.items():
             if kind == "timestamp":
                 self._demand_whole(output, name)
-        days = [name for name, kind in self.columns.items() if kind == "date"]
-        return by_key([_change(row, days) for row in rows], [row.id for row in rows])
+            elif kind == "date":
+                values[name] = [day and f"{day}T00:00:00Z" for day in values[name]]
+        documents = map(orjson.dumps, by_name({**values, ID: ids, NEWNESS: newness}))
+        return by_key(puts(zip(documents), newness), ids)
 
     def _demand_whole(self, output: pa.Table, name: str) -> None:
         try:
             moments(output[name], "ms")
         except ValueError as error:
             raise SinkRefused(f"{self.where}: column {name!r}: {error}") from error
-
-
-def _change(row: JsonRow, days: list[str]) -> Change:
-    document = {**row.fields, ID: row.id, NEWNESS: row.newness}
-    for name in days:
-        if name in document:
-            document[name] += "T00:00:00Z"
-    return Change(row.row, False, (orjson.dumps(document),), row.newness)

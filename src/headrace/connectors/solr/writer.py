@@ -15,7 +15,6 @@ from typing import Final
 from headrace.connectors import row_by_row
 from headrace.connectors.changes import Change
 from headrace.connectors.in_parts import in_halves, sent
-from headrace.connectors.row_by_row import Key
 from headrace.connectors.solr.documents import SolrDocuments
 from headrace.connectors.solr.fitting import CHAIN, fit
 from headrace.connectors.solr.library import CollectionBlamed
@@ -45,18 +44,18 @@ class SolrWriter:
     def close(self) -> None:
         """Nothing to give up: the client is kept for the next bin."""
 
-    def _changes(self, effect: Effect) -> list[list[Change]]:
+    def _changes(self, effect: Effect) -> list[Change]:
         return self._documents.changes(effect.output, effect.version)
 
-    def _sent(self, keys: Sequence[Key], use_case: str) -> list[HeadraceError | None]:
+    def _sent(self, changes: Sequence[Change], use_case: str) -> list[HeadraceError | None]:
         with self._solr.until(self._until_s):
-            return sent(keys, use_case, self._judged, self._documents.where, self._until_s)
+            return sent(changes, use_case, self._judged, self._documents.where, self._until_s)
 
-    def _judged(self, part: Sequence[Key]) -> list[HeadraceError | None]:
+    def _judged(self, part: Sequence[Change]) -> list[HeadraceError | None]:
         return in_halves(part, self._asked)
 
-    def _asked(self, part: Sequence[Key]) -> list[HeadraceError | None]:
-        documents = b",".join(value for key in part for value in key.newest.values)
+    def _asked(self, part: Sequence[Change]) -> list[HeadraceError | None]:
+        documents = b",".join([change.values[0] for change in part])
         try:
             self._solr.asked(self._path, b"[" + documents + b"]")
         except CollectionBlamed as error:

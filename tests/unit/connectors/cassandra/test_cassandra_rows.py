@@ -47,10 +47,8 @@ def made(sink, table, version=7):
 
 def test_a_row_has_the_version_of_its_record_or_else_of_the_effect_as_its_timestamp():
     own = of_customers(("a", "Rome", False)).append_column("changed", pa.array([5], pa.int64()))
-    assert [[change.values for change in key] for key in made(customers(), own)] == [
-        [("a", "Rome", 5, 5)]
-    ]
-    [[change]] = made(customers(), of_customers(("a", "Rome", False)))
+    assert [change.values for change in made(customers(), own)] == [("a", "Rome", 5, 5)]
+    [change] = made(customers(), of_customers(("a", "Rome", False)))
     assert change.values == ("a", "Rome", 7, 7)
     with pytest.raises(TargetMissing, match="no version for column 'changed'"):
         made(customers(), of_customers(("a", "Rome", False)), None)
@@ -69,18 +67,18 @@ def test_a_column_of_the_data_is_a_timestamp_on_the_scale_of_real_time(kind, val
     sink = CassandraTable(
         "t", {"id": "text", "newness": kind}, key=("id",), newest_by="newness", at="history"
     )
-    [[change]] = made(sink, pa.table({"id": ["a"], "newness": [value]}))
+    [change] = made(sink, pa.table({"id": ["a"], "newness": [value]}))
     assert change.values[-1] == stamp
 
 
-def test_of_a_key_that_comes_twice_the_newest_is_last_and_of_equal_ones_the_last():
+def test_of_a_key_that_comes_twice_the_newest_is_told_and_of_equal_ones_the_last():
     table = of_customers(("a", "Rome", False), ("b", "Oslo", False), ("a", "Bonn", True))
     table = table.append_column("changed", pa.array([5, 5, 5], pa.int64()))
     of_a, of_b = made(customers(), table)
-    assert [(change.row, change.gone) for change in of_a] == [(0, False), (2, True)]
-    assert [change.row for change in of_b] == [1]
+    assert [(change.row, change.gone) for change in of_a.all_of_its_key] == [(2, True), (0, False)]
+    assert [change.row for change in of_b.all_of_its_key] == [1]
     older = table.set_column(3, "changed", pa.array([9, 5, 8], pa.int64()))
-    assert [change.row for change in made(customers(), older)[0]] == [2, 0]
+    assert [change.row for change in made(customers(), older)[0].all_of_its_key] == [0, 2]
 
 
 def test_of_doubles_in_a_key_the_two_zeros_are_two_and_no_number_is_one():
@@ -88,12 +86,12 @@ def test_of_doubles_in_a_key_the_two_zeros_are_two_and_no_number_is_one():
     sink = CassandraTable("t", columns, key=("id", "at"), newest_by="newness", at="history")
     moments = [-0.0, 0.0, float("nan"), float("nan"), 1.0, 1.0]
     table = pa.table({"id": ["a"] * 6, "at": moments, "newness": [2, 1, 2, 1, 2, 1]})
-    found = [[change.row for change in key] for key in made(sink, table)]
-    assert found == [[0], [1], [3, 2], [5, 4]]
+    found = [[one.row for one in change.all_of_its_key] for change in made(sink, table)]
+    assert found == [[0], [1], [2, 3], [4, 5]]
 
 
 def test_a_delete_says_its_version_and_the_whole_key():
-    [[change]] = made(customers(), of_customers(("a", None, True)))
+    [change] = made(customers(), of_customers(("a", None, True)))
     assert change.values == (7, "a")
     says = customers()._described("shop")
     assert says.delete == 'DELETE FROM "shop"."customers" USING TIMESTAMP ? WHERE "id" = ?'
@@ -101,9 +99,9 @@ def test_a_delete_says_its_version_and_the_whole_key():
 
 
 def test_a_null_is_written_where_it_has_to_hide_an_older_value_and_else_left_out():
-    [[change]] = made(customers(), of_customers(("a", None, False)))
+    [change] = made(customers(), of_customers(("a", None, False)))
     assert change.values[1] is None
-    [[change]] = made(visits(), of_visits(SUNDAY, pages=[None]))
+    [change] = made(visits(), of_visits(SUNDAY, pages=[None]))
     assert change.values[4] is library().query.UNSET_VALUE
 
 
@@ -113,14 +111,14 @@ def test_a_null_is_written_where_it_has_to_hide_an_older_value_and_else_left_out
 )
 def test_the_bucket_is_the_day_or_the_monday_in_utc(bucket, days):
     moments = [SUNDAY, SUNDAY + dt.timedelta(seconds=1)]
-    found = [key[0].values[0] for key in made(visits(bucket=bucket), of_visits(*moments))]
+    found = [change.values[0] for change in made(visits(bucket=bucket), of_visits(*moments))]
     zero = dt.date(1970, 1, 1)
     assert [str(zero + dt.timedelta(days=day - 2**31)) for day in found] == days
 
 
 def test_a_moment_before_1970_is_in_its_own_day():
     moment = dt.datetime(1969, 12, 31, 23, 59, tzinfo=dt.UTC)
-    [[change]] = made(visits(), of_visits(moment))
+    [change] = made(visits(), of_visits(moment))
     assert change.values[0] == 2**31 - 1
 
 

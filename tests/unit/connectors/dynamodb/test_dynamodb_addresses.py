@@ -165,8 +165,8 @@ def test_of_two_tenants_no_two_tables_have_one_name():
     ("column", "value", "told"),
     [
         ("share", float("nan"), "'share', row 0: DynamoDB has only numbers that are finite"),
-        ("id", "x" * 1025, "longer than 1024 bytes"),
-        ("id", "", "empty"),
+        ("id", "x" * 1025, "takes from 1 to 1024"),
+        ("id", "", "its key has 0 bytes"),
         ("id", None, "the key has no null"),
         ("note", "ä" * 205_000, "row 0 is larger than the 400 KB"),
     ],

@@ -35,14 +35,14 @@ def changes(sink, of, version=7, tenant="acme"):
 
 def test_a_row_has_the_tenants_key_and_its_cells_as_text_in_the_order_of_columns():
     sink = customers()
-    [[change]] = changes(sink, table(("a", "Köln", False)))
+    [change] = changes(sink, table(("a", "Köln", False)))
     assert change.values == (b"acme:a", b"a", "Köln".encode(), b"\x00\xff", b"7")
     assert sink._cells.names == ["id", "city", "raw", "changed"]
     assert (change.gone, change.newness) == (False, 7)
 
 
 def test_a_null_is_told_as_none_and_a_row_that_is_gone_as_that():
-    [[change], [other]] = changes(customers(), table(("a", None, False), ("b", None, True)))
+    [change, other] = changes(customers(), table(("a", None, False), ("b", None, True)))
     assert change.values[2] is None
     assert (other.values[0], other.gone) == (b"acme:b", True)
 
@@ -54,7 +54,7 @@ def test_columns_of_a_key_are_told_apart_and_behind_a_prefix_of_ones_own():
     )
     day = dt.date(2026, 1, 31)
     rows = pa.table({"day": [day] * 2, "id": ["x:y", "x%3Ay"], "size": [1, 1]})
-    assert [key[0].values[0] for key in changes(sink, rows)] == [
+    assert [change.values[0] for change in changes(sink, rows)] == [
         b"v1-acme/2026-01-31:x%3Ay:1",
         b"v1-acme/2026-01-31:x%253Ay:1",
     ]
@@ -62,7 +62,7 @@ def test_columns_of_a_key_are_told_apart_and_behind_a_prefix_of_ones_own():
 
 def test_each_row_has_its_own_version_or_else_that_of_the_effect_and_none_is_an_error():
     both = table(("a", "x", False), ("b", "x", False), versions=[5, LAST])
-    assert [key[0].newness for key in changes(customers(), both)] == [5, LAST]
+    assert [change.newness for change in changes(customers(), both)] == [5, LAST]
     with pytest.raises(TargetMissing, match="no version for column 'changed'"):
         changes(customers(), table(("a", "x", False)), None)
 
@@ -77,17 +77,17 @@ def test_each_row_has_its_own_version_or_else_that_of_the_effect_and_none_is_an_
 )
 def test_a_column_of_the_data_is_a_timestamp_in_microseconds(kind, value, timestamp):
     sink = HBaseTable("t", {"id": "text", "at": kind}, key=("id",), newest_by="at", at="e")
-    [[change]] = changes(sink, pa.table({"id": ["a"], "at": [value]}))
+    [change] = changes(sink, pa.table({"id": ["a"], "at": [value]}))
     assert change.newness == timestamp
 
 
-def test_of_a_key_that_comes_twice_the_newest_is_last_and_of_equal_ones_the_later():
+def test_of_a_key_that_comes_twice_the_newest_is_told_and_of_equal_ones_the_later():
     rows = table(("a", "x", False), ("b", "x", False), ("a", "y", True), versions=[9, 5, 8])
     of_a, of_b = changes(customers(), rows)
-    assert [change.row for change in of_a] == [2, 0]
-    assert [change.row for change in of_b] == [1]
+    assert [change.row for change in of_a.all_of_its_key] == [0, 2]
+    assert [change.row for change in of_b.all_of_its_key] == [1]
     of_a, _ = changes(customers(), rows.set_column(4, "changed", pa.array([5, 5, 5])))
-    assert [change.row for change in of_a] == [0, 2]
+    assert [change.row for change in of_a.all_of_its_key] == [2, 0]
 
 
 @pytest.mark.parametrize(

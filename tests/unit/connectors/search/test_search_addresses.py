@@ -122,8 +122,8 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_asked(more, said):
     [
         ("share", float("nan"), "'share', row 0: JSON has only numbers that are finite"),
         ("size", -1, "not below 0"),
-        ("id", "x" * 513, "longer than 512 bytes"),
-        ("id", "", "empty"),
+        ("id", "x" * 513, "takes from 1 to 512"),
+        ("id", "", "its key has 0 bytes"),
         ("id", None, "the key has no null"),
     ],
 )

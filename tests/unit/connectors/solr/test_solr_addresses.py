@@ -291,7 +291,7 @@ def test_a_document_has_its_id_its_newness_and_days_as_moments_and_no_nulls():
             "price": pa.nulls(1, pa.decimal128(10, 2)),
         }
     )
-    [[change]] = documents.changes(table, 0)
+    [change] = documents.changes(table, 0)
     assert orjson.loads(change.values[0]) == {
         "id": "x%3Ay:2024-10-04",
         "headrace_version": 1_500_000,
