@@ -20,6 +20,7 @@ from leads import (
     taken_before_a_kill,
 )
 
+from headrace.connectors import own_servers
 from headrace.connectors.hbase import servers
 from headrace.connectors.hbase.addresses import address_of
 from headrace.embedded import EmbeddedHBase
@@ -278,7 +279,7 @@ def test_what_was_answered_is_there_after_a_kill_in_a_write(own):
 def test_a_thrift_server_that_says_nothing_is_given_up_and_all_is_offered_again(own, monkeypatch):
     sink = own.prepared(own.leads())
     rows = of_leads(*((f"k{n}", "x", 1, n, False) for n in range(500)))
-    monkeypatch.setattr(servers, "ALONE", (0.3, 0.3))
+    monkeypatch.setattr(own_servers, "ALONE", (0.3, 0.3))
     monkeypatch.setattr(servers._clusters, "held", {})
     os.kill(own.server.thrift_pid, signal.SIGSTOP)
     try:

@@ -13,6 +13,7 @@ import pytest
 import redis
 from leads import LEADS, SAID, Target, due_after_zombies, effect, of_leads, one, taken_before_a_kill
 
+from headrace.connectors import own_servers
 from headrace.connectors.redis import servers
 from headrace.embedded import EmbeddedValkey
 from headrace.embedded.addresses import free_ports
@@ -243,7 +244,7 @@ def test_a_server_that_runs_somebodys_script_is_busy_for_now(own):
 
 
 def test_a_server_that_says_nothing_is_given_up_and_all_is_offered_again(own, monkeypatch):
-    monkeypatch.setattr(servers, "ALONE", (0.3, 0.3))
+    monkeypatch.setattr(own_servers, "ALONE", (0.3, 0.3))
     monkeypatch.setattr(servers._caches, "held", {})
     sink, rows = leads(own.name), of_leads(*((f"k{n}", "x", 1, 1, False) for n in range(3000)))
     os.kill(own.server.pid, signal.SIGSTOP)

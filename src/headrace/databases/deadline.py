@@ -63,13 +63,18 @@ class Deadline(threading.local):
     def connected(self, connect: Callable[[], Any]) -> Any:
         """What ``connect`` makes.
 
+        Where memory is too short for a thread, it is waited for as long as it takes.
+
         Raises:
             TimeoutError: it had not when the time was over.
         """
         if self.until_s == math.inf:
             return connect()
         made: Future[Any] = Future()
-        threading.Thread(target=_connect, args=(connect, made), daemon=True).start()
+        try:
+            threading.Thread(target=_connect, args=(connect, made), daemon=True).start()
+        except RuntimeError:
+            return connect()
         try:
             return made.result(self.left_s())
         except TimeoutError:

@@ -13,23 +13,18 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from headrace.connectors.dynamodb.library import demand_its_own, library
-from headrace.connectors.kept_servers import KeptServers, key_of
-from headrace.connectors.own_servers import filled
+from headrace.connectors.own_servers import ALONE, OwnServers
 from headrace.connectors.tls_files import context_of, options_of
 from headrace.databases.deadline import Deadline
 from headrace.databases.sockets import SocketInTime
 from headrace.errors import ConfigError, TargetMissing
-from headrace.model.patterns import TENANT
-from headrace.ports import Connections, Server
+from headrace.ports import Server
 
-#: seconds to connect, and for all of an answer: alone, and where others wait
-ALONE, IN_COMPANY = (5.0, 10.0), (1.0, 2.0)
 _REGION: Final = re.compile(r"[a-z0-9-]+")
 _FORM: Final = (
     "write it as dynamodb://eu-central-1, with endpoint=https://host behind a '?' where it is not "
@@ -121,7 +116,8 @@ class Service:
         if (made := self._made) is not None:
             return made
         # Credentials may be asked for by then, of whoever gives this machine its role.
-        return _in_a_thread(self._deadline, self._make).client
+        kept: _Kept = self._deadline.connected(self._make)
+        return kept.client
 
     def _make(self) -> _Kept:
         with self._making:
@@ -190,7 +186,7 @@ def _in_time(kind: Any, deadline: Deadline) -> Any:
         sock: Any
 
         def connect(self) -> None:
-            self.sock = SocketInTime(_in_a_thread(deadline, self._connected), deadline)
+            self.sock = SocketInTime(deadline.connected(self._connected), deadline)
 
         def _connected(self) -> Any:
             super().connect()
@@ -199,41 +195,9 @@ def _in_time(kind: Any, deadline: Deadline) -> Any:
     return InTime
 
 
-def _in_a_thread(deadline: Deadline, make: Callable[[], Any]) -> Any:
-    """What is made in time; where memory is too short for a thread, what is made."""
-    try:
-        return deadline.connected(make)
-    except RuntimeError:
-        return make()
-
-
-_services = KeptServers[Service](lambda service: service.close())
-
-
-def service_of(
-    connections: Connections,
-    at: str,
-    tenant: str = "",
-    *,
-    in_company: bool = False,
-) -> Service:
-    """The service of this name; made at the first call in this process, which contacts nobody.
-
-    Args:
-        connections: all of them.
-        at: as the sink says it.
-        tenant: whose, where each has its own.
-        in_company: others wait for what is done there.
-
-    Raises:
-        ConfigError: there is no such connection, or its URL is none of DynamoDB.
-    """
-    name = at.replace(TENANT, tenant)
-    server = filled(connections.server(name), tenant)
-    waits = IN_COMPANY if in_company else ALONE
-    # Of tenants with one account all share a client.
-    whose = tenant if server != connections.server(name) or name != at else ""
-    return _services.had(
-        key_of(name, whose, server, in_company=in_company),
-        lambda: Service(name, address_of(server, name), waits),
-    )
+_services = OwnServers[Service](
+    lambda name, server, waits: Service(name, address_of(server, name), waits),
+    lambda given_up: given_up.close(),
+)
+#: that of a connection's name
+service_of = _services.of

@@ -25,7 +25,7 @@ from headrace.connectors.dynamodb.servers import Service, address_of, service_of
 from headrace.connectors.dynamodb.writer import ALONE_S, IN_COMPANY_S, DynamoWriter
 from headrace.connectors.newest import KeepsNewest, problem_of
 from headrace.connectors.newest_rows import text_key_problem
-from headrace.connectors.own_servers import filled, is_one_for_each_tenant, name_problem
+from headrace.connectors.own_servers import is_met_later, is_one_for_each_tenant, name_problem
 from headrace.connectors.tenants import TenantsWriter
 from headrace.errors import ConfigError, TargetMissing
 from headrace.model.patterns import TENANT
@@ -85,9 +85,7 @@ class DynamoTable(KeepsNewest):
             ConfigError: it has not, may not be made, or the YAML file names no such connection.
             SinkUnavailable: the service does not answer.
         """
-        if is_one_for_each_tenant(site.connections, self.at, telling=True):
-            if TENANT not in self.at:
-                address_of(filled(site.connections.server(self.at), "tenant"), self.at)
+        if is_met_later(site.connections, self.at, address_of):
             return
         service = service_of(site.connections, self.at)
         if TENANT not in self.name:

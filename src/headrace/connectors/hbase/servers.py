@@ -12,23 +12,19 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.connectors.hbase.addresses import Address, address_of
 from headrace.connectors.hbase.frames import most_bytes
 from headrace.connectors.hbase.library import library, translated
-from headrace.connectors.kept_servers import KeptServers, key_of
-from headrace.connectors.own_servers import filled
+from headrace.connectors.own_servers import ALONE, OwnServers
 from headrace.connectors.tls_files import context_of
 from headrace.databases.deadline import Deadline
 from headrace.databases.sockets import SocketInTime
-from headrace.model.patterns import TENANT
-from headrace.ports import Connections
 
-#: seconds to connect and for an answer: alone, and where others wait
-ALONE, IN_COMPANY = (5.0, 10.0), (1.0, 2.0)
 #: lines that one writer has, and requests that are on their way over each: their answers, which may
 #: be pages, have to fit into what is read ahead, else both sides wait for each other
 LINES, AT_ONCE = 4, 16
@@ -70,7 +66,7 @@ class Cluster:
         Raises:
             HeadraceError: there is no answer, or it is an error.
         """
-        with self._deadline.until(until_s):
+        with self._in_time(until_s):
             return self._with_lines(1, lambda lines: ask(lines[0]))
 
     def done(
@@ -90,7 +86,7 @@ class Cluster:
         with self._deadline.until(until_s):
             count = min(LINES, len(requests))
             told: list[Exception | None] = self._with_lines(
-                count, lambda lines: _through(lines, requests)
+                count, lambda lines: self._through(lines, requests)
             )
         return told
 
@@ -105,8 +101,9 @@ class Cluster:
         lines: list[Any] = []
         try:
             lines += self._taken(count)
-            while len(lines) < count:
-                lines.append(self._line())
+            with self._in_time():
+                while len(lines) < count:
+                    lines.append(self._line())
             found = use(lines)
         except library().answers as error:
             self._give_back(lines)
@@ -121,6 +118,22 @@ class Cluster:
             raise translated(error, self.where) from error
         self._give_back(lines)
         return found
+
+    @contextmanager
+    def _in_time(self, until_s: float = math.inf) -> Iterator[None]:
+        """What this thread asks in the block is answered by then, and in the time for an answer."""
+        end_s = min(until_s, self._deadline.until_s, time.monotonic() + self._waits[1])
+        with self._deadline.until(end_s):
+            yield
+
+    def _through(self, lines: Sequence[Any], requests: Sequence[Request]) -> list[Exception | None]:
+        """What became of requests that are sent over several lines, some at a time over each."""
+        told: list[Exception | None] = []
+        at_once = AT_ONCE * len(lines)
+        for first in range(0, len(requests), at_once):
+            with self._in_time():
+                told += _exchanged(lines, requests[first : first + at_once])
+        return told
 
     def _taken(self, count: int) -> list[Any]:
         with self._choosing:
@@ -164,23 +177,18 @@ class Cluster:
         return made
 
 
-def _through(lines: Sequence[Any], requests: Sequence[Request]) -> list[Exception | None]:
-    """What became of requests that are sent over several lines, some at a time over each."""
-    told: list[Exception | None] = []
-    at_once = AT_ONCE * len(lines)
-    for first in range(0, len(requests), at_once):
-        part = requests[first : first + at_once]
-        for number, request in enumerate(part):
-            # Neither happybase nor thriftpy2 has a name for sending without waiting.
-            lines[number % len(lines)].client._send(
-                "mutateRowsTs",
-                tableName=request.table,
-                rowBatches=request.rows,
-                timestamp=request.timestamp,
-                attributes={},
-            )
-        told += [_answer(lines[number % len(lines)].client) for number in range(len(part))]
-    return told
+def _exchanged(lines: Sequence[Any], requests: Sequence[Request]) -> list[Exception | None]:
+    """What became of requests that are all on their way before the first is answered."""
+    for number, request in enumerate(requests):
+        # Neither happybase nor thriftpy2 has a name for sending without waiting.
+        lines[number % len(lines)].client._send(
+            "mutateRowsTs",
+            tableName=request.table,
+            rowBatches=request.rows,
+            timestamp=request.timestamp,
+            attributes={},
+        )
+    return [_answer(lines[number % len(lines)].client) for number in range(len(requests))]
 
 
 def _answer(client: Any) -> Exception | None:
@@ -191,31 +199,9 @@ def _answer(client: Any) -> Exception | None:
     return None
 
 
-_clusters = KeptServers[Cluster](lambda cluster: cluster.close())
-
-
-def cluster_of(
-    connections: Connections,
-    at: str,
-    tenant: str = "",
-    *,
-    in_company: bool = False,
-) -> Cluster:
-    """The cluster of this name; made at the first call in this process, which contacts nobody.
-
-    Args:
-        connections: all of them.
-        at: as the sink says it.
-        tenant: whose, where each has its own.
-        in_company: others wait for what is done there.
-
-    Raises:
-        ConfigError: there is no such connection, or its URL is none of such a server.
-    """
-    name = at.replace(TENANT, tenant)
-    server = filled(connections.server(name), tenant)
-    waits = IN_COMPANY if in_company else ALONE
-    return _clusters.had(
-        key_of(name, tenant, server, in_company=in_company),
-        lambda: Cluster(name, address_of(server, name), waits),
-    )
+_clusters = OwnServers[Cluster](
+    lambda name, server, waits: Cluster(name, address_of(server, name), waits),
+    lambda given_up: given_up.close(),
+)
+#: that of a connection's name
+cluster_of = _clusters.of

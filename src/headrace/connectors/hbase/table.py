@@ -25,7 +25,7 @@ from headrace.connectors.hbase.servers import Cluster, cluster_of
 from headrace.connectors.hbase.writer import HBaseWriter
 from headrace.connectors.newest import KeepsNewest, problem_of
 from headrace.connectors.newest_rows import text_key_problem
-from headrace.connectors.own_servers import filled, is_one_for_each_tenant, name_problem
+from headrace.connectors.own_servers import is_met_later, is_one_for_each_tenant, name_problem
 from headrace.connectors.tenants import TenantsWriter
 from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT, has_other_braces
@@ -91,10 +91,8 @@ class HBaseTable(KeepsNewest):
             ConfigError: it has not, may not be made, or the YAML file names no such connection.
             SinkUnavailable: the cluster does not answer.
         """
-        if not is_one_for_each_tenant(site.connections, self.at, telling=True):
+        if not is_met_later(site.connections, self.at, address_of):
             fit(cluster_of(site.connections, self.at), self.name, self.family)
-        elif TENANT not in self.at:
-            address_of(filled(site.connections.server(self.at), "tenant"), self.at)
 
     def check(self, output: pa.Table) -> None:
         """See that a handler's table has the columns, and values that fit them.

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from headrace.connectors.newest import KeepsNewest, problem_of
 from headrace.connectors.newest_rows import text_key_problem
-from headrace.connectors.own_servers import filled, is_one_for_each_tenant, name_problem
+from headrace.connectors.own_servers import is_met_later, is_one_for_each_tenant, name_problem
 from headrace.connectors.redis.entries import Entries
 from headrace.connectors.redis.fitting import fit
 from headrace.connectors.redis.servers import address_of, cache_of
@@ -87,10 +87,8 @@ class RedisHashes(KeepsNewest):
             ConfigError: it takes none, or the YAML file names no such connection.
             SinkUnavailable: the server does not answer.
         """
-        if not is_one_for_each_tenant(site.connections, self.at, telling=True):
+        if not is_met_later(site.connections, self.at, address_of):
             fit(cache_of(site.connections, self.at), self._where)
-        elif TENANT not in self.at:
-            address_of(filled(site.connections.server(self.at), "tenant"), self.at)
 
     def check(self, output: pa.Table) -> None:
         """See that a handler's table has the columns, and values that fit them.

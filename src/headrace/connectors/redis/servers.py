@@ -1,30 +1,29 @@
 """Servers that the YAML file names: what their addresses say, and one client of each a process.
 
 A client holds a few connections, which all writers of the process share. Nothing is asked a second
-time by the client on its own: whether something may be written again is for the sink to say.
+time by the client on its own: whether something may be written again is for the sink to say. All of
+what is asked at once has so many seconds, also where answers come byte by byte.
 """
 
 from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from headrace.connectors.kept_servers import KeptServers, key_of
-from headrace.connectors.own_servers import filled
+from headrace.connectors.own_servers import ALONE, OwnServers
 from headrace.connectors.redis.library import library, translated
 from headrace.connectors.tls_files import FILES, context_of, files_of, options_of
 from headrace.databases.deadline import Deadline
 from headrace.databases.sockets import SocketInTime
 from headrace.errors import ConfigError
-from headrace.model.patterns import TENANT
-from headrace.ports import Connections, Server
+from headrace.ports import Server
 
-#: seconds to connect and for an answer: alone, and where others wait
-ALONE, IN_COMPANY = (5.0, 10.0), (1.0, 2.0)
 _PORT: Final = 6379
 #: scheme -> whether it is TLS
 _SCHEMES: Final = {"redis": False, "rediss": True, "valkey": False, "valkeys": True}
@@ -97,7 +96,8 @@ class Cache:
         """
         client = self._client()
         try:
-            return client.execute_command(*command)
+            with self._in_time():
+                return client.execute_command(*command)
         except Exception as error:
             raise translated(error, self.where) from error
 
@@ -115,7 +115,7 @@ class Cache:
         for command in commands:
             pipeline.execute_command(*command)
         try:
-            with self._deadline.until(until_s):
+            with self._in_time(until_s):
                 answers: list[Any] = pipeline.execute(raise_on_error=False)
         except Exception as error:
             raise translated(error, self.where) from error
@@ -134,6 +134,10 @@ class Cache:
             client, self._made = self._made, None
         if client is not None:
             client.close()
+
+    def _in_time(self, until_s: float = math.inf) -> AbstractContextManager[None]:
+        """What this thread asks in the block is answered by then, and in the time for an answer."""
+        return self._deadline.until(min(until_s, time.monotonic() + self._waits[1]))
 
     def _client(self) -> Any:
         with self._making:
@@ -182,31 +186,9 @@ def _in_time(kind: Any, deadline: Deadline) -> Any:
     return InTime
 
 
-_caches = KeptServers[Cache](lambda cache: cache.close())
-
-
-def cache_of(
-    connections: Connections,
-    at: str,
-    tenant: str = "",
-    *,
-    in_company: bool = False,
-) -> Cache:
-    """The server of this name; made at the first call in this process, which contacts nobody.
-
-    Args:
-        connections: all of them.
-        at: as the sink says it.
-        tenant: whose, where each has its own.
-        in_company: others wait for what is done there.
-
-    Raises:
-        ConfigError: there is no such connection, or its URL is none of such a server.
-    """
-    name = at.replace(TENANT, tenant)
-    server = filled(connections.server(name), tenant)
-    waits = IN_COMPANY if in_company else ALONE
-    return _caches.had(
-        key_of(name, tenant, server, in_company=in_company),
-        lambda: Cache(name, address_of(server, name), waits),
-    )
+_caches = OwnServers[Cache](
+    lambda name, server, waits: Cache(name, address_of(server, name), waits),
+    lambda given_up: given_up.close(),
+)
+#: that of a connection's name
+cache_of = _caches.of

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from dripping import dripping
-from headrace.connectors import tenants
+from headrace.connectors import own_servers, tenants
 from headrace.connectors.dynamodb import servers
 from headrace.connectors.dynamodb.library import library
 from headrace.errors import SinkUnavailable
@@ -45,7 +45,7 @@ def sink_of(name="leads", at="there"):
 def _of_its_own(monkeypatch):
     library()  # to import it takes its time
     monkeypatch.setattr(servers._services, "held", {})
-    monkeypatch.setattr(servers, "ALONE", (MOMENT_S, MOMENT_S))
+    monkeypatch.setattr(own_servers, "ALONE", (MOMENT_S, MOMENT_S))
 
 
 def client_made(site):

@@ -12,6 +12,7 @@ import pytest
 from dripping import dripping
 from headrace.connectors.hbase import servers
 from headrace.connectors.hbase.addresses import Address
+from headrace.connectors.hbase.library import library
 from headrace.connectors.hbase.servers import AT_ONCE, LINES, Cluster, Request
 from headrace.connectors.tenants import MOMENT_S
 from headrace.errors import SinkUnavailable
@@ -30,7 +31,7 @@ class Thrift:
     def __init__(self):
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
-        self.lets, self.came, self.open = threading.Event(), 0, []
+        self.lets, self.came, self.open, self.pause_s = threading.Event(), 0, [], 0.0
         self.lets.set()
         threading.Thread(target=self._take, daemon=True).start()
 
@@ -54,12 +55,18 @@ class Thrift:
         with contextlib.suppress(OSError):
             while count := due.get():
                 self.lets.wait(10)
+                time.sleep(self.pause_s)
                 one.sendall(DONE * count)
 
     def close(self):
         self.lets.set()
         for one in [self.listening, *self.open]:
             one.close()
+
+
+@pytest.fixture(autouse=True)
+def _imported():
+    library()  # to import it takes its time
 
 
 @pytest.fixture
@@ -107,6 +114,30 @@ def test_what_was_not_answered_in_time_is_not_taken_for_the_next_answer(thrift, 
     thrift.lets.set()
     assert cluster.done([ROW]) == [None]
     assert len(thrift.open) == 2
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [lambda cluster: cluster.done([ROW] * 9), lambda cluster: cluster.asked(lambda c: c.tables())],
+    ids=["done", "asked"],
+)
+def test_a_server_that_answers_byte_by_byte_is_given_up_in_the_time_for_an_answer(ask):
+    with dripping(b"\x80\x01\x00\x02\x00\x00\x00\xc8" + b"a" * 200) as port:
+        cluster = Cluster("c", Address("127.0.0.1", port, tls=False), (0.4, 0.4))
+        began_s = time.monotonic()
+        with pytest.raises(SinkUnavailable, match="may be written or not"):
+            ask(cluster)
+        assert time.monotonic() - began_s < 2.4
+        cluster.close()
+
+
+def test_requests_that_are_not_at_once_on_their_way_have_not_one_time_for_all(thrift):
+    cluster = Cluster("c", Address("127.0.0.1", thrift.port, tls=False), (1.0, 1.0))
+    thrift.pause_s, requests = 0.03, [ROW] * (40 * LINES * AT_ONCE)
+    began_s = time.monotonic()
+    assert cluster.done(requests) == [None] * len(requests)
+    assert time.monotonic() - began_s > 1.0
+    cluster.close()
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n" * 3, b"\xff" * 64])

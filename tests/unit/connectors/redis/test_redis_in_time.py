@@ -1,4 +1,4 @@
-"""A tenant's own server that answers byte by byte, while others wait."""
+"""A server that answers byte by byte: one of all tenants, and one's own, while others wait."""
 
 import time
 
@@ -8,6 +8,8 @@ import pytest
 from dripping import dripping
 from headrace.connectors import tenants
 from headrace.connectors.redis.library import library
+from headrace.connectors.redis.servers import Address, Cache
+from headrace.errors import SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Server, Site
 from headrace.sinks import RedisHashes
@@ -56,3 +58,25 @@ def test_a_server_that_answers_byte_by_byte_has_its_moment_and_no_more(
     assert took_s < 10 * MOMENT_S
     assert slow.error.code == "TenantsSinkSlow"
     assert not neighbour.untried
+
+
+@pytest.mark.parametrize(
+    ("drips", "ask"),
+    [
+        (ENDLESS, lambda cache: cache.asked("GET", "a")),
+        (ENDLESS, lambda cache: cache.each([("GET", "a")])),
+        (b"+OK\r\n" * 200, lambda cache: cache.each([("GET", "a")] * 100)),
+    ],
+    ids=["asked", "line", "answers"],
+)
+def test_a_server_of_all_that_answers_byte_by_byte_is_given_up_in_the_time_for_an_answer(
+    drips, ask
+):
+    library()
+    with dripping(drips, answers=GREETED) as port:
+        cache = Cache("c", Address("127.0.0.1", port, 0, tls=False), (MOMENT_S, MOMENT_S))
+        began_s = time.monotonic()
+        with pytest.raises(SinkUnavailable, match="it may be written or not"):
+            ask(cache)
+        assert time.monotonic() - began_s < 6 * MOMENT_S
+        cache.close()
