@@ -98,6 +98,8 @@ def divisions(held: HeldStream, info: TopicInfo, recorded: Iterable[Wave]) -> La
     for lane, names in by_whole_lane(held.lanes).items():
         if goes and lane not in listed:
             continue  # it ended, and what it is divided into is read to there
+        if any(held.lanes[name].away for name in names):
+            continue  # its topic is not there, and may be another one when it is
         made = _divided_anew(held, lane, names, max(ends[name] for name in names))
         if made is not None:
             places |= made.places

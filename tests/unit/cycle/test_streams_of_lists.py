@@ -420,3 +420,36 @@ def test_of_a_list_that_is_added_again_a_topic_that_is_told_later_goes_on(begins
     world.turns(40, seconds=1.0)
     assert at(world) == {"acme.visits[0]": 3, "acme.clicks[0]": 3}
     assert world.row("acme").state == "active"
+
+
+def test_lanes_of_a_topic_that_is_away_are_divided_when_it_is_there(world):
+    """New ones were read at once, from a topic that had been made again, as if it were the old."""
+
+    def deployed(buckets):
+        world.use_cases = [world.make(topic=BOTH, order="key", buckets=buckets)]
+        world.deploy(data_loss=SKIP)
+
+    deployed(2)
+    for name in ("acme.visits", "acme.clicks"):
+        world.log.create_topic(name)
+        sent(world, name, 4)
+    world.store.registry.add_tenant(Tenant("acme"))
+    world.start()
+    world.turns(10, seconds=1.0)
+    known = world.log.topics
+    world.log.topics = lambda names: {
+        name: info for name, info in known(names).items() if name != "acme.clicks"
+    }
+    world.turns(45, seconds=1.0)
+    world.log.delete_topic("acme.clicks")
+    world.log.create_topic("acme.clicks")
+    sent(world, "acme.clicks", 8)
+    deployed(3)
+    world.take()
+    world.turns(10, seconds=1.0)
+    assert sum(name.endswith("/3") for name in at(world)) == 3
+    assert len(world.seen) == 8
+    world.log.topics = known
+    world.turns(90, seconds=1.0)
+    assert len(world.seen) == 16
+    assert sum(name.endswith("/3") for name in at(world)) == 6
