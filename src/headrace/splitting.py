@@ -37,6 +37,7 @@ from headrace.connectors.kafka.sink import KafkaTopic
 from headrace.connectors.kafka.tenant_topics import TenantTopics
 from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.errors import ConfigError
+from headrace.model.everyone import EVERYONE
 from headrace.model.parked import brings, topic_of_parked
 from headrace.model.patterns import TENANT
 from headrace.model.streams import TENANT_NAME
@@ -211,6 +212,28 @@ def makes_input_of(use_case: UseCase, tenants: list[str]) -> list[str]:
     return tenants if operator is None else [tenant for tenant in tenants if tenant == operator]
 
 
+def _check_words(topic: object, tenant: object, operator: str | None) -> None:
+    if not isinstance(topic, str):
+        raise ConfigError(f"topic {topic!r}: one topic is divided; split each by itself")
+    if TENANT in topic and operator is None:
+        raise ConfigError(
+            f"topic {topic!r} has {{tenant}} in it: say whose topic it is, operator='NAME'; what "
+            "other tenants write there must not go to topics of all"
+        )
+    if TENANT not in topic and operator is not None:
+        raise ConfigError(
+            f"operator {operator!r}: topic {topic!r} is nobody's, without {{tenant}} in it; leave "
+            "operator out"
+        )
+    if operator is not None and (not TENANT_NAME.fullmatch(operator) or operator == EVERYONE):
+        raise ConfigError(f"operator {operator!r}: no tenant can be called so")
+    if isinstance(tenant, type) or not callable(getattr(tenant, "of", None)):
+        raise ConfigError(
+            f"tenant {tenant!r}: say what tells whose a record is, as ByKey(), "
+            "ByHeader('customer') or ByField('/customer')"
+        )
+
+
 def split(  # noqa: PLR0913 - all that can be said of it is said in one place
     *,
     topic: str,
@@ -242,11 +265,7 @@ def split(  # noqa: PLR0913 - all that can be said of it is said in one place
     Raises:
         ConfigError: a name is none, or the combination makes no sense.
     """
-    if (TENANT in topic) != (operator is not None):
-        raise ConfigError(
-            f"topic {topic!r}: say operator=, whose topic it is, if it has {{tenant}} in it, and "
-            "only then: what other tenants write there must not go to topics of all"
-        )
+    _check_words(topic, tenant, operator)
     if isinstance(unknown, str) and unknown not in ("refuse", "dead-letter"):
         raise ConfigError(f"unknown {unknown!r} is none of refuse, dead-letter, Topic(name)")
     # Of another splitter's topic its second use case would bring all once more.

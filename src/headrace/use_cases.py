@@ -399,8 +399,8 @@ def _topic(said: object, name: str, sink: object) -> str:
 def _pattern(said: re.Pattern[Any], name: str, written: object) -> str:
     if not isinstance(said.pattern, str) or said.flags != re.compile(said.pattern).flags:
         raise ConfigError(
-            f"use case {name}: topic pattern {said.pattern!r}: say what it ignores in the pattern, "
-            "as (?i), and not as flags beside it"
+            f"use case {name}: topic pattern {said.pattern!r}: a pattern is a text, without flags "
+            "beside it; what it ignores stands in it, as (?i)"
         )
     try:
         return pattern_text(said.pattern, written if isinstance(written, str) else None)
@@ -409,8 +409,10 @@ def _pattern(said: re.Pattern[Any], name: str, written: object) -> str:
 
 
 def _topic_problem(topic: object, *, is_listed: bool) -> str | None:
+    if isinstance(topic, re.Pattern):
+        return f"topic {topic!r}: a pattern stands alone, and in no list"
     if not isinstance(topic, str):
-        return f"topic {topic!r} is neither a text nor a list of texts"
+        return f"topic {topic!r} is neither a text, nor a list of texts, nor a pattern"
     if has_other_braces(topic):
         return f"topic {topic!r}: only {{tenant}} may stand in braces"
     found = taken_apart(topic)
@@ -418,7 +420,11 @@ def _topic_problem(topic: object, *, is_listed: bool) -> str | None:
         return f"topic {topic!r}: to read a partition alone say a list, topic=[{topic!r}]"
     of_one = topic if found is None else found.topic
     if not TOPIC_NAME.fullmatch(of_one.replace(TENANT, "t")):
-        return f"topic {topic!r}: a name is 1 to 249 letters, digits, '.', '_' and '-'"
+        return (
+            f"topic {topic!r}: a name is 1 to 249 letters, digits, '.', '_' and '-'; several are a "
+            'list, topic=["visits", "clicks"], each partition by its number, ["visits[0]", '
+            '"visits[1]"], and a pattern is topic=re.compile(...)'
+        )
     return None
 
 

@@ -26,9 +26,9 @@ class Known(NoTenants):
         return frozenset(names) & TENANTS
 
 
-def _pair(tenant, **more):
-    given = {"topic": "{tenant}.all", "operator": "shared", "to": "{tenant}.visits"} | more
-    return split(tenant=tenant, **given)
+def _pair(tenant, /, **more):
+    given = {"topic": "{tenant}.all", "operator": "shared", "to": "{tenant}.visits"}
+    return split(**given | {"tenant": tenant} | more)
 
 
 def _records(*rows):
@@ -137,7 +137,13 @@ def test_no_customer_writes_to_others_by_a_topic_of_that_name():
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"operator": None}, "say operator="),
+        ({"operator": None}, "say whose topic it is, operator="),
+        ({"topic": "all-events"}, "is nobody's, without"),
+        ({"topic": ["{tenant}.all"]}, "one topic is divided"),
+        ({"operator": "Shared_1"}, "no tenant can be called so"),
+        ({"operator": "everyone"}, "no tenant can be called so"),
+        ({"tenant": ByKey}, "what tells whose a record is"),
+        ({"tenant": "customer"}, "what tells whose a record is"),
         ({"to": "visits"}, "needs {tenant}"),
         ({"to": "{tenant}.{what}"}, "no other braces"),
         ({"to": "{tenant}.all"}, "would be a tenant's"),

@@ -75,7 +75,8 @@ def pattern_text(pattern: str, but: str | None = None) -> str:
     except pa.ArrowInvalid as error:
         told = str(error).removeprefix("Invalid regular expression: ")
         raise ValueError(
-            f"cannot be matched in time that grows with the letters alone, as RE2 does: {told}"
+            f"cannot be matched in time that grows with the letters alone, as RE2 does: {told}; "
+            "without looking ahead or back say what it matches, as a|b, or list the topics"
         ) from None
     without = "" if but is None else f"{_BUT}{but.replace(TENANT, _ANY)}"
     return f"{TENANT if groups else _ALL}{_OF}{pattern}{without}"
