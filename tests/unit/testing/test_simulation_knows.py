@@ -29,7 +29,7 @@ TOPIC = "acme.visits"
 def begun(world: World) -> LaneId:
     """The first lane of a stream gets its first place."""
     stream = world.store.registry.streams()[0]
-    lane = lane_of(stream.id, 0)
+    lane = lane_of(stream.id, stream.topic, 0)
     start = LaneStart(stream.id, world.log.id_of(stream.topic), {lane.name: 0}, stream.topic_id)
     world.store.progress.start_lanes([start])
     world.decisions.decided("start_lanes", [[start]])

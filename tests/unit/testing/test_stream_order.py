@@ -42,7 +42,7 @@ def late(topics: WorldTopics, *places: Place) -> list[str]:
     """What is found if these have their effects in this order."""
     generations = Generations()
     for lane in {place.partition for place in places}:
-        generations.begins(lane_of(STREAM, lane), 0, topics.made[TOPIC])
+        generations.begins(lane_of(STREAM, TOPIC, lane), 0, topics.made[TOPIC])
     done = [Done(STREAM.use_case, Found(STREAM.tenant, place), 0) for place in places]
     return StreamOrder(topics, generations).late(done)
 
@@ -78,3 +78,18 @@ def test_a_topic_made_again_has_no_turns_of_the_one_before() -> None:
     first, second = sent(topics, 0), sent(topics, 1)
     assert first.topic == named(TOPIC, 2)
     assert late(topics, second, first) == [f"{first} after {second}"]
+
+
+def test_records_of_two_topics_of_a_stream_are_in_one_order() -> None:
+    topics, more = three_lanes(), "acme.clicks"
+    topics.make(more)
+    first = sent(topics, 0)
+    topics.clock.move(1)
+    topics.send(more, 0, 1)
+    second = list(topics.written)[-1]
+    generations = Generations()
+    for topic in (TOPIC, more):
+        generations.begins(lane_of(STREAM, topic, 0), 0, 1)
+    done = [Done(STREAM.use_case, Found(STREAM.tenant, place), 0) for place in (second, first)]
+    assert StreamOrder(topics, generations).late(done) == [f"{first} after {second}"]
+    assert StreamOrder(topics, generations).late(reversed(done)) == []
