@@ -25,7 +25,9 @@ log = structlog.get_logger(__name__)
 #: between two lines
 EVERY_S = 10.0
 _NAMED = 3
-_NEVER = "Kafka's own, dead letters (*.dlq) and parked records (*.parked) are never matched"
+_NEVER = (
+    "internal topics (__*), dead letters (*.dlq) and parked records (*.parked) are never matched"
+)
 
 
 @dataclass(slots=True)
