@@ -364,3 +364,19 @@ def test_of_a_stream_of_several_topics_letters_of_each_go_back_to_their_own(
     assert redrive(connections, PAGES, both, limit=1) == Redriven(1, (), 1)
     assert redrive(connections, PAGES, both) == Redriven(1, (), 0)
     assert (sent_to(topics, one), sent_to(topics, other)) == ([b"a"], [b"b"])
+
+
+def test_a_topic_of_several_that_is_gone_keeps_no_letter_of_the_others(
+    topics, letters, connections
+):
+    one, other = sorted([topics.make(), topics.make()])
+    both = listed([one, other])
+    found = [letter(one, 3, value=b"a"), letter(other, 4, value=b"b")]
+    letters.keep([replace(each, slice=replace(each.slice, topic=both)) for each in found])
+    topics.delete(one)
+    done = redrive(connections, PAGES, both)
+    assert (done.sent, len(done.refused)) == (1, 1)
+    assert f"topic {one}: partition 0 is not there" in done.refused[0]
+    assert sent_to(topics, other) == [b"b"]
+    with pytest.raises(TopicMissing):
+        redrive(connections, PAGES, one)

@@ -31,11 +31,11 @@ from headrace.connectors.kafka.partitions import TopicPartition, by_partition
 from headrace.connectors.kafka.reader import KafkaSliceReader
 from headrace.connectors.kafka.redrive_line import RedriveLine
 from headrace.connectors.kafka.seals import Message, sealed, sent_back
-from headrace.errors import LeaderUnknown
+from headrace.errors import LeaderUnknown, TopicMissing
 from headrace.model.lane_names import number_of
 from headrace.model.places import UNKNOWN, Place, number_at, place_at
 from headrace.model.streams import LaneId, Slice, StreamId
-from headrace.model.topic_lists import topics_of
+from headrace.model.topic_lists import is_list, topics_of
 from headrace.ports import Connections
 
 #: a record that came back so often will come back again
@@ -107,13 +107,23 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
         BrokerUnavailable: no broker answers; call again, what was sent is not sent again.
         Temporary: Kafka cannot do it at the moment; call again.
         Fenced: a later redrive of the same letters has begun.
+        TopicMissing: its topic is not there; one of a list is among what was refused.
         ConfigError: we may not do this, or a record is too large for its topic now.
     """
     tally = _Tally(limit)
     for one in topics_of(topic):
-        for _ in _redriven(connections, stream, one, generation, tally, dry_run=dry_run):
-            if progress:
-                progress(tally.sent)
+        sent = tally.sent
+        try:
+            for _ in _redriven(connections, stream, one, generation, tally, dry_run=dry_run):
+                sent = tally.sent
+                if progress:
+                    progress(sent)
+        except TopicMissing as error:
+            if not is_list(topic):
+                raise
+            # Those of the others go back all the same.
+            tally.sent = sent
+            tally.refused.append(str(error))
     return Redriven(tally.sent, tuple(tally.refused), tally.left)
 
 
