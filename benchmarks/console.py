@@ -24,7 +24,6 @@ from pydantic import SecretStr
 from benchmarks.harness import write
 from benchmarks.planner import quantile
 from headrace.console.opening import console_app, console_listening, console_serving, login_link
-from headrace.cycle.clock import SystemClock
 from headrace.deploying.offer import connections_of
 from headrace.doors.keys import new_key
 from headrace.doors.secret import made_secret_file, secret_of
@@ -34,6 +33,7 @@ from headrace.model.statistics import LaneFigures, Report, Spread, StreamFigures
 from headrace.model.streams import StreamId, Tenant
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Store
+from headrace.process.clock import SystemClock
 from headrace.settings import Settings
 from headrace.settings.console import ConsoleSettings
 from headrace.store import open_store

@@ -30,7 +30,6 @@ from headrace.connectors.kafka import (
     create_topics,
     producer_config,
 )
-from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.embedded import EmbeddedKafka, EmbeddedSparkCluster
 from headrace.embedded.jars import jars
@@ -40,6 +39,7 @@ from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, NoRegistry, SchemasFactory, Server, Site, Store, WaveResult
+from headrace.process.clock import SystemClock
 from headrace.process.memory import calm_garbage_collection
 from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.session import build_session

@@ -14,7 +14,6 @@ from pydantic import SecretStr
 
 from headrace.connectors.kafka.redrive import Redriven
 from headrace.console.opening import console_app, console_listening, console_serving, login_link
-from headrace.cycle.clock import SystemClock
 from headrace.doors.keys import new_key
 from headrace.model.credentials import Role
 from headrace.model.lane_names import number_of
@@ -32,6 +31,7 @@ from headrace.model.statistics import (
     WaveFigures,
 )
 from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
+from headrace.process.clock import SystemClock
 from headrace.settings import Settings
 from headrace.settings.console import ConsoleSettings
 from headrace.store import open_store

@@ -23,12 +23,12 @@ from headrace.connectors.kafka import (
     create_topics,
     producer_config,
 )
-from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, Tenant
 from headrace.payload.event_times import json_time
 from headrace.ports import Connections, Site
+from headrace.process.clock import SystemClock
 from headrace.sinks import SqlTable
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.engine_fake import InProcessEngine

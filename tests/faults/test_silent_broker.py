@@ -20,12 +20,12 @@ from three_brokers import ThreeBrokers
 
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory, producer_config
 from headrace.connectors.kafka.rounds import FetchTimeouts
-from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Order, Tenant
 from headrace.ports import Connections
+from headrace.process.clock import SystemClock
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters

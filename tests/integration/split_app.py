@@ -10,12 +10,12 @@ import time
 import uuid
 
 from headrace.connectors.kafka import KafkaDeadLettersFactory, KafkaLog, KafkaReaderFactory
-from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.places import number_at
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.ports import Connections
+from headrace.process.clock import SystemClock
 from headrace.splitting import ByHeader, Topic, split
 from headrace.store import SqlPositionsFactory, SqlTenantsFactory, open_store
 from headrace.testing.at_once import at_once

@@ -14,7 +14,6 @@ import pytest
 from headrace.console import live, watcher
 from headrace.console.api import ApiParts, create_app
 from headrace.console.opening import console_serving
-from headrace.cycle.clock import SystemClock
 from headrace.doors.door import RequestLimits, install_door
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
@@ -22,6 +21,7 @@ from headrace.doors.protocol import ClientTimeouts
 from headrace.doors.serving import Listening
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
+from headrace.process.clock import SystemClock
 from headrace.settings.doors import DoorsSettings
 from headrace.testing.memory_store import MemoryStore
 

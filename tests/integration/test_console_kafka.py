@@ -12,7 +12,6 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME
 from headrace.connectors.kafka import create_topics, dead_letters_topic
 from headrace.console.api import ApiParts, create_app
 from headrace.console.opening import console_serving
-from headrace.cycle.clock import SystemClock
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.doors.serving import Listening
@@ -22,6 +21,7 @@ from headrace.model.records import Deployment, Failure, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Connections
+from headrace.process.clock import SystemClock
 from headrace.store import open_store
 from headrace.testing.log_fake import Row
 

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, settings
 
 from doors_in_memory import Tools
 from headrace.console.api import ApiParts, create_app
-from headrace.cycle.clock import SystemClock
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.doors.serving import Listening, serving
@@ -22,6 +21,7 @@ from headrace.model.credentials import Role
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.process.clock import SystemClock
 from headrace.store import open_store
 from headrace.testing.memory_store import MemoryStore
 

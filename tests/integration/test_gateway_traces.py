@@ -18,7 +18,6 @@ from headrace.connectors.kafka import (
 )
 from headrace.connectors.kafka.ingest import Ingest
 from headrace.connectors.kafka.ingest_topics import IngestTopics
-from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.doors import door
 from headrace.doors.guard import Guard
@@ -30,6 +29,7 @@ from headrace.model.credentials import Role
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
 from headrace.ports import Connections, Site
+from headrace.process.clock import SystemClock
 from headrace.settings.doors import DoorsSettings
 from headrace.settings.gateway import GatewaySettings
 from headrace.sinks import SqlTable

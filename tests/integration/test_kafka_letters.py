@@ -19,13 +19,13 @@ from headrace.connectors.kafka import (
     KafkaReaderFactory,
     dead_letters_topic,
 )
-from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
 from headrace.ports import Connections
+from headrace.process.clock import SystemClock
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_contract import letter

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory
 from headrace.connectors.kafka.rounds import FetchTimeouts
-from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.lane_names import number_of
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment, FailureState
 from headrace.model.streams import StreamId, Tenant
 from headrace.ports import Connections
+from headrace.process.clock import SystemClock
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters

@@ -32,13 +32,13 @@ from headrace.console.opening import (
     first_key,
     login_link,
 )
-from headrace.cycle.clock import SystemClock
 from headrace.deploying.offer import connections_of, with_seal_key
 from headrace.doors.secret import secret_of
 from headrace.doors.serving import serve
 from headrace.errors import ConfigError
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Store
+from headrace.process.clock import SystemClock
 from headrace.settings import Settings
 from headrace.store import open_store
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.console.opening import console_app, console_listening, console_serving, login_link
-from headrace.cycle.clock import SystemClock
 from headrace.demo.avro_visits import POSTED_SUBJECT
 from headrace.demo.poster import POSTED
 from headrace.demo.visits import GUEST
@@ -28,6 +27,7 @@ from headrace.gateway.opening import gateway_of
 from headrace.model.credentials import Key, Role
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Keys
+from headrace.process.clock import SystemClock
 from headrace.running.assembly import Assembly
 from headrace.settings import Settings
 

@@ -26,7 +26,6 @@ from headrace.connectors.kafka import (
     KafkaReaderFactory,
 )
 from headrace.connectors.schema_registry import RegistrySchemasFactory
-from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.deploying.offer import (
     Source,
@@ -44,6 +43,7 @@ from headrace.model.plans import Limits
 from headrace.policies.elasticity import SlotLimits
 from headrace.policies.watchdog import loading_s
 from headrace.ports import Connections, Server, Store
+from headrace.process.clock import SystemClock
 from headrace.process.daemon_threads import DaemonThreads
 from headrace.process.memory import calm_garbage_collection
 from headrace.running.draining import Draining

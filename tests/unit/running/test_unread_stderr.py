@@ -13,7 +13,7 @@ import os
 from contextlib import nullcontext
 from headrace.cli.console import LogFormat, configure_logs, shown_errors
 from headrace.cli.running import drive
-from headrace.cycle.clock import SystemClock
+from headrace.process.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.deploying.offer import Source
 from headrace.fleet.health import Pulse

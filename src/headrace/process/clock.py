@@ -1,4 +1,4 @@
-"""The real time. Tests bring their own clock, so nothing else in this room asks the system."""
+"""The real time. Tests bring a clock of their own wherever it matters what time it is."""
 
 from __future__ import annotations
 
