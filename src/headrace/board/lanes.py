@@ -45,6 +45,8 @@ class Lane:
     short: Short | None = None
     #: its log ends before its recorded slice does, as far as was told
     behind: Short | None = None
+    #: where its log has records, as somebody found who read there, if the log does not tell that
+    found_start: Place | None = None
     #: where lanes are merged: records that the last call of them took of this one
     taken: int = 0
     #: the wave that runs a slice of it
@@ -199,6 +201,11 @@ class Lane:
             self.end = self.position
         return self.visits.found
 
+    @property
+    def was_visited(self) -> bool:
+        """Whether a visit of it came to its end, so that it waited for nothing."""
+        return self.visits is not None and self.visits.behind is not None
+
     def visited(self, receipt: Receipt, now_s: float) -> None:
         """A slice of it came to its end, where only reading tells that."""
         if receipt.behind is None or receipt.superseded:
@@ -226,7 +233,7 @@ class Lane:
         self.most_records = None
         self.not_before_s = 0.0
         self.failure = self.aside = self.suspect_until = self.stop_before = None
-        self.short = self.behind = None
+        self.short = self.behind = self.found_start = None
 
     def may_run(self, now_s: float) -> bool:
         """Whether something of it may be planned, if its stream may."""

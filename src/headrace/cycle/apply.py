@@ -121,6 +121,7 @@ class Applier:
                 log.info("error of a slice that its lane left", **of_slice(receipt.slice))
             elif error.code in ABOUT_THE_LOG:
                 self.failing.lost([receipt.slice], error)
+                lane.found_start = error.goes_on_at
                 self.observer.doubt(held, lane, f"{error.message}; checking why")
             elif waits_for_neighbours(receipt, done.to_replay, result.wave):
                 self.failing.lost([receipt.slice], error)

@@ -32,6 +32,11 @@ class BucketLog:
         """As the log does."""
         return self.log.tells_ends
 
+    @property
+    def tells_starts(self) -> bool:
+        """As the log does."""
+        return self.log.tells_starts
+
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """With the lanes of the log; of lists as well."""
         return described(self.log, names)

@@ -211,7 +211,7 @@ def _of_log(
         return {}, {}, {}
     known = described(log, topics)
     asked = [lane for info in known.values() for lane in info.lanes]
-    return known, log.end_offsets(asked), log.start_offsets(asked)
+    return known, log.end_offsets(asked), log.start_offsets(asked) if log.tells_starts else {}
 
 
 def _known(stream: Stream, known: Mapping[str, TopicInfo]) -> TopicInfo | None:

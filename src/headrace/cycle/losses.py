@@ -69,6 +69,17 @@ class FirstAndLast:
     ends: Mapping[str, Place]
     #: monotonic second at which the youngest question was put
     asked_s: float = 0.0
+    #: False: whether anything is gone before these starts only readers found
+    starts_tell: bool = True
+
+    def start_of(self, name: str, found: Place | None) -> Place | None:
+        """Before which place all is gone of a lane, if anybody knows.
+
+        Args:
+            name: what it is called.
+            found: by who read there.
+        """
+        return self.starts.get(name) if self.starts_tell else found
 
 
 @dataclass(slots=True)
@@ -126,12 +137,18 @@ class Losses:
         if not lanes:
             return FirstAndLast({}, {})
         asked_s = self.clock.monotonic_s()
-        edges: FirstAndLast = yield partial(_edges, list(lanes), doubtful)
+        made_again = {
+            name
+            for held, info in seen
+            if held.stream.topic_id not in (None, info.topic_id)
+            for name in info.lanes
+        }
+        edges: FirstAndLast = yield partial(_edges, list(lanes), doubtful, made_again)
         lost = {
             name
             for name, holders in lanes.items()
             if any(
-                lost_range(holder.lane.position, edges.starts.get(name), edges.ends.get(name))
+                lost_range(holder.lane.position, edges.start_of(name, None), edges.ends.get(name))
                 for holder in holders
             )
         }
@@ -169,7 +186,8 @@ class Losses:
                 continue
             if until is not None and lane.position >= until.get(name, FIRST):
                 continue  # a rerun has nothing left to read there
-            lost = lost_range(lane.position, edges.starts.get(name), edges.ends.get(name))
+            start = edges.start_of(name, lane.found_start)
+            lost = lost_range(lane.position, start, edges.ends.get(name))
             # What goes first of all that is too old is too old itself (`restarts.py`).
             goes = held.restarts and held.stream.id not in self.board.owed and lane.failure is None
             if lost is not None and not (goes and lost.loss is Loss.RETENTION):
@@ -297,9 +315,14 @@ class Losses:
             log.warning("lost records skipped", **of_stream(stream), error=shown)
 
 
-def _edges(lanes: Collection[str], doubtful: Collection[str], log: Log) -> FirstAndLast:
-    """Asked in a thread."""
-    return FirstAndLast(log.start_offsets(lanes), log.end_offsets(doubtful) if doubtful else {})
+def _edges(
+    lanes: Collection[str], doubtful: Collection[str], made_again: Collection[str], log: Log
+) -> FirstAndLast:
+    """Asked in a thread; where no start tells a loss, of topics that were made again alone."""
+    tell = log.tells_starts
+    asked = lanes if tell else [name for name in lanes if name in made_again]
+    ends = log.end_offsets(doubtful) if doubtful else {}
+    return FirstAndLast(log.start_offsets(asked) if asked else {}, ends, starts_tell=tell)
 
 
 def _asked_anew(edges: FirstAndLast, lost: Collection[str], log: Log) -> FirstAndLast:
@@ -312,7 +335,9 @@ def _asked_anew(edges: FirstAndLast, lost: Collection[str], log: Log) -> FirstAn
     starts = {name: at for name, at in edges.starts.items() if name not in lost}
     ends = {name: at for name, at in edges.ends.items() if name not in lost}
     ends |= log.end_offsets(lost)
-    return FirstAndLast(starts | log.start_offsets(lost), ends)
+    if edges.starts_tell:
+        starts |= log.start_offsets(lost)
+    return replace(edges, starts=starts, ends=ends)
 
 
 def _spanned(lost: Lost, held: HeldStream) -> int:

@@ -58,6 +58,7 @@ from headrace.cycle.topic_ids import doubted_id, is_the_same
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.lineage import Lineage
 from headrace.model.parked import NOTHING_PARKED
+from headrace.model.places import FIRST
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId
 from headrace.model.topic_lists import is_another, missing_of, topic_of_lane
@@ -428,6 +429,8 @@ class TopicKeeper:
         held, starts = seen.held, edges.starts
         if not held.heirs:
             return
+        if not edges.starts_tell:
+            starts = {name: FIRST for name, lane in held.lanes.items() if lane.was_visited}
         there = listed_or_away(held, seen.info)
         over = is_over(there, held.lineage, held.places, starts)
         if over and (doubted := doubtful(held)):

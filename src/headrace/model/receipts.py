@@ -36,6 +36,8 @@ class SliceError:
     #: when the record was written, in milliseconds since 1970; None when nobody knows any more
     timestamp_ms: int | None = None
     retry_after_s: float | None = None
+    #: of what retention took, where only reading tells: the place at which the lane goes on
+    goes_on_at: Place | None = None
 
 
 class Behind(NamedTuple):

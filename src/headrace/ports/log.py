@@ -57,6 +57,14 @@ class Log(Protocol):
     def tells_ends(self) -> bool:
         """Whether it says where each of its lanes ends; the same for ever."""
 
+    @property
+    def tells_starts(self) -> bool:
+        """Whether all before a lane's start was removed, so that who stands there lost something.
+
+        Else its places have gaps, and the first that is left says nothing of them: where somebody
+        stands before it, only reading tells whether anything is lost. The same for ever.
+        """
+
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists; a topic that does not is left out."""
 

@@ -79,7 +79,8 @@ class SliceReader(Protocol):
         ``last=True`` exactly once. Slices come one after the other, in any order: a new slice
         begins only after the last batch of the one before. A slice that cannot be read ends with
         ``error``, and the others go on: `TopicMissing` if its log does not have the lane,
-        `OffsetOutOfRange` if it does not begin where records are, `RecordUnreadable` with the place
+        `OffsetOutOfRange` if it does not begin where records are, with the place at which the lane
+        goes on where the log itself does not tell that, `RecordUnreadable` with the place
         of a record that cannot be handed out, and what is temporary for all that passes by itself.
         Records that do not exist (compaction, aborted transactions, control records) are passed
         over, and so are those that a redrive has sealed for another use case than the slice's: they

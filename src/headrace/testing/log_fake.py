@@ -10,7 +10,7 @@ replication, no compaction by itself and no consumer groups.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -89,6 +89,8 @@ class MemoryLog:
         self.down = False
         #: it says of all of its lanes where they end
         self.tells_ends = True
+        #: False: what retention took only readers tell
+        self.tells_starts = True
 
     # what a test does to it
 
@@ -365,6 +367,9 @@ class MemoryReader:
                 end = self._end_of(piece, rows)
             except HeadraceError as exc:
                 fault = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
+                if isinstance(exc, OffsetOutOfRange) and not self._log.tells_starts:
+                    edges = self._log.edges(piece.topic, number_of(piece.lane.name))
+                    fault = replace(fault, goes_on_at=place_at(edges.start))
                 yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, fault)
                 continue
             rows = [(at, row) for at, row in rows if place_at(at) < end]

@@ -132,6 +132,11 @@ def _widened(batch: SliceBatch, piece: Slice, number: int) -> SliceBatch:
 
 
 def _of_wide(error: SliceError | None) -> SliceError | None:
-    if error is None or error.offset is None:
-        return error
-    return replace(error, offset=wide(error.offset))
+    if error is None:
+        return None
+    on_at = error.goes_on_at
+    return replace(
+        error,
+        offset=None if error.offset is None else wide(error.offset),
+        goes_on_at=None if on_at is None else wide(on_at),
+    )

@@ -94,6 +94,18 @@ def test_a_log_with_a_fault_breaks_a_law(log):
     assert broken_laws(log)
 
 
+class Gaps(WideLog):
+    """Its starts do not say what is lost."""
+
+    def __init__(self):
+        super().__init__()
+        self.tells_starts = False
+
+
+def test_a_log_whose_readers_tell_what_is_lost_breaks_none():
+    assert broken_laws(Gaps) == []
+
+
 class Changed(WideReader):
     """A reader that hands out something else than is there."""
 
@@ -238,6 +250,27 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reader_with_a_fault_breaks_a_law(kind):
     assert broken_laws(WideLog, kind)
+
+
+class GoesOnNowhere(Changed):
+    """Nobody says where to go on behind what is lost."""
+
+    def changed(self, batch):
+        error = batch.error and replace(batch.error, goes_on_at=None)
+        return replace(batch, error=error)
+
+
+class GoesOnThere(Changed):
+    """It says to go on where all is lost."""
+
+    def changed(self, batch):
+        error = batch.error and replace(batch.error, goes_on_at=batch.slice.from_offset)
+        return replace(batch, error=error)
+
+
+@pytest.mark.parametrize("kind", [GoesOnNowhere, GoesOnThere])
+def test_where_readers_tell_what_is_lost_one_with_a_fault_breaks_a_law(kind):
+    assert broken_laws(Gaps, kind)
 
 
 def test_one_without_any_breaks_none():

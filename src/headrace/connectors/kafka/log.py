@@ -75,6 +75,11 @@ class KafkaLog:
         """Brokers know where partitions end."""
         return True
 
+    @property
+    def tells_starts(self) -> bool:
+        """Offsets before the first one are gone."""
+        return True
+
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and lanes of each topic that exists."""
         wanted = [name for name in dict.fromkeys(names) if TOPIC_NAME.fullmatch(name)]

@@ -71,7 +71,7 @@ class TestUnknownEnds:
         assert read() == []
 
     def test_what_is_doubted_is_told_anew(self, topics: OpenTopics, log: Log) -> None:
-        (lane,) = log.topics([topic := topics.make()])[topic].lanes
+        lane = filled(topics, log, numbered(1)).lane.name
         before = log.start_offsets([lane])
         log.doubt([lane, "nobody-gave-this-name"])
         assert log.start_offsets([lane]) == before
@@ -175,14 +175,18 @@ class TestUnknownEnds:
         assert (error.code, error.temporary) == ("TopicMissing", False)
         assert sum(batch.last for batch in batches) == 3
 
-    def test_a_place_that_retention_took_fails_alone(
-        self, topics: OpenTopics, log: Log, read: Read
+    def test_a_place_that_retention_took_fails_alone_and_where_to_go_on_is_told(
+        self, topics: OpenTopics, log: Log, read: Read, visit: Visit
     ) -> None:
-        old, piece = (filled(topics, log, numbered(10)) for _ in range(2))
+        old = filled(topics, log, numbered(10))
         topics.expire(old.topic, old.lane.name, 6)
-        assert log.start_offsets([old.lane.name])[old.lane.name] > old.from_offset
-        error = failure(read(old, piece), old.topic)
+        error = failure(read(old, beginning(log, topics.make())), old.topic)
         assert (error.code, error.temporary) == ("OffsetOutOfRange", False)
+        told = log.start_offsets([old.lane.name]) if log.tells_starts else {}
+        on_at = told.get(old.lane.name, error.goes_on_at)
+        assert on_at is not None
+        assert on_at > old.from_offset
+        assert all_of(visit(replace(old, from_offset=on_at))) == [b"6", b"7", b"8", b"9"]
 
     def test_places_are_told_apart_and_ordered(
         self, topics: OpenTopics, log: Log, visit: Visit
