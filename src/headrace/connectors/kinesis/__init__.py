@@ -1,0 +1,1 @@
+"""Kinesis as a log: streams are topics, shards are lanes that split and merge."""

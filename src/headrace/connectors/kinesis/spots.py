@@ -1,0 +1,84 @@
+"""Where in a shard something is, as a place.
+
+Kinesis numbers the records of a shard with up to 56 digits and gaps of any size, and that is not
+enough to go on from. A record that the Kinesis Producer Library made has many in it, of which some
+may be done. And where nothing comes for hours an answer can be empty again and again before the
+next record, so how far these came has to be known as well; that moment also tells whether retention
+can have taken something that nobody read.
+
+So a place is the sequence number with ``_TAIL_DIGITS`` digits of ours behind it, and reads as such
+to whoever knows the number. They say which part of the record is next, or that the record is passed
+and up to which millisecond nothing came after it. A shard that takes no more records ends at `END`,
+behind all of them: so where a parent ends is known for ever, also when nobody lists it any more.
+
+How many records are between two places, only reading tells.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from headrace.model.places import OPEN, Place, Places, number_at, place_at
+
+_TAIL_DIGITS: Final = 16
+_TAIL: Final[int] = 10**_TAIL_DIGITS
+#: a tail below it is the number of a part; from it on it is a moment
+_PASSED: Final = 10**15
+#: digits of the widest sequence number that has room in a place; of Amazon's they are 56
+MOST_DIGITS: Final = 59
+_TOO_WIDE: Final[int] = 10**MOST_DIGITS
+#: behind all records of a shard that takes no more
+END: Final = place_at(_TOO_WIDE * _TAIL)
+
+
+class Spot(NamedTuple):
+    """What a place says."""
+
+    #: the sequence number of a record; of a shard in which none was yet, the one it starts with
+    number: int
+    #: which part of that record is next; None: all of it is passed
+    part: int | None
+    #: if it is passed: nothing came after it before this millisecond since 1970; 0: nobody knows
+    quiet_ms: int = 0
+
+    @property
+    def place(self) -> Place:
+        """The place that says so."""
+        tail = _PASSED + self.quiet_ms if self.part is None else self.part
+        return place_at(self.number * _TAIL + tail)
+
+
+def spot_of(place: Place) -> Spot:
+    """What a place says; of `END` nothing of use."""
+    number, tail = divmod(number_at(place), _TAIL)
+    return Spot(number, tail) if tail < _PASSED else Spot(number, None, tail - _PASSED)
+
+
+def before(number: int, part: int = 0) -> Place:
+    """The place at which a record, or a part of it, is next."""
+    return Spot(number, part).place
+
+
+def passed(number: int, quiet_ms: int = 0) -> Place:
+    """The place behind all of a record; nothing came after it before this millisecond."""
+    return Spot(number, None, max(0, quiet_ms)).place
+
+
+def has_room(number: int) -> bool:
+    """Whether a sequence number is one that places can be made of."""
+    return 0 <= number < _TOO_WIDE
+
+
+def _after(place: Place, records: int) -> Place:
+    return OPEN if records else place
+
+
+def _between(later: Place, place: Place) -> int | None:
+    return 0 if later == place else None
+
+
+def _behind(place: Place) -> Place:
+    return place_at(number_at(place) + 1)
+
+
+PLACES: Final = Places(after=_after, between=_between, behind=_behind)
