@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import settings
 
+import kinesis_server
 import mariadb_server
 import s3_server
 from dynamodb_server import DynamoDb
@@ -155,6 +156,14 @@ def dynamodb():
     """A DynamoDB that moto plays; tests have tables of own names in it."""
     with DynamoDb() as service:
         yield service
+
+
+@pytest.fixture(scope="session")
+def kinesis(tmp_path_factory):
+    """A Kinesis that a server plays; tests have streams of own names in it."""
+    kinesis_server.needed()
+    with kinesis_server.KinesisServer(tmp_path_factory.mktemp("kinesis")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
