@@ -1,0 +1,94 @@
+"""Where a shard begins, or what was its first record at a time, found by reading.
+
+The service looks a shard through for minutes at a time, and its answers are empty where nothing
+came. So a search takes a few answers, and is gone on with later where it had no end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.connectors.kinesis.client import (
+    EXPIRED,
+    Kinesis,
+    Spent,
+    code_of,
+    moment,
+    told_at_ms,
+    translated,
+)
+from headrace.connectors.kinesis.shards import ShardOf
+from headrace.connectors.kinesis.spots import END, before, passed
+from headrace.connectors.kinesis.walk import MARGIN_MS, MOST_RECORDS, record_of
+from headrace.model.places import OPEN, Place
+from headrace.ports import Clock
+
+_MOST_ANSWERS = 4
+
+
+@dataclass(slots=True)
+class Search:
+    """Looks for the first record of a shard that is left, or that is not older than a moment."""
+
+    client: Kinesis
+    clock: Clock
+    shard: ShardOf
+    #: what its numbers start above
+    starting: int
+    #: in milliseconds since 1970; None: the first that is left
+    since_ms: int | None = None
+    _iterator: str | None = None
+
+    def go_on(self) -> Place | None:
+        """The place, once it is known.
+
+        Raises:
+            HeadraceError: the shard is not there, or cannot be asked.
+        """
+        try:
+            return self._answered()
+        except Exception as error:
+            self._iterator = None if code_of(error) == EXPIRED else self._iterator
+            trouble = translated(error, f"{self.shard.shard_id} of stream {self.shard.stream}")
+            if code_of(error) == EXPIRED or isinstance(trouble, Spent):
+                return None
+            raise trouble from error
+
+    def _answered(self) -> Place | None:
+        if self.since_ms is not None and self.since_ms > self.clock.now_s() * 1000:
+            return OPEN
+        if self._iterator is None:
+            self._iterator = self._opened()
+        limit = 1 if self.since_ms is None else MOST_RECORDS
+        for _ in range(_MOST_ANSWERS):
+            told = self.client.get_records(ShardIterator=self._iterator, Limit=limit)
+            place = self._place(told, limit)
+            if place is not None:
+                return place
+            self._iterator = told["NextShardIterator"]
+        return None
+
+    def _opened(self) -> str:
+        how: dict[str, Any] = {"ShardIteratorType": "TRIM_HORIZON"}
+        if self.since_ms is not None:
+            how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": moment(self.since_ms)}
+        told = self.client.get_shard_iterator(
+            StreamName=self.shard.stream, ShardId=self.shard.shard_id, **how
+        )
+        return str(told["ShardIterator"])
+
+    def _place(self, told: Mapping[str, Any], limit: int) -> Place | None:
+        """What an answer says; None if it says nothing."""
+        records = [record_of(one) for one in told["Records"]]
+        for record in records:
+            if self.since_ms is None or record.came_ms >= self.since_ms:
+                return before(record.number)
+        if not told.get("NextShardIterator"):
+            return END
+        if told["MillisBehindLatest"] or len(records) >= limit:
+            return None
+        if self.since_ms is not None:
+            return OPEN
+        return passed(self.starting, told_at_ms(told, self.clock.now_s()) - MARGIN_MS)

@@ -1,0 +1,193 @@
+"""What is in Kinesis: streams, their shards, and where these begin; no record is handed out here.
+
+Shards do not say where they end, nor what retention took of them, so nobody is told: both show when
+they are read (`walk.py`). Where one begins, and what was there at a time, is found by reading until
+a record comes, or the shard says that it has no more. That costs of what a shard gives in a second,
+so it is asked only of lanes that get a place. One whose answers are empty for long is gone on with
+at the next question, and left out until then.
+
+Lists of shards come from a service that has many parts, so one may be without a shard that another
+has. Which hash keys have no open shard, or two, at two looks in a row, is told in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import structlog
+
+from headrace.connectors.kinesis.client import Kinesis, Spent, translated
+from headrace.connectors.kinesis.first_places import Search
+from headrace.connectors.kinesis.shards import (
+    Shard,
+    lineage_of,
+    misplaced_keys,
+    shard_of,
+)
+from headrace.connectors.kinesis.spots import PLACES
+from headrace.connectors.kinesis.streams import listed
+from headrace.errors import BrokerUnavailable, HeadraceError, TopicMissing
+from headrace.model.lane_names import named
+from headrace.model.places import OPEN, Place, Places
+from headrace.ports import Clock, TopicInfo
+from headrace.process.clock import SystemClock
+
+log = structlog.get_logger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: requests at once
+_AT_ONCE = 8
+#: a stream that is being made or taken away has no shards to read
+_THERE = frozenset({"ACTIVE", "UPDATING"})
+
+
+@dataclass(slots=True)
+class KinesisLog:
+    """``headrace.ports.Log`` on Kinesis."""
+
+    client: Kinesis = field(repr=False)
+    clock: Clock = field(default_factory=SystemClock)
+    #: shards by the names of their lanes, as they were listed last
+    _shards: dict[str, Shard] = field(default_factory=dict, repr=False)
+    #: by lane, and from when on: searches that did not come to an end yet
+    _searches: dict[tuple[str, float | None], Search] = field(default_factory=dict, repr=False)
+    #: hash keys that were misplaced at the last look, by stream
+    _misplaced: dict[str, str] = field(default_factory=dict, repr=False)
+    _pool: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_AT_ONCE, "kinesis-log"), repr=False
+    )
+
+    @property
+    def places(self) -> Places:
+        """Sequence numbers, between which nobody counts."""
+        return PLACES
+
+    @property
+    def tells_ends(self) -> bool:
+        """Only reading tells."""
+        return False
+
+    @property
+    def tells_starts(self) -> bool:
+        """Numbers have gaps, so the first that is left says nothing of those before it."""
+        return False
+
+    def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
+        """Id and shards of each stream that exists."""
+        found, troubles = self._asked(names, self._info)
+        self._raise_if_away(found, troubles)
+        return found
+
+    def absent(self, names: Collection[str]) -> Collection[str]:
+        """Streams that are surely not there."""
+        _, troubles = self._asked(names, self._summary)
+        return {name for name, error in troubles.items() if isinstance(error, TopicMissing)}
+
+    def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
+        """Nobody knows before it is read."""
+        return dict.fromkeys((lane for lane in lanes if lane in self._shards), OPEN)
+
+    def start_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
+        """The first record that is left; of a shard without any, that none came until now."""
+        return self._first_places(lanes, None)
+
+    def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
+        """The first record that is not older."""
+        return self._first_places(lanes, timestamp_s)
+
+    def doubt(self, lanes: Collection[str]) -> None:
+        """Nothing is remembered of who has them."""
+
+    def close(self) -> None:
+        """Give up connections."""
+        self._pool.shutdown(cancel_futures=True)
+        close = getattr(self.client, "close", None)
+        if close is not None:
+            close()
+
+    def _asked(
+        self, keys: Collection[K], question: Callable[[K], V]
+    ) -> tuple[dict[K, V], dict[K, HeadraceError]]:
+        """Answers, and why there is none."""
+        found, troubles = dict[K, V](), dict[K, HeadraceError]()
+        asked = {key: self._pool.submit(question, key) for key in dict.fromkeys(keys)}
+        for key, answer in asked.items():
+            try:
+                found[key] = answer.result()
+            except HeadraceError as error:
+                troubles[key] = error
+        return found, troubles
+
+    def _raise_if_away(self, found: Collection[object], troubles: dict[str, HeadraceError]) -> None:
+        away = [error for error in troubles.values() if isinstance(error, BrokerUnavailable)]
+        if away and not found:
+            raise away[0]
+        for name, error in troubles.items():
+            if not isinstance(error, TopicMissing | Spent):
+                log.warning("a stream could not be looked at", stream=name, error=str(error))
+
+    def _summary(self, stream: str) -> dict[str, Any]:
+        try:
+            told = self.client.describe_stream_summary(StreamName=stream)
+        except Exception as error:
+            raise translated(error, f"stream {stream}") from error
+        found: dict[str, Any] = told["StreamDescriptionSummary"]
+        if found["StreamStatus"] not in _THERE:
+            raise Spent(f"stream {stream} is {found['StreamStatus']}")
+        return found
+
+    def _info(self, stream: str) -> TopicInfo:
+        summary = self._summary(stream)
+        shards = listed(self.client, stream)
+        lanes = {named(stream, shard.number): shard for shard in shards}
+        for lane in [*self._shards]:
+            if _is_of(lane, stream) and lane not in lanes:
+                self._shards.pop(lane, None)
+        self._shards |= lanes
+        self._look_at_keys(stream, shards)
+        # Not as it is told: whoever asks is given it in a time zone of his own.
+        made_ms = round(summary["StreamCreationTimestamp"].timestamp() * 1000)
+        topic_id = f"{summary['StreamARN']}@{made_ms}"
+        return TopicInfo(topic_id, tuple(lanes), lineage_of(stream, shards))
+
+    def _look_at_keys(self, stream: str, shards: Collection[Shard]) -> None:
+        wrong = misplaced_keys(shards)
+        if wrong and self._misplaced.get(stream) == wrong:
+            log.warning("a stream's shards do not have each key once", stream=stream, why=wrong)
+        self._misplaced[stream] = wrong
+
+    def _first_places(self, lanes: Collection[str], since_s: float | None) -> dict[str, Place]:
+        streams = {lane: shard.stream for lane in lanes if (shard := shard_of(lane)) is not None}
+        unknown = {stream for lane, stream in streams.items() if lane not in self._shards}
+        if unknown:
+            self.topics(unknown)
+        there = [lane for lane in streams if lane in self._shards]
+        found, troubles = self._asked(there, lambda lane: self._first_place(lane, since_s))
+        self._raise_if_away(found, troubles)
+        return {lane: place for lane, place in found.items() if place is not None}
+
+    def _first_place(self, lane: str, since_s: float | None) -> Place | None:
+        """Where the first record is; None if that did not show yet."""
+        shard = shard_of(lane)
+        assert shard is not None, "only shards are listed"
+        search = self._searches.pop((lane, since_s), None) or Search(
+            self.client,
+            self.clock,
+            shard,
+            self._shards[lane].starting,
+            None if since_s is None else round(since_s * 1000),
+        )
+        place = search.go_on()
+        if place is None:
+            self._searches[lane, since_s] = search
+        return place
+
+
+def _is_of(lane: str, stream: str) -> bool:
+    shard = shard_of(lane)
+    return shard is not None and shard.stream == stream

@@ -1,0 +1,154 @@
+"""Reads slices of shards inside a Spark task.
+
+A shard answers within some ten milliseconds, and a task may have hundreds of quiet ones: one after
+the other they would take longer than their records are worth. So a few are asked at once, each by a
+thread, and given out whole and in turn. How much one has is bounded by its slice.
+
+Iterators are kept for as long as they are good: who goes on exactly where a visit of this worker
+came to is spared a request, and the empty stretch before it. Any other begins at its place.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.connectors.kinesis.client import Kinesis
+from headrace.connectors.kinesis.shards import ShardOf, shard_of
+from headrace.connectors.kinesis.spots import END, PLACES, spot_of
+from headrace.connectors.kinesis.streams import Streams
+from headrace.connectors.kinesis.tables import table_of
+from headrace.connectors.kinesis.visit import Row, Visit, slice_error
+from headrace.connectors.kinesis.walk import Walk
+from headrace.errors import TopicMissing
+from headrace.model.places import Place
+from headrace.model.receipts import Behind, SliceError
+from headrace.model.streams import Slice
+from headrace.ports import Clock, Connections, SliceBatch, SliceReader
+from headrace.process.clock import SystemClock
+
+#: shards that are asked at once
+_AT_ONCE = 16
+#: seconds for which an iterator is used; the service has it for five minutes
+_KEPT_S = 240.0
+_MOST_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class KinesisReaderFactory:
+    """``headrace.ports.ReaderFactory``; travels by pickle, and so must what it is made of."""
+
+    #: makes the client of a worker, and contacts nobody
+    client_of: Callable[[Connections], Kinesis]
+    clock: Clock = field(default_factory=SystemClock)
+    #: lets seconds pass
+    pause: Callable[[float], None] = time.sleep
+
+    def open(self, connections: Connections) -> SliceReader:
+        """A reader for this worker; it connects at its first read."""
+        return KinesisReader(self.client_of(connections), self.clock, self.pause)
+
+
+class KinesisReader:
+    """``headrace.ports.SliceReader`` on shards of Kinesis."""
+
+    def __init__(
+        self,
+        client: Kinesis,
+        clock: Clock | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take Amazon's client, or what is called as it is."""
+        self._client = client
+        self._clock = clock or SystemClock()
+        self._pause = pause
+        self._streams = Streams(client, self._clock)
+        #: by shard and place: when an iterator was given, and which
+        self._iterators: OrderedDict[tuple[ShardOf, Place], tuple[float, str]] = OrderedDict()
+
+    def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
+        """Yield the records of each slice, slice by slice, in the order they are given."""
+        waiting = deque(slices)
+        begun: deque[tuple[Slice, Future[Visit]]] = deque()
+        pool = ThreadPoolExecutor(min(_AT_ONCE, max(1, len(slices))), "kinesis")
+        try:
+            while waiting or begun:
+                while waiting and len(begun) < _AT_ONCE:
+                    piece = waiting.popleft()
+                    settled = _settled(piece)
+                    if settled is not None:
+                        yield settled
+                    else:
+                        begun.append((piece, pool.submit(self._visit, piece)))
+                if begun:
+                    piece, visit = begun.popleft()
+                    yield from self._batches(piece, visit.result(), batch_records)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def close(self) -> None:
+        """Give up connections."""
+        self._iterators.clear()
+        close = getattr(self._client, "close", None)
+        if close is not None:
+            close()
+
+    def _visit(self, piece: Slice) -> Visit:
+        shard = shard_of(piece.lane.name)
+        assert shard is not None, "a name of no shard is settled before"
+        begin = spot_of(piece.from_offset)
+        walk = Walk(self._client, self._streams, shard, begin, self._kept(shard, piece))
+        visit = Visit(piece, walk, self._streams, self._pause)
+        visit.read()
+        return visit
+
+    def _kept(self, shard: ShardOf, piece: Slice) -> str | None:
+        given_s, iterator = self._iterators.pop((shard, piece.from_offset), (0.0, ""))
+        is_good = iterator and self._clock.monotonic_s() - given_s < _KEPT_S
+        return iterator if is_good else None
+
+    def _batches(self, piece: Slice, visit: Visit, batch_records: int) -> Iterator[SliceBatch]:
+        iterator = visit.iterator
+        if iterator is not None:
+            self._iterators[visit.walk.shard, visit.reached] = self._clock.monotonic_s(), iterator
+            while len(self._iterators) > _MOST_KEPT:
+                self._iterators.popitem(last=False)
+        rows, ordinal = visit.rows, piece.ordinal
+        while len(rows) > batch_records:
+            batch, rows = rows[:batch_records], rows[batch_records:]
+            table = _table(piece, batch, ordinal)
+            yield SliceBatch(piece, table, PLACES.behind(batch[-1].place), last=False)
+            ordinal += len(batch)
+        table, end = _table(piece, rows, ordinal), (visit.error, visit.behind, visit.past)
+        yield SliceBatch(piece, table, visit.reached, True, *end)
+
+
+def _settled(piece: Slice) -> SliceBatch | None:
+    """The batch of a slice of which nothing has to be read."""
+    if piece.is_empty:
+        return _nothing(piece, piece.until_offset)
+    if shard_of(piece.lane.name) is None:
+        missing = TopicMissing(f"{piece.lane}: no shard is called {piece.lane.name!r}")
+        return _nothing(piece, piece.from_offset, error=slice_error(missing))
+    if piece.from_offset >= END:
+        return _nothing(piece, piece.from_offset, behind=Behind(0.0, sealed=True))
+    begin, until = spot_of(piece.from_offset), spot_of(piece.until_offset)
+    if not piece.is_open and begin.part is None and begin.number == until.number:
+        return _nothing(piece, piece.until_offset)
+    return None
+
+
+def _nothing(
+    piece: Slice, reached: Place, error: SliceError | None = None, behind: Behind | None = None
+) -> SliceBatch:
+    return SliceBatch(piece, _table(piece, [], 0), reached, True, error, behind)
+
+
+def _table(piece: Slice, rows: Sequence[Row], ordinal: int) -> pa.Table:
+    shard = shard_of(piece.lane.name)
+    return table_of(piece.topic, 0 if shard is None else shard.number, rows, ordinal)
