@@ -85,10 +85,9 @@ class World:
     def start(self, **chosen):
         """A new driver, as after a kill: nothing is left of the one before but store and log."""
         self.lives += 1
-        wide = isinstance(self.log, WideLog)
         self.engine = InProcessEngine(
             self.connections,
-            WideReaderFactory(self.log) if wide else MemoryReaderFactory(self.log),
+            self.readers(),
             SqlPositionsFactory(),
             self.dead_letters,
         )
@@ -106,6 +105,11 @@ class World:
         self.driver.failing.chance = lambda: 0.5
         self.take()
         return self.driver
+
+    def readers(self):
+        """What reads the log."""
+        wide = isinstance(self.log, WideLog)
+        return WideReaderFactory(self.log) if wide else MemoryReaderFactory(self.log)
 
     def take(self):
         """Let the driver take its use cases as they are deployed."""
