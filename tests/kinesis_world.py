@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import pyarrow as pa
-from driver_world import World
 from pyarrow.parquet import read_table
 
+from driver_world import World
 from headrace.connectors.kinesis import KinesisLog, KinesisReaderFactory
 from headrace.connectors.kinesis.aggregated import hash_key_of
 from headrace.model.streams import State, Tenant
+from headrace.process.clock import SystemClock
 from headrace.testing.kinesis.contract import Service
 from headrace.testing.kinesis.service import FakeKinesis
 from kinesis_topics import Given
@@ -22,12 +23,18 @@ class KinesisWorld(World):
     """A tenant, acme, whose topic is a stream of some shards."""
 
     guarantee: str = "exactly-once"
+    #: what plays Kinesis in real time; None: a fake, in the time of the driver
+    server: object = None
 
     def __post_init__(self):
         super().__post_init__()
-        self.kinesis = FakeKinesis(self.clock)
-        self.service = Service(self.kinesis, self.clock.move)
-        self.log = KinesisLog(self.kinesis, self.clock)
+        if self.server is None:
+            self.kinesis, self.time = FakeKinesis(self.clock), self.clock
+            self.service = Service(self.kinesis, self.clock.move)
+        else:
+            self.kinesis, self.time = self.server.client, SystemClock()
+            self.service = self.server.service()
+        self.log = KinesisLog(self.kinesis, self.time)
         self.use_cases = [self.make(self._keep, guarantee=self.guarantee)]
         self.deploy()
         #: how many records of each key were written
@@ -39,11 +46,12 @@ class KinesisWorld(World):
         return pa.table({"key": [key for key, _ in rows], "value": [value for _, value in rows]})
 
     def readers(self):
-        return KinesisReaderFactory(Given(self.kinesis), self.clock, self.clock.move)
+        return KinesisReaderFactory(Given(self.kinesis), self.time, self.service.wait)
 
     def begin(self, shards=1):
         """Acme comes, with a stream; and a driver."""
         self.kinesis.create_stream(StreamName=STREAM, ShardCount=shards)
+        self.service.settle(STREAM)
         self.store.registry.add_tenant(Tenant("acme"))
         self.start()
 
