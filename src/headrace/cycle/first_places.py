@@ -119,6 +119,9 @@ def waits_to_begin(held: HeldStream, info: TopicInfo, now_s: float) -> str | Non
 def places_of(new: NewLanes, told: Told) -> dict[str, Place] | str:
     """Where new lanes begin, those left out that the log cannot tell of now; or why they cannot."""
     held = new.seen.held
+    began = _began(new)
+    if began is not None:
+        return began
     starting, topics = starting_of(held), _names(held, new.seen.info)
     if reason := unnamed(starting, topics, new.lanes):
         return reason  # somebody has deployed it otherwise meanwhile
@@ -140,7 +143,10 @@ def start_of(new: NewLanes, first: Mapping[str, Place], parents: Lineage) -> Lan
 def wanted_of(fresh: Iterable[NewLanes]) -> _Wanted:
     """Which edges of new lanes are wanted."""
     wanted = _Wanted()
-    for (held, *_), names in fresh:
+    for new in fresh:
+        if _began(new) is not None:
+            continue
+        (held, *_), names = new
         starting = starting_of(held)
         if isinstance(starting, SinceTime):
             wanted.then.setdefault(starting.at_s, []).extend(names)
@@ -163,6 +169,18 @@ def asked(wanted: _Wanted, names: Sequence[str], log: Log) -> Told:
 def absent(names: Collection[str], log: Log) -> Collection[str]:
     """Asked in a thread."""
     return log.absent(names)
+
+
+def _began(new: NewLanes) -> dict[str, Place] | None:
+    """Where lanes began that came to a stream, if their log says that of all of them.
+
+    What was in them and is gone is lost; what it begins with is its beginning, whatever is gone.
+    """
+    (held, info, _), names = new
+    if not has_begun(held) or held.deployment.until is not None:
+        return None
+    found = {name: info.beginnings[name] for name in names if name in info.beginnings}
+    return found if len(found) == len(names) else None
 
 
 def _names(held: HeldStream, info: TopicInfo) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -34,6 +34,9 @@ class TopicInfo:
     #: the list before those that it follows, nor comes to it before they did; but it may come long
     #: after these were read to their ends, and after others that follow the same ones
     parents: Lineage = field(default_factory=dict)
+    #: of lanes: where they began, whatever retention took since, if their log knows that and its
+    #: starts do not tell what is lost
+    beginnings: Mapping[str, Place] = field(default_factory=dict)
 
 
 class Log(Protocol):

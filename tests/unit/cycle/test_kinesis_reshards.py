@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from kinesis_world import DAY_S, STREAM, KinesisWorld
 
 NOTHING = (set(), set(), set())
@@ -88,6 +89,23 @@ def test_what_retention_took_while_nobody_ran_stops_the_stream(world):
     world.turns(200, 1.0)
     (stream,) = world.store.registry.streams()
     assert "to retention before they were read" in stream.reason
+    assert len(world.kept()) == 5
+
+
+def test_what_children_lost_before_anybody_saw_them_stops_the_stream(world):
+    world.begin()
+    world.put("a", 5)
+    world.settle()
+    world.kinesis.listed_after_s = 90
+    world.split(0)
+    world.put("a", 5)
+    world.turns(60, 1.0)
+    world.clock.move(2 * DAY_S)
+    world.put("a", 1)
+    world.turns(200, 1.0)
+    (stream,) = world.store.registry.streams()
+    lane = f"{STREAM}[{world.shard_of('a')}]"
+    assert f"{lane} lost offsets" in stream.reason
     assert len(world.kept()) == 5
 
 

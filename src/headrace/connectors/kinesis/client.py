@@ -56,7 +56,13 @@ class Kinesis(Protocol):
     def describe_stream_summary(self, *, StreamName: str) -> Answer:
         """When a stream was made, and how long it keeps records."""
 
-    def list_shards(self, *, StreamName: str = ..., NextToken: str = ...) -> Answer:
+    def list_shards(
+        self,
+        *,
+        StreamName: str = ...,
+        NextToken: str = ...,
+        ShardFilter: Mapping[str, Any] = ...,
+    ) -> Answer:
         """Its shards, a page at a time."""
 
     def get_shard_iterator(

@@ -27,7 +27,7 @@ from headrace.connectors.kinesis.shards import (
     misplaced_keys,
     shard_of,
 )
-from headrace.connectors.kinesis.spots import PLACES
+from headrace.connectors.kinesis.spots import PLACES, beginning
 from headrace.connectors.kinesis.streams import listed
 from headrace.errors import BrokerUnavailable, HeadraceError, TopicMissing
 from headrace.model.lane_names import named
@@ -153,7 +153,8 @@ class KinesisLog:
         # Not as it is told: whoever asks is given it in a time zone of his own.
         made_ms = round(summary["StreamCreationTimestamp"].timestamp() * 1000)
         topic_id = f"{summary['StreamARN']}@{made_ms}"
-        return TopicInfo(topic_id, tuple(lanes), lineage_of(stream, shards))
+        begin = {lane: beginning(shard.starting) for lane, shard in lanes.items()}
+        return TopicInfo(topic_id, tuple(lanes), lineage_of(stream, shards), begin)
 
     def _look_at_keys(self, stream: str, shards: Collection[Shard]) -> None:
         wrong = misplaced_keys(shards)

@@ -24,6 +24,8 @@ _TAIL_DIGITS: Final = 16
 _TAIL: Final[int] = 10**_TAIL_DIGITS
 #: a tail below it is the number of a part; from it on it is a moment
 _PASSED: Final = 10**15
+#: a moment of which nobody says anything: it is before all that there ever was
+_BEGUN_MS: Final = 1
 #: digits of the widest sequence number that has room in a place; of Amazon's they are 56
 MOST_DIGITS: Final = 59
 _TOO_WIDE: Final[int] = 10**MOST_DIGITS
@@ -40,6 +42,11 @@ class Spot(NamedTuple):
     part: int | None
     #: if it is passed: nothing came after it before this millisecond since 1970; 0: nobody knows
     quiet_ms: int = 0
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether it is where a shard began, and no record was looked for there yet."""
+        return self.part is None and self.quiet_ms == _BEGUN_MS
 
     @property
     def place(self) -> Place:
@@ -62,6 +69,11 @@ def before(number: int, part: int = 0) -> Place:
 def passed(number: int, quiet_ms: int = 0) -> Place:
     """The place behind all of a record; nothing came after it before this millisecond."""
     return Spot(number, None, max(0, quiet_ms)).place
+
+
+def beginning(starting: int) -> Place:
+    """The place at which a shard begins that starts with this number, whatever is left of it."""
+    return passed(starting, _BEGUN_MS)
 
 
 def has_room(number: int) -> bool:

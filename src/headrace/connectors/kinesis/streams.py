@@ -6,10 +6,10 @@ for when it is needed, which is hardly ever, and remembered for a while.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from headrace.connectors.kinesis.client import Kinesis, translated
+from headrace.connectors.kinesis.client import ODD_CLOCK_MS, Kinesis, moment, translated
 from headrace.connectors.kinesis.shards import HashRange, Shard, ShardOf, in_order, read_shard
 from headrace.errors import ConfigError
 from headrace.ports import Clock
@@ -25,7 +25,8 @@ class Streams:
 
     client: Kinesis
     clock: Clock
-    _kept_ms: dict[str, tuple[float, int]] = field(default_factory=dict)
+    #: by name: when it was asked about, how long it keeps records, when it was made
+    _known: dict[str, tuple[float, int, int]] = field(default_factory=dict)
     _keys: dict[ShardOf, HashRange] = field(default_factory=dict)
 
     def kept_ms(self, stream: str) -> int:
@@ -34,16 +35,21 @@ class Streams:
         Raises:
             HeadraceError: nobody says so.
         """
-        now_s = self.clock.monotonic_s()
-        asked_s, found = self._kept_ms.get(stream, (float("-inf"), 0))
-        if now_s - asked_s > _REMEMBERED_S:
-            try:
-                told = self.client.describe_stream_summary(StreamName=stream)
-            except Exception as error:
-                raise translated(error, f"stream {stream}") from error
-            found = int(told["StreamDescriptionSummary"]["RetentionPeriodHours"]) * _HOUR_MS
-            self._kept_ms[stream] = now_s, found
-        return found
+        return self._asked(stream)[0]
+
+    def may_have_lost(self, shard: ShardOf) -> bool:
+        """Whether retention may have taken records of a shard, so far as it is old enough for that.
+
+        Raises:
+            HeadraceError: nobody says so.
+        """
+        kept_ms, made_ms = self._asked(shard.stream)
+        horizon_ms = round(self.clock.now_s() * 1000) - kept_ms + ODD_CLOCK_MS
+        if made_ms > horizon_ms:
+            return False
+        return shard.number in {
+            one.number for one in listed(self.client, shard.stream, there_ms=horizon_ms)
+        }
 
     def keys_of(self, shard: ShardOf) -> HashRange:
         """Which hash keys a shard has, for ever.
@@ -59,23 +65,50 @@ class Streams:
             return HashRange(0, 2**128 - 1)
         return self._keys[shard]
 
+    def _asked(self, stream: str) -> tuple[int, int]:
+        """How long it keeps records, and when it was made."""
+        now_s = self.clock.monotonic_s()
+        asked_s, kept_ms, made_ms = self._known.get(stream, (float("-inf"), 0, 0))
+        if now_s - asked_s > _REMEMBERED_S:
+            try:
+                told = self.client.describe_stream_summary(StreamName=stream)
+            except Exception as error:
+                raise translated(error, f"stream {stream}") from error
+            summary = told["StreamDescriptionSummary"]
+            kept_ms = int(summary["RetentionPeriodHours"]) * _HOUR_MS
+            made_ms = round(summary["StreamCreationTimestamp"].timestamp() * 1000)
+            self._known[stream] = now_s, kept_ms, made_ms
+        return kept_ms, made_ms
 
-def listed(client: Kinesis, stream: str) -> list[Shard]:
+
+def listed(client: Kinesis, stream: str, there_ms: int | None = None) -> list[Shard]:
     """The shards of a stream, parents before what follows them.
+
+    Args:
+        client: who is asked.
+        stream: its name.
+        there_ms: only those that took records at this moment, in milliseconds since 1970.
 
     Raises:
         HeadraceError: it has none, or nobody says so.
     """
     try:
-        return [*in_order(read_shard(told) for page in _pages(client, stream) for told in page)]
+        pages = _pages(client, stream, there_ms)
+        return [*in_order(read_shard(told) for page in pages for told in page)]
     except ValueError as error:
         raise ConfigError(f"stream {stream}: {error}") from error
     except Exception as error:
         raise translated(error, f"stream {stream}") from error
 
 
-def _pages(client: Kinesis, stream: str) -> Iterator[list[dict[str, object]]]:
-    told = client.list_shards(StreamName=stream)
+def _pages(
+    client: Kinesis, stream: str, there_ms: int | None
+) -> Iterator[list[Mapping[str, object]]]:
+    if there_ms is None:
+        told = client.list_shards(StreamName=stream)
+    else:
+        only = {"Type": "AT_TIMESTAMP", "Timestamp": moment(there_ms)}
+        told = client.list_shards(StreamName=stream, ShardFilter=only)
     yield told["Shards"]
     while told.get("NextToken"):
         told = client.list_shards(NextToken=told["NextToken"])

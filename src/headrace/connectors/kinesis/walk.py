@@ -145,6 +145,8 @@ class Walk:
             return self._at("AFTER_SEQUENCE_NUMBER", self._last) or self._since(since_ms)
         if self._has_jumped or self._quiet_ms > self.begin.quiet_ms:
             return self._since(since_ms)
+        if self.begin.is_beginning and not self.streams.may_have_lost(self.shard):
+            return self._from_start()
         if self.is_fresh(self.begin):
             return self._at("AFTER_SEQUENCE_NUMBER", self._last) or self._since(since_ms)
         self.awaited = self.begin.number

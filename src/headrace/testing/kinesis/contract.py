@@ -300,6 +300,23 @@ class TestReshards:
         assert (low.keys.last, high.keys.first) == (_MIDDLE - 1, _MIDDLE)
         assert misplaced_keys([parent, low, high]) == ""
 
+    def test_shards_that_took_records_at_a_time_are_told(self, service: Service) -> None:
+        name = service.make()
+        service.wait(3.0)
+        service.put(name, b"0")
+        ((record,), _) = service.read(service.iterator(name, "TRIM_HORIZON"))
+        then = record["ApproximateArrivalTimestamp"]
+        service.split(name)
+        service.wait(3.0)
+        service.put(name, b"1")
+        ((record,), _) = service.read(service.iterator(name, "TRIM_HORIZON", 1))
+        now = record["ApproximateArrivalTimestamp"]
+        for at, numbers in ((then - timedelta(seconds=1), [0]), (now, [1, 2])):
+            told = service.client.list_shards(
+                StreamName=name, ShardFilter={"Type": "AT_TIMESTAMP", "Timestamp": at}
+            )
+            assert [read_shard(one).number for one in told["Shards"]] == numbers
+
     def test_a_merge_closes_two_and_opens_one_that_follows_both(self, service: Service) -> None:
         name = service.make(2)
         service.merge(name, 0, 1)

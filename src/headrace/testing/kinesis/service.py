@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -99,8 +99,9 @@ class FakeKinesis:
         *,
         StreamName: str | None = None,  # noqa: N803
         NextToken: str | None = None,  # noqa: N803
+        ShardFilter: Mapping[str, Any] | None = None,  # noqa: N803
     ) -> Answer:
-        """Shards of a stream, a page at a time."""
+        """Shards of a stream, a page at a time; or those that took records at a moment, all."""
         if (StreamName is None) == (NextToken is None):
             raise ServiceError("InvalidArgumentException", "StreamName or NextToken, and not both")
         name, _, after = (NextToken or f"{StreamName}::-1").rpartition("::")
@@ -110,6 +111,10 @@ class FakeKinesis:
             for shard in stream.shards.values()
             if shard.listed_s <= now_s and shard.number > int(after)
         ]
+        if ShardFilter is not None:
+            at_s = _seconds(ShardFilter["Timestamp"])
+            listed = [shard for shard in listed if shard.took_records(at_s)]
+            return self._answered(Shards=[shard.told() for shard in listed])
         page = listed[: self.page]
         more = f"{name}::{page[-1].number}" if len(listed) > len(page) else None
         return self._answered(Shards=[shard.told() for shard in page], NextToken=more)

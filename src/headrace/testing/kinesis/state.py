@@ -102,6 +102,10 @@ class FakeShard:
             return False
         return parts.record <= self.given
 
+    def took_records(self, at_s: float) -> bool:
+        """Whether it was there at a moment, and not closed yet."""
+        return self.made_s <= at_s and (self.closed_s is None or self.closed_s >= at_s)
+
     def is_spent(self, now_s: float) -> bool:
         """Whether it gave all that it gives in a second."""
         while self.answers and self.answers[0][0] <= now_s - 1.0:

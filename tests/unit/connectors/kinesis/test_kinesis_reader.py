@@ -248,6 +248,35 @@ def test_or_where_it_was_found_to_have_nothing_left(world):
     raise AssertionError("it never comes to the end")
 
 
+def test_who_begins_where_a_young_shard_began_lost_nothing(world):
+    world.slice = replace(world.slice, from_offset=began(world))
+    world.put(b"0")
+    world.clock.move(20 * 3600)
+    world.put(b"1")
+    found = []
+    while len(found) < 2:
+        values, last = world.visit(seconds=1.0)
+        found += values
+        assert last.error is None
+    assert found == [b"0", b"1"]
+
+
+def test_who_begins_where_an_old_one_began_may_have_lost_records(world):
+    world.slice = replace(world.slice, from_offset=began(world))
+    world.put(b"0")
+    world.clock.move(1800)
+    (number,) = world.put(b"1")
+    _, last = world.visit(seconds=DAY_S - 900)
+    assert (last.error.code, last.error.goes_on_at) == ("OffsetOutOfRange", before(number))
+
+
+def began(world):
+    """Where the shard of a world began, as its log tells of lanes that come later."""
+    with closing(KinesisLog(world.kinesis, world.clock)) as log:
+        (place,) = log.topics([world.stream])[world.stream].beginnings.values()
+    return place
+
+
 def test_who_is_at_the_end_of_a_closed_shard_stays_there(world):
     world.service.split(world.stream)
     _, last = world.visit()
