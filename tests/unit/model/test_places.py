@@ -13,7 +13,7 @@ from headrace.model.places import OPEN, UNKNOWN, read_place, text_of
 
 SOURCE = Path(headrace.__file__).parent
 #: rooms of logs; and what writes places down, or reads what was written before there were any
-MAY_MAKE = ("connectors/kafka/", "testing/", "model/places.py")
+MAY_MAKE = ("connectors/kafka/", "connectors/kinesis/", "testing/", "model/places.py")
 MAKERS = {"place_at", "number_at"}
 WIDE = 49_590_338_271_490_256_608_559_692_538_361_571_095_921_575_989_136_588_898
 

@@ -22,7 +22,7 @@ TREES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 #: rooms of logs, and fakes of them
-OF_LOGS = ("connectors/kafka/", "testing/")
+OF_LOGS = ("connectors/kafka/", "connectors/kinesis/", "testing/")
 #: has places in the bytes of a record, and knows none in lanes
 OF_BYTES = "formats/"
 COMPARE = {"__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"}
