@@ -29,6 +29,7 @@ SHA256 = "7f450e244b3c609b640b22ab005c9fdeaeb6e49d72403a3b6ebd9c3270b32cb5"
 #: longest that a stream takes to be made or divided
 SETTLES = "20ms"
 _UP_S = 60.0
+NO_NODE = "kinesis-mock needs Node: install nodejs 20 or later, and npm"
 
 
 def fetched() -> Path:
@@ -49,10 +50,15 @@ def _unpacked(archive: Path, folder: Path) -> Path:
     return folder / "package"
 
 
+def has_node() -> bool:
+    """Whether it can be fetched and run here."""
+    return shutil.which("node") is not None and shutil.which("npm") is not None
+
+
 def needed() -> Path:
     """The same; the test is passed over where it cannot be had."""
-    if shutil.which("node") is None:
-        pytest.skip("kinesis-mock needs Node: install nodejs 20 or later, and npm")
+    if not has_node():
+        pytest.skip(NO_NODE)
     try:
         return fetched()
     except (subprocess.SubprocessError, OSError) as error:
@@ -137,6 +143,8 @@ class KinesisServer:
 
 
 if __name__ == "__main__":
+    if not has_node():
+        sys.exit(NO_NODE)
     try:
         fetched()
     except (OSError, subprocess.SubprocessError) as error:

@@ -189,3 +189,11 @@ def test_whatever_happens_nothing_is_lost_or_twice_or_out_of_order(world, seed):
     Schedule(world, seed).play()
     assert world.judge() == NOTHING
     assert world.is_well()
+
+
+def test_shards_that_wait_for_nobody_are_found_by_a_schedule(world, monkeypatch):
+    monkeypatch.setattr("headrace.connectors.kinesis.log.lineage_of", lambda _stream, _shards: {})
+    Schedule(world, 3).play()
+    lost, twice, inverted = world.judge()
+    assert (lost, twice) == (set(), set())
+    assert inverted

@@ -21,11 +21,13 @@ from headrace.connectors.kinesis.client import (
 )
 from headrace.connectors.kinesis.shards import ShardOf
 from headrace.connectors.kinesis.spots import END, before, passed
-from headrace.connectors.kinesis.walk import MARGIN_MS, MOST_RECORDS, record_of
+from headrace.connectors.kinesis.walk import MARGIN_MS, record_of
 from headrace.model.places import OPEN, Place
 from headrace.ports import Clock
 
 _MOST_ANSWERS = 4
+#: moments are asked for by the second, in which a shard takes so many records
+_OF_A_SECOND = 1000
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class Search:
             return OPEN
         if self._iterator is None:
             self._iterator = self._opened()
-        limit = 1 if self.since_ms is None else MOST_RECORDS
+        limit = 1 if self.since_ms is None else _OF_A_SECOND
         for _ in range(_MOST_ANSWERS):
             told = self.client.get_records(ShardIterator=self._iterator, Limit=limit)
             place = self._place(told, limit)
