@@ -28,13 +28,14 @@ import pyarrow.compute as pc
 
 from headrace.errors import BadRecord, ConfigError
 from headrace.model.buckets import BUCKETS, MOST_BUCKETS
-from headrace.model.everyone import TOPIC_NAME, is_plain
+from headrace.model.everyone import is_plain
 from headrace.model.lane_names import named, taken_apart
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.topic_lists import listed
+from headrace.model.topic_names import connection_of, problem_of
 from headrace.model.topic_patterns import pattern_text
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
@@ -57,6 +58,11 @@ _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order, RestartFrom)
 CONCURRENCY, CALL_TIMEOUT_S = 50, 10.0
 MOST_CONCURRENCY = 1_000
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+#: what to say where one text was to name several topics
+_SEVERAL = (
+    'several are a list, topic=["visits", "clicks"], each partition by its number, ["visits[0]", '
+    '"visits[1]"], and a pattern is topic=re.compile(...)'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,13 +425,10 @@ def _topic_problem(topic: object, *, is_listed: bool) -> str | None:
     if found is not None and not is_listed:
         return f"topic {topic!r}: to read a partition alone say a list, topic=[{topic!r}]"
     of_one = topic if found is None else found.topic
-    if not TOPIC_NAME.fullmatch(of_one.replace(TENANT, "t")):
-        return (
-            f"topic {topic!r}: a name is 1 to 249 letters, digits, '.', '_' and '-'; several are a "
-            'list, topic=["visits", "clicks"], each partition by its number, ["visits[0]", '
-            '"visits[1]"], and a pattern is topic=re.compile(...)'
-        )
-    return None
+    if is_listed and connection_of(of_one) is not None:
+        return f"topic {topic!r} is not in Kafka, and a list names none of those yet"
+    problem = problem_of(of_one)
+    return None if problem is None else f"topic {topic!r}: {problem}; {_SEVERAL}"
 
 
 def _check(made: UseCase) -> None:
@@ -448,8 +451,8 @@ def _check(made: UseCase) -> None:
             "the partitions that order stream merges do not compare: name a column of the data in "
             "newest_by"
         )
-    problem = problem or _bucket_problem(made)
-    problem = problem or _decode_problem(made) or _async_problem(made)
+    problem = problem or _bucket_problem(made) or _decode_problem(made)
+    problem = problem or _async_problem(made) or _log_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
 
@@ -476,6 +479,40 @@ def _bucket_problem(made: UseCase) -> str | None:
             f"{type(made.sink).__name__} tells what is newer by versions of records, and those of "
             "the buckets that have records of one key do not compare: take order key, or name a "
             "column of the data in newest_by"
+        )
+    return None
+
+
+def needing_ends(made: UseCase) -> dict[str, str]:
+    """What a use case asks for that needs a log which says where its lanes end.
+
+    Returns:
+        what to take instead, by what it asks for.
+    """
+    asked = {
+        "order stream": (made.order.merges_lanes, "order lane"),
+        "order key": (made.order is Order.KEY, "order lane, which keeps that of each key"),
+        "order none with buckets": (made.divides_by > 1, "it without buckets"),
+        "form wave": (made.form == "wave", "form slice"),
+        "restart latest": (made.restart is not None, "restart position"),
+    }
+    return {what: instead for what, (is_asked, instead) in asked.items() if is_asked}
+
+
+def _log_problem(made: UseCase) -> str | None:
+    """What cannot be had of a topic that is not Kafka's."""
+    if connection_of(made.topic) is None:
+        return None
+    for what, instead in needing_ends(made).items():
+        return (
+            f"{what} needs a log that says where its lanes end, and of {made.topic} only reading "
+            f"tells; take {instead}"
+        )
+    if marks_partitions(made.sink):
+        return (
+            f"{type(made.sink).__name__} knows by the offsets of Kafka's partitions what was sent, "
+            f"and {made.topic} is not in Kafka; write to a KafkaTopic that is not transactional, "
+            "at-least-once"
         )
     return None
 

@@ -18,7 +18,7 @@ import typer
 
 from headrace.cli.amounts import counted
 from headrace.cli.console import DEFAULT_CONFIG, say, settings_and_folder
-from headrace.connectors.kafka import KafkaLog
+from headrace.connectors.by_topic import open_log
 from headrace.cycle.lags import lags
 from headrace.deploying.offer import connections_of, deployed_use_case, source_of
 from headrace.errors import ConfigError, HeadraceError, Temporary
@@ -163,9 +163,9 @@ def ask_removal(store: Store, tenants: Sequence[str], config: Path, *command: st
 
 
 def log_of(config: Path) -> Log:
-    """What is in Kafka."""
+    """What is in the logs that are read."""
     settings, folder = settings_and_folder(config)
-    return KafkaLog(connections_of(settings, folder).kafka)
+    return open_log(connections_of(settings, folder))
 
 
 def _can_be_asked() -> bool:

@@ -1,4 +1,4 @@
-"""`headrace verify`: do the store and Kafka agree?"""
+"""`headrace verify`: do the store and the logs agree?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.cli.console import (
     settings_and_folder,
     store_of,
 )
-from headrace.connectors.kafka import KafkaLog
+from headrace.connectors.by_topic import open_log
 from headrace.cycle.lags import lags
 from headrace.deploying.offer import connections_of
 
@@ -26,7 +26,7 @@ def verify(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """
     with store_of(config) as store:
         settings, folder = settings_and_folder(config)
-        log = KafkaLog(connections_of(settings, folder).kafka)
+        log = open_log(connections_of(settings, folder))
         try:
             rows = lags(store, log)
         finally:

@@ -22,6 +22,10 @@ class BucketLog:
 
     log: Log
 
+    def of(self, topic: str) -> BucketLog:
+        """That which has the topic."""
+        return BucketLog(self.log.of(topic))
+
     @property
     def places(self) -> Places:
         """Those of the log."""

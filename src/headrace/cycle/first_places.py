@@ -25,7 +25,7 @@ from headrace.model.starting import AtPlaces, Edge, SinceTime, Starting, read_st
 from headrace.model.streams import State
 from headrace.model.topic_lists import as_said, missing_of
 from headrace.policies.starting import Edges, first_places, is_earliest, too_early, unnamed
-from headrace.ports import Log, TopicInfo
+from headrace.ports import STILL_TO_COME, Log, TopicInfo
 
 NO_END = (
     "startingOffsets: its log does not say where its lanes end, so nobody knows where to begin; "
@@ -161,6 +161,9 @@ def asked(wanted: _Wanted, names: Sequence[str], log: Log) -> Told:
     """Asked in a thread; and once more of which topics these are."""
     starts = log.start_offsets(wanted.starts) if wanted.starts else {}
     ends = log.end_offsets(wanted.ends) if wanted.ends else {}
+    if hidden := [lane for lane, end in ends.items() if end == OPEN]:
+        told = {lane: end for lane, end in ends.items() if end != OPEN}
+        ends = told | log.offsets_at(hidden, STILL_TO_COME)
     then = {at_s: log.offsets_at(lanes, at_s) for at_s, lanes in wanted.then.items()}
     known = log.topics(names)
     return Told(starts, ends, then, {name: known.get(name) for name in names})

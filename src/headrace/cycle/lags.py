@@ -30,6 +30,7 @@ from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.lineage import Lineage, Parent, closed, ends_in
 from headrace.model.places import OPEN, UNKNOWN, Place, Places, read_place
 from headrace.model.second_division import divided_twice
+from headrace.model.starting import usual
 from headrace.model.streams import PassedRange, Position, State, Stream, StreamId, lineage_of
 from headrace.model.topic_lists import (
     is_another,
@@ -39,7 +40,7 @@ from headrace.model.topic_lists import (
     topic_of_lane,
     topics_read,
 )
-from headrace.ports import Log, Registry, Store, TopicInfo
+from headrace.ports import STILL_TO_COME, Log, Registry, Store, TopicInfo
 
 #: offsets by lane
 _Offsets = Mapping[str, Place]
@@ -195,7 +196,7 @@ def lags(
             starts=_of_topic(starts, infos[stream.id]),
             topic=infos[stream.id],
             until=until.get(stream.id.use_case),
-            places=None if log is None else log.places,
+            places=None if log is None else log.of(stream.topic).places,
             parents=parents.get(stream.id, {}),
             passed_ranges=ranges.get(stream.id, {}),
         )
@@ -211,7 +212,10 @@ def _of_log(
         return {}, {}, {}
     known = described(log, topics)
     asked = [lane for info in known.values() for lane in info.lanes]
-    return known, log.end_offsets(asked), log.start_offsets(asked) if log.tells_starts else {}
+    told = [
+        lane for topic, info in known.items() if log.of(topic).tells_starts for lane in info.lanes
+    ]
+    return known, log.end_offsets(asked), log.start_offsets(told)
 
 
 def _known(stream: Stream, known: Mapping[str, TopicInfo]) -> TopicInfo | None:
@@ -284,7 +288,8 @@ def stream_log(
     info = _divided(info, lanes, gone)
     asked, log = info.lanes if info else (), BucketLog(log)
     starts = _of_all(log.start_offsets(asked), asked)
-    return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked), log.places)
+    places = log.of(found.topic).places
+    return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked), places)
 
 
 def topic_now(log: Log, stream: Stream) -> TopicInfo | None:
@@ -340,22 +345,29 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, Place]:
     Args:
         log: knows which offsets a time means.
         of: the stream to seek.
-        to: ``earliest``, ``latest``, an ISO time, one offset, or Spark's JSON form with -2 and -1.
+        to: ``earliest``, ``latest``, an ISO time, these by Kinesis' own names, one offset, or
+            Spark's JSON form with -2 and -1.
 
     Raises:
         ConfigError: ``to`` cannot be understood, or is outside what the log holds.
         LeaderUnknown: of one of its lanes nobody knows what was where at that time.
     """
+    to = usual(to)
     if to == "earliest":
         return of.starts
     if to == "latest":
-        return _told(of.ends, of)
+        return _told(_latest(BucketLog(log), of), of)
     if to.lstrip().startswith("{"):
         return seek_offsets(of, _from_json(to, of))
     if _NUMBER.fullmatch(to):
         return seek_offsets(of, dict.fromkeys(of.starts, _place(to)))
     asked = list(of.starts)
     return _told(_of_all(BucketLog(log).offsets_at(asked, _timestamp_s(to)), asked), of)
+
+
+def _latest(log: Log, of: StreamLog) -> dict[str, Place]:
+    """Where lanes end; of those whose ends only reading tells, where what is to come begins."""
+    return of.ends | log.offsets_at(untold(of.ends), STILL_TO_COME)
 
 
 def _told(offsets: dict[str, Place], of: StreamLog) -> dict[str, Place]:

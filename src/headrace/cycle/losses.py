@@ -69,8 +69,8 @@ class FirstAndLast:
     ends: Mapping[str, Place]
     #: monotonic second at which the youngest question was put
     asked_s: float = 0.0
-    #: False: whether anything is gone before these starts only readers found
-    starts_tell: bool = True
+    #: lanes of which only readers find whether anything is gone before their starts
+    untold: frozenset[str] = frozenset()
 
     def start_of(self, name: str, found: Place | None) -> Place | None:
         """Before which place all is gone of a lane, if anybody knows.
@@ -79,7 +79,7 @@ class FirstAndLast:
             name: what it is called.
             found: by who read there.
         """
-        return self.starts.get(name) if self.starts_tell else found
+        return found if name in self.untold else self.starts.get(name)
 
 
 @dataclass(slots=True)
@@ -143,7 +143,8 @@ class Losses:
             if held.stream.topic_id not in (None, info.topic_id)
             for name in info.lanes
         }
-        edges: FirstAndLast = yield partial(_edges, list(lanes), doubtful, made_again)
+        topic_by_lane = {name: of[0].held.stream.topic for name, of in lanes.items()}
+        edges: FirstAndLast = yield partial(_edges, topic_by_lane, doubtful, made_again)
         lost = {
             name
             for name, holders in lanes.items()
@@ -316,13 +317,17 @@ class Losses:
 
 
 def _edges(
-    lanes: Collection[str], doubtful: Collection[str], made_again: Collection[str], log: Log
+    topic_by_lane: Mapping[str, str],
+    doubtful: Collection[str],
+    made_again: Collection[str],
+    log: Log,
 ) -> FirstAndLast:
     """Asked in a thread; where no start tells a loss, of topics that were made again alone."""
-    tell = log.tells_starts
-    asked = lanes if tell else [name for name in lanes if name in made_again]
+    silent = {topic for topic in {*topic_by_lane.values()} if not log.of(topic).tells_starts}
+    untold = frozenset(name for name, topic in topic_by_lane.items() if topic in silent)
+    asked = [name for name in topic_by_lane if name not in untold or name in made_again]
     ends = log.end_offsets(doubtful) if doubtful else {}
-    return FirstAndLast(log.start_offsets(asked) if asked else {}, ends, starts_tell=tell)
+    return FirstAndLast(log.start_offsets(asked) if asked else {}, ends, untold=untold)
 
 
 def _asked_anew(edges: FirstAndLast, lost: Collection[str], log: Log) -> FirstAndLast:
@@ -335,8 +340,8 @@ def _asked_anew(edges: FirstAndLast, lost: Collection[str], log: Log) -> FirstAn
     starts = {name: at for name, at in edges.starts.items() if name not in lost}
     ends = {name: at for name, at in edges.ends.items() if name not in lost}
     ends |= log.end_offsets(lost)
-    if edges.starts_tell:
-        starts |= log.start_offsets(lost)
+    if told := [name for name in lost if name not in edges.untold]:
+        starts |= log.start_offsets(told)
     return replace(edges, starts=starts, ends=ends)
 
 

@@ -35,6 +35,7 @@ from headrace.errors import BrokerUnavailable, HeadraceError
 from headrace.model.buckets import least_places
 from headrace.model.places import Place
 from headrace.model.streams import State, StreamId
+from headrace.model.topic_names import connection_of
 from headrace.ports import PositionsMirror
 
 log = structlog.get_logger(__name__)
@@ -206,6 +207,8 @@ class Mirror:
         held = self.board.streams.get(name)
         if held is None or held.state is State.REMOVED or held.deployment.until is not None:
             return
+        if connection_of(held.stream.topic) is not None:
+            return  # Kafka's tools know nothing of it
         if now_s < self._troubles.get(name.use_case, now_s):
             return
         news = self._news(held, now_s)

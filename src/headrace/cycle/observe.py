@@ -274,9 +274,8 @@ class Observer:
             if stream.id not in epochs:
                 return
             cost = self._costs.pop(stream.id, Cost())
-            held = HeldStream(
-                stream, tenant, deployment, epochs[stream.id], self.log.places, cost=cost
-            )
+            places = self.log.of(stream.topic).places
+            held = HeldStream(stream, tenant, deployment, epochs[stream.id], places, cost=cost)
             self.board.streams[stream.id] = held
         held.stream, held.tenant, held.deployment = stream, tenant, deployment
         held.unfit = None

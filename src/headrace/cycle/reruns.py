@@ -121,7 +121,8 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
         raise ConfigError(f"stream {stream} has read nothing between these places")
     followed = lineage_of(positions)
     parents = bounded(followed, {name: end for name, (_, end) in lanes.items()})
-    spans = {name: log.places.between(end, start) or 0 for name, (start, end) in lanes.items()}
+    between = log.of(of.stream.topic).places.between
+    spans = {name: between(end, start) or 0 for name, (start, end) in lanes.items()}
     return RerunRange(stream, lanes, spans, of.stream.topic_id, parents)
 
 

@@ -429,7 +429,7 @@ class TopicKeeper:
         held, starts = seen.held, edges.starts
         if not held.heirs:
             return
-        if not edges.starts_tell:
+        if held.lanes.keys() & edges.untold:
             starts = {name: FIRST for name, lane in held.lanes.items() if lane.was_visited}
         there = listed_or_away(held, seen.info)
         over = is_over(there, held.lineage, held.places, starts)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Literal, TypeVar
 
+from headrace.connectors.by_topic import require_log
 from headrace.cycle.driver import DriverParts
 from headrace.deploying.needs import require_known_ends, require_registry
 from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
@@ -108,6 +109,7 @@ class Attempt:
             self.use_case = use_case = self._apart(lambda: load(self.deployment))
             self.step = "pack"
             use_case = use_case.within(connections.warehouse)
+            _find_log(connections, use_case)
             if use_case.needs_registry:
                 _find_registry(connections, use_case.name)
             require_known_ends(use_case, self.deployment, parts.log)
@@ -177,6 +179,16 @@ class Attempt:
         if isinstance(error, HeadraceError):
             return error
         return ConfigError(f"{self._does} raised {words_of(error)}")
+
+
+def _find_log(connections: Connections, use_case: UseCase) -> None:
+    try:
+        require_log(use_case.topic, connections)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{use_case.name}: topic {use_case.topic}: {error}; then start this driver again, "
+            "which reads that when it starts"
+        ) from error
 
 
 def _find_registry(connections: Connections, name: str) -> None:

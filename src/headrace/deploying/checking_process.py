@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TextIO
 
+from headrace.connectors.by_topic import require_log
 from headrace.deploying import unpacking_process
 from headrace.deploying.answers import private_output, tell
 from headrace.deploying.beats import Beats
@@ -27,6 +28,7 @@ from headrace.deploying.checking import Check
 from headrace.deploying.needs import require_registry
 from headrace.deploying.unpacking_process import Packed, Unpacking
 from headrace.errors import (
+    CodeNotLoaded,
     ConfigError,
     ConnectionDown,
     HeadraceError,
@@ -87,6 +89,9 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
     watchdog.end_after(rest_s, out.fileno())
     for use_case in wanted:
         at = _at(check, use_case)
+        if check.connections is not None:
+            tell(out, doing=f"{at}: it is seen whether its topic's log is named")
+            _find_log(check.connections, use_case, at)
         if check.connections is not None and use_case.needs_registry:
             tell(out, doing=f"{at}: it is seen whether it has a schema registry")
             _find_registry(check.connections, at)
@@ -191,6 +196,13 @@ def _unpack_elsewhere(unpacking: Unpacking, out: TextIO) -> None:
         os._exit(done.returncode)
     faulthandler.disable()
     os.kill(os.getpid(), -done.returncode)
+
+
+def _find_log(connections: Connections, use_case: UseCase, at: str) -> None:
+    try:
+        require_log(use_case.topic, connections)
+    except (CodeNotLoaded, ConfigError) as error:
+        raise ConfigError(f"{at}: topic {use_case.topic}: {error}") from error
 
 
 def _find_registry(connections: Connections, at: str) -> None:

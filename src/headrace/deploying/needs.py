@@ -1,22 +1,21 @@
 """What a use case cannot run without, beside its code.
 
-A schema registry, where it asks one, and a log that says where its lanes end, where it depends on
-that. Whoever deploys has it checked, and each driver looks again when it takes the use case: the
-driver may have been started with other settings, and without a registry every record would come
-back as one that cannot be read. Nobody asks whether a registry answers: what waits for it waits, as
-at any other time.
+The log that has its topic (`connectors/by_topic.py`), a schema registry, where it asks one, and a
+log that says where its lanes end, where it depends on that. Whoever deploys has it checked, and
+each driver looks again when it takes the use case: the driver may have been started with other
+settings, and without a registry every record would come back as one that cannot be read. Nobody
+asks whether a log or a registry answers: what waits for it waits, as at any other time.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.connectors.schema_registry import require_client
 from headrace.errors import ConfigError
 from headrace.model.records import Deployment
-from headrace.model.starting import read_starting
-from headrace.model.streams import Order
-from headrace.policies.starting import is_earliest
 from headrace.ports import Connections, Log
-from headrace.use_cases import UseCase
+from headrace.use_cases import UseCase, needing_ends
 
 
 def require_registry(connections: Connections) -> None:
@@ -39,22 +38,11 @@ def require_known_ends(use_case: UseCase, deployment: Deployment, log: Log) -> N
     Raises:
         ConfigError: only reading tells where lanes of this log end; says what to do.
     """
-    if log.tells_ends:
+    if log.of(use_case.topic).tells_ends:
         return
-    asked = {
-        "order stream": (use_case.order.merges_lanes, "order lane"),
-        "order key": (use_case.order is Order.KEY, "order lane"),
-        "order none with buckets": (use_case.divides_by > 1, "it without buckets"),
-        "form wave": (use_case.form == "wave", "form slice"),
-        f"startingOffsets {deployment.starting_offsets}": (
-            not is_earliest(read_starting(deployment.starting_offsets)),
-            "startingOffsets earliest, and seek to a time",
-        ),
-        "restart latest": (deployment.restart is not None, "restart position"),
-    }
-    for what, (is_asked, instead) in asked.items():
-        if is_asked:
-            raise ConfigError(
-                f"{use_case.name}: {what} needs a log that says where its lanes end, and of this "
-                f"one only reading tells; take {instead}"
-            )
+    asked = needing_ends(replace(use_case, restart=deployment.restart))
+    for what, instead in asked.items():
+        raise ConfigError(
+            f"{use_case.name}: {what} needs a log that says where its lanes end, and of this one "
+            f"only reading tells; take {instead}"
+        )

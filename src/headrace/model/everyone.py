@@ -12,15 +12,12 @@ kept with it, and not told by its name alone.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Tenant
 
 EVERYONE: Final = "everyone"
-#: what a topic can be called
-TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 def is_plain(topic: str) -> bool:

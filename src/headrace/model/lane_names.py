@@ -23,6 +23,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from headrace.model.buckets import bucket_of, whole_lane
+from headrace.model.topic_names import connection_of
 
 _FORM = re.compile(r"(.+)\[(0|[1-9][0-9]{0,9})\]", re.DOTALL)
 #: names that are remembered as they were taken apart: a hundred bytes each
@@ -97,7 +98,8 @@ def spoken(name: str, read: str | None = None) -> str:
     if found is None:
         return f"lane {name}"
     of = "" if read in (None, found.topic) else f" of {found.topic}"
-    return f"partition {found.number}{of}"
+    kind = "partition " if connection_of(name) is None else "shard "
+    return f"{kind}{found.number}{of}"
 
 
 def are_of_several(names: Iterable[str]) -> bool:

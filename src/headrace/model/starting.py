@@ -2,7 +2,9 @@
 
 Spark's words are known to those who come from there: ``earliest``, ``latest``, or JSON with an
 offset for each partition, in which -2 is the earliest and -1 the latest. A time is what most mean
-who would count offsets. They hold once, when the lanes of a stream get their first places.
+who would count offsets. Those of Kinesis are known as well: ``TRIM_HORIZON``, ``LATEST``, and
+``AT_TIMESTAMP`` with a time behind it. They hold once, when the lanes of a stream get their first
+places.
 
 What they come to in a log is decided in ``policies/starting.py``.
 """
@@ -52,6 +54,15 @@ class AtPlaces:
 Starting = Edge | SinceTime | AtPlaces
 
 _EDGES = {-2: Edge.EARLIEST, -1: Edge.LATEST}
+_OTHER_WORDS = {"TRIM_HORIZON": "earliest", "LATEST": "latest"}
+_AT_TIMESTAMP = "AT_TIMESTAMP "
+
+
+def usual(text: str) -> str:
+    """What somebody said in the words of Kinesis, in ours; any other as it is."""
+    if text.startswith(_AT_TIMESTAMP):
+        return text.removeprefix(_AT_TIMESTAMP).strip()
+    return _OTHER_WORDS.get(text, text)
 
 
 @lru_cache(1 << 10)
@@ -61,6 +72,7 @@ def read_starting(text: str) -> Starting:
     Raises:
         ValueError: it is nothing of that; says what is.
     """
+    text = usual(text)
     if text in tuple(Edge):
         return Edge(text)
     if text.lstrip().startswith("{"):

@@ -1,4 +1,4 @@
-"""What decisions need besides the store: Kafka, reached only when one is made."""
+"""What decisions need besides the store: the logs, reached only when one is made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.connectors.kafka import KafkaDeadLettersFactory, KafkaLog
+from headrace.connectors.by_topic import open_log
+from headrace.connectors.kafka import KafkaDeadLettersFactory
 from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.model.streams import StreamId
 from headrace.ports import Connections, DeadLetters, Log
@@ -17,7 +18,7 @@ class DecisionTools(Protocol):
     """Opens what a decision needs, for one decision. Safe in several threads."""
 
     def log(self) -> AbstractContextManager[Log]:
-        """What is in Kafka."""
+        """What is in the logs that are read."""
 
     def letters(self) -> AbstractContextManager[DeadLetters]:
         """Where records are set aside."""
@@ -36,8 +37,8 @@ class KafkaTools:
 
     @contextmanager
     def log(self) -> Iterator[Log]:
-        """What is in Kafka."""
-        with closing(KafkaLog(self.connections.kafka)) as log:
+        """What is in the logs that are read."""
+        with closing(open_log(self.connections)) as log:
             yield log
 
     @contextmanager

@@ -19,6 +19,7 @@ from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Stream
 from headrace.model.topic_lists import topics_of
+from headrace.model.topic_names import connection_of
 from headrace.sinks import KafkaTopic
 from headrace.splitting import makes_input_of
 from headrace.use_cases import UseCase
@@ -63,7 +64,7 @@ def wanted_topics(
         use_cases: whose sinks say where they write.
         streams: all that the store has.
         said: what counts for all of them, over what sinks say.
-        inputs: also the topics that are read.
+        inputs: also the topics that are read, if they are Kafka's.
         tenants: only those of these; none: of all.
     """
     found: dict[str, WantedTopic] = {}
@@ -80,7 +81,7 @@ def wanted_topics(
             found |= _named(use_case.name, sink.topic, names, _over(sink.shape, said), output=True)
         elif isinstance(sink, TenantTopics) and sink.unknown:
             found |= _named(use_case.name, sink.unknown, names, said, output=True)
-        if inputs:
+        if inputs and connection_of(use_case.topic) is None:
             read = makes_input_of(use_case, names)
             for topic in topics_of(use_case.topic):
                 found |= _named(use_case.name, topic, read, said, output=False)
@@ -91,7 +92,8 @@ def each_tenant_has_its_own(use_case: UseCase, *, inputs: bool = False) -> bool:
     """Whether a use case writes to topics of which each tenant has one; with ``inputs``: reads."""
     sink = use_case.sink
     written = isinstance(sink, KafkaTopic) and TENANT in sink.topic
-    return written or (inputs and TENANT in use_case.topic)
+    read = inputs and TENANT in use_case.topic and connection_of(use_case.topic) is None
+    return written or read
 
 
 def has_to_be_there(use_case: UseCase) -> str | None:

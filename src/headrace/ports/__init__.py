@@ -27,7 +27,7 @@ from headrace.ports.formats import (
     needs_registry,
 )
 from headrace.ports.keys import Audit, Keys
-from headrace.ports.log import Clock, Log, TopicInfo
+from headrace.ports.log import STILL_TO_COME, Clock, Log, TopicInfo
 from headrace.ports.membership import Membership
 from headrace.ports.mirror import PositionsMirror
 from headrace.ports.positions import (
@@ -91,6 +91,7 @@ from headrace.ports.tenants import NoTenants, Tenants, TenantsFactory
 __all__ = [
     "RECORD_SCHEMA",
     "REDRIVE_HEADERS",
+    "STILL_TO_COME",
     "AskedFirst",
     "Audit",
     "Clock",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from headrace.model.lineage import Lineage
 from headrace.model.places import Place, Places
+
+#: a moment later than all that was written by now
+STILL_TO_COME: Final = math.inf
 
 
 class Clock(Protocol):
@@ -52,9 +56,15 @@ class Log(Protocol):
         BrokerUnavailable: no broker answered at all.
     """
 
+    def of(self, topic: str) -> Log:
+        """The log that has a topic of this name: this one, or one of those that it is made of.
+
+        What is said below to be the same for ever is so of the lanes of one topic.
+        """
+
     @property
     def places(self) -> Places:
-        """What it says of two of its places; the same for all of its lanes, and for ever."""
+        """What it says of two of its places; the same for ever."""
 
     @property
     def tells_ends(self) -> bool:
@@ -93,7 +103,9 @@ class Log(Protocol):
     def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
         """The first offset whose record is not older; the end offset where there is none.
 
-        That is `OPEN` where only reading tells the end, and nobody may begin there.
+        Where only reading tells the end that is a place from which on nothing older comes than is
+        said, or `OPEN`, and nobody may begin there. `STILL_TO_COME` means all that comes from now
+        on; it is asked for of lanes without a known end alone.
         """
 
     def doubt(self, lanes: Collection[str]) -> None:

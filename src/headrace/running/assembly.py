@@ -19,12 +19,8 @@ from pathlib import Path
 
 import structlog
 
-from headrace.connectors.kafka import (
-    GroupMirror,
-    KafkaDeadLettersFactory,
-    KafkaLog,
-    KafkaReaderFactory,
-)
+from headrace.connectors.by_topic import ReadersByTopic, open_log
+from headrace.connectors.kafka import GroupMirror, KafkaDeadLettersFactory
 from headrace.connectors.schema_registry import RegistrySchemasFactory
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.deploying.offer import (
@@ -172,7 +168,7 @@ def assembled(
         before = {deployment.use_case for deployment in store.registry.deployments()}
         names = begin(settings, folder, store, anew=anew, stay=stay)
         connections = with_seal_key(connections, store)
-        log_of_kafka = stack.enter_context(closing(KafkaLog(connections.kafka)))
+        whole_log = stack.enter_context(closing(open_log(connections)))
         options = {**_elastic(settings.driver), **settings.spark}
         priorities = {name: settings.of_use_case(name).priority for name in names}
         session = build_session(app_name, settings.master, options, priorities)
@@ -186,7 +182,7 @@ def assembled(
         letters = KafkaDeadLettersFactory()
         tools = TaskTools(
             connections,
-            KafkaReaderFactory(),
+            ReadersByTopic(),
             SqlPositionsFactory(),
             letters,
             RegistrySchemasFactory(),
@@ -199,7 +195,7 @@ def assembled(
         if mirror is not None:
             stack.callback(mirror.close)
         parts = DriverParts(
-            store, log_of_kafka, engine, dead_letters, SystemClock(), mirror, store.statistics
+            store, whole_log, engine, dead_letters, SystemClock(), mirror, store.statistics
         )
         name, lease_s = driver_name(settings), settings.driver.lease
         driver = Driver(

@@ -10,12 +10,13 @@ from pydantic import BaseModel, Field, SecretStr, model_validator
 
 from headrace.errors import ConfigError
 from headrace.model.patterns import TENANT, misspelt_place
+from headrace.model.topic_names import CONNECTION_NAME
 from headrace.policies.backpressure import PaceBounds
 from headrace.ports import Server
 from headrace.settings.fields import STRICT, refuse_unset
 
 #: as sinks say it, and messages show it
-ConnectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+ConnectionName = Annotated[str, Field(pattern=rf"^{CONNECTION_NAME}$")]
 
 
 class RateSettings(BaseModel):

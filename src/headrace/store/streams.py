@@ -23,10 +23,11 @@ from headrace.errors import (
     stream_removed,
     tenant_removed,
 )
-from headrace.model.everyone import EVERYONE, TOPIC_NAME, has_stream, is_plain
+from headrace.model.everyone import EVERYONE, has_stream, is_plain
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
 from headrace.model.topic_lists import is_list, listed, others, parts_of, topics_of
+from headrace.model.topic_names import problem_of
 from headrace.model.topic_patterns import is_kept, is_pattern
 from headrace.policies.stops import Status, changed
 from headrace.store import depths, intents, left_alone, stoppers, stops
@@ -195,8 +196,10 @@ def topic_of(template: str, tenant: str) -> str:
         return template.replace(TENANT, tenant, 1)
     if has_other_braces(template):
         raise ConfigError(f"topic {template!r}: only {{tenant}} may stand in braces")
-    if is_plain(template) and not all(map(TOPIC_NAME.fullmatch, topics_of(template))):
-        raise ConfigError(f"topic {template!r}: no topic can be called so")
+    if is_plain(template):
+        for part in topics_of(template):
+            if problem := problem_of(part):
+                raise ConfigError(f"topic {template!r}: {problem}")
     topic = template.replace(TENANT, tenant)
     if is_list(template):
         _check_list(template, topic, tenant)

@@ -92,6 +92,10 @@ class MemoryLog:
         #: False: what retention took only readers tell
         self.tells_starts = True
 
+    def of(self, topic: str) -> MemoryLog:
+        """This one has all topics."""
+        return self
+
     # what a test does to it
 
     def create_topic(self, name: str, partitions: int = 1) -> None:

@@ -15,6 +15,7 @@ from headrace.errors import ConfigError, SinkRefused, WorkerKilled
 from headrace.model.places import OPEN, place_at
 from headrace.model.receipts import Behind, SliceError
 from headrace.model.records import Failure, Move
+from headrace.model.restarts import Restart
 from headrace.model.statistics import LagIs
 from headrace.model.streams import StreamId, Throttle
 from headrace.operating.quarantine import check_skip
@@ -160,8 +161,9 @@ def test_a_stream_that_is_to_begin_at_the_end_says_why_it_waits(hidden):
     ("options", "deployed", "told"),
     [
         ({"order": "stream"}, {}, "order stream"),
-        ({}, {"starting_offsets": "latest"}, "startingOffsets latest"),
-        ({}, {"starting_offsets": "2026-01-01T00:00:00Z"}, "startingOffsets 2026-01-01T00:00:00Z"),
+        ({"order": "key"}, {}, "order key .* order lane, which keeps that of each key"),
+        ({"order": "none", "buckets": 4}, {}, "order none with buckets"),
+        ({}, {"restart": Restart(60.0)}, "restart latest"),
     ],
 )
 def test_what_cannot_be_had_is_refused_by_name_where_ends_are_not_told(

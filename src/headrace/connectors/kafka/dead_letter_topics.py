@@ -7,7 +7,9 @@ than its record; and it keeps everything until a person decides, since a letter 
 its record, and by that retention would take an old one away at once.
 
 A topic that somebody made is left as it is, save that partitions are added where the source has
-more. Nothing is deleted here.
+more. Nothing is deleted here. Of a topic that is not Kafka's the letters are in Kafka as well, in
+one whose name begins with its connection, and with one partition if nobody made it: lanes elsewhere
+have numbers without end.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.topics import create_topics
 from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.model.topic_names import connection_of, own_name
 
 #: Kafka's own default of ``max.message.bytes``
 _LIMIT_BYTES = 1_048_588
@@ -44,8 +47,9 @@ class DeadLetterTopic(NamedTuple):
 
 
 def dead_letters_topic(topic: str) -> str:
-    """The name of the topic that has the dead letters of another."""
-    return f"{topic}.dlq"
+    """The name of the topic that has the dead letters of another; also of one that is elsewhere."""
+    connection = connection_of(topic)
+    return f"{topic}.dlq" if connection is None else f"{connection}--{own_name(topic)}.dlq"
 
 
 def prepared(

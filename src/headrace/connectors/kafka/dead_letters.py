@@ -43,6 +43,7 @@ from headrace.connectors.kafka.faults import (
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import taken_apart
+from headrace.model.topic_names import connection_of
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
 #: tells the client to stamp a message by itself; so it cannot be told of 1970, which a header has
@@ -228,9 +229,9 @@ class KafkaDeadLetters:
 
 
 def _partition_of(letter: DeadLetter, partitions: int) -> int:
-    """That of its record; where lanes have no numbers the letters of one are in one of so many."""
+    """That of its record; of a lane that is not Kafka's all letters are in one of so many."""
     found = taken_apart(whole_lane(letter.slice.lane.name))
-    if found is not None:
+    if found is not None and connection_of(letter.slice.topic) is None:
         return found.number
     return crc32(letter.slice.lane.name.encode()) % partitions
 

@@ -27,9 +27,9 @@ from headrace.connectors.kafka.offsets import OFFSETS
 from headrace.connectors.kafka.partitions import TopicPartition, by_partition
 from headrace.connectors.kafka.watermarks import END, START, Watermarks
 from headrace.errors import BrokerUnavailable
-from headrace.model.everyone import TOPIC_NAME
 from headrace.model.lane_names import in_order, named
 from headrace.model.places import Place, Places, place_at
+from headrace.model.topic_names import TOPIC_NAME
 from headrace.ports import TopicInfo
 
 #: topics of one description request: the answers of thousands would block a broker's thread long
@@ -64,6 +64,10 @@ class KafkaLog:
 
     def __repr__(self) -> str:
         return f"KafkaLog({servers(self._config)})"
+
+    def of(self, topic: str) -> KafkaLog:
+        """This one has all topics."""
+        return self
 
     @property
     def places(self) -> Places:

@@ -31,11 +31,12 @@ from headrace.connectors.kafka.partitions import TopicPartition, by_partition
 from headrace.connectors.kafka.reader import KafkaSliceReader
 from headrace.connectors.kafka.redrive_line import RedriveLine
 from headrace.connectors.kafka.seals import Message, sealed, sent_back
-from headrace.errors import LeaderUnknown, TopicMissing
+from headrace.errors import ConfigError, LeaderUnknown, TopicMissing
 from headrace.model.lane_names import number_of
 from headrace.model.places import UNKNOWN, Place, number_at, place_at
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.topic_lists import is_list, topics_of
+from headrace.model.topic_names import connection_of
 from headrace.ports import Connections
 
 #: a record that came back so often will come back again
@@ -108,8 +109,14 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
         Temporary: Kafka cannot do it at the moment; call again.
         Fenced: a later redrive of the same letters has begun.
         TopicMissing: its topic is not there; one of a list is among what was refused.
-        ConfigError: we may not do this, or a record is too large for its topic now.
+        ConfigError: we may not do this, a record is too large for its topic now, or the topic is
+            not in Kafka.
     """
+    if connection_of(topic) is not None:
+        raise ConfigError(
+            f"{topic} is not in Kafka, and nothing is sent back there yet; its letters are in "
+            f"topic {dead_letters_topic(topic)}: put them to the stream again, with their keys"
+        )
     tally = _Tally(limit)
     for one in topics_of(topic):
         sent = tally.sent

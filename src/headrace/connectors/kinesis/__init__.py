@@ -1,6 +1,37 @@
 """Kinesis as a log: streams are topics, shards are lanes that split and merge."""
 
+from headrace.connectors.kinesis.by_connection import KinesisByConnection
+from headrace.connectors.kinesis.clients import KinesisClients
 from headrace.connectors.kinesis.log import KinesisLog
-from headrace.connectors.kinesis.reader import KinesisReaderFactory
+from headrace.connectors.kinesis.reader import KinesisReader, KinesisReaderFactory
+from headrace.ports import Connections
 
-__all__ = ["KinesisLog", "KinesisReaderFactory"]
+__all__ = [
+    "KinesisLog",
+    "KinesisReaderFactory",
+    "require_client",
+    "streams_log",
+    "streams_reader",
+]
+
+
+def require_client(connection: str, connections: Connections) -> None:
+    """See that a connection is one of Kinesis, and that its client can begin; contacts nobody.
+
+    Raises:
+        ConfigError: it is not, or cannot.
+        CodeNotLoaded: Amazon's client is not installed on this machine.
+    """
+    client = KinesisClients(connection)(connections)
+    if (close := getattr(client, "close", None)) is not None:
+        close()
+
+
+def streams_log(connections: Connections) -> KinesisLog:
+    """What is in the streams of all connections; it connects when it is asked."""
+    return KinesisLog(KinesisByConnection(connections))
+
+
+def streams_reader(connections: Connections) -> KinesisReader:
+    """A reader of them; it connects at its first read."""
+    return KinesisReader(KinesisByConnection(connections))

@@ -20,10 +20,10 @@ from headrace.connectors.kinesis.client import (
     translated,
 )
 from headrace.connectors.kinesis.shards import ShardOf
-from headrace.connectors.kinesis.spots import END, before, passed
+from headrace.connectors.kinesis.spots import END, before, passed, since
 from headrace.connectors.kinesis.walk import MARGIN_MS, record_of
 from headrace.model.places import OPEN, Place
-from headrace.ports import Clock
+from headrace.ports import STILL_TO_COME, Clock
 
 _MOST_ANSWERS = 4
 #: moments are asked for by the second, in which a shard takes so many records
@@ -39,8 +39,8 @@ class Search:
     shard: ShardOf
     #: what its numbers start above
     starting: int
-    #: in milliseconds since 1970; None: the first that is left
-    since_ms: int | None = None
+    #: in seconds since 1970; None: the first that is left; `STILL_TO_COME`: that comes from now on
+    since_s: float | None = None
     _iterator: str | None = None
 
     def go_on(self) -> Place | None:
@@ -59,11 +59,11 @@ class Search:
             raise trouble from error
 
     def _answered(self) -> Place | None:
-        if self.since_ms is not None and self.since_ms > self.clock.now_s() * 1000:
+        if self._since_ms is not None and self._since_ms > self.clock.now_s() * 1000:
             return OPEN
         if self._iterator is None:
             self._iterator = self._opened()
-        limit = 1 if self.since_ms is None else _OF_A_SECOND
+        limit = 1 if self._since_ms is None else _OF_A_SECOND
         for _ in range(_MOST_ANSWERS):
             told = self.client.get_records(ShardIterator=self._iterator, Limit=limit)
             place = self._place(told, limit)
@@ -74,8 +74,10 @@ class Search:
 
     def _opened(self) -> str:
         how: dict[str, Any] = {"ShardIteratorType": "TRIM_HORIZON"}
-        if self.since_ms is not None:
-            how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": moment(self.since_ms)}
+        if self._is_latest:
+            how = {"ShardIteratorType": "LATEST"}
+        elif self._since_ms is not None:
+            how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": moment(self._since_ms)}
         told = self.client.get_shard_iterator(
             StreamName=self.shard.stream, ShardId=self.shard.shard_id, **how
         )
@@ -85,12 +87,24 @@ class Search:
         """What an answer says; None if it says nothing."""
         records = [record_of(one) for one in told["Records"]]
         for record in records:
-            if self.since_ms is None or record.came_ms >= self.since_ms:
+            if self._since_ms is None or record.came_ms >= self._since_ms:
                 return before(record.number)
         if not told.get("NextShardIterator"):
             return END
         if told["MillisBehindLatest"] or len(records) >= limit:
             return None
-        if self.since_ms is not None:
-            return OPEN
-        return passed(self.starting, told_at_ms(told, self.clock.now_s()) - MARGIN_MS)
+        at_ms = told_at_ms(told, self.clock.now_s())
+        if self.since_s is None:
+            return passed(self.starting, at_ms - MARGIN_MS)
+        # Who reads on from a moment looks a margin before it, and nothing older is wanted.
+        since_ms = at_ms if self._since_ms is None else self._since_ms
+        return since(self.starting, max(since_ms + MARGIN_MS, at_ms - MARGIN_MS))
+
+    @property
+    def _is_latest(self) -> bool:
+        return self.since_s == STILL_TO_COME
+
+    @property
+    def _since_ms(self) -> int | None:
+        """The moment that is searched for, if it is one."""
+        return None if self.since_s is None or self._is_latest else round(self.since_s * 1000)

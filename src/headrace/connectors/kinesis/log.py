@@ -4,7 +4,8 @@ Shards do not say where they end, nor what retention took of them, so nobody is 
 they are read (`walk.py`). Where one begins, and what was there at a time, is found by reading until
 a record comes, or the shard says that it has no more. That costs of what a shard gives in a second,
 so it is asked only of lanes that get a place. One whose answers are empty for long is gone on with
-at the next question, and left out until then.
+at the next question, and left out until then. So is what has no answer within a moment, as where a
+region cannot be reached: whoever asks has other streams, and other logs, to ask.
 
 Lists of shards come from a service that has many parts, so one may be without a shard that another
 has. Which hash keys have no open shard, or two, at two looks in a row, is told in the log.
@@ -13,7 +14,7 @@ has. Which hash keys have no open shard, or two, at two looks in a row, is told 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -42,6 +43,10 @@ V = TypeVar("V")
 
 #: requests at once
 _AT_ONCE = 8
+#: seconds after which nobody waits for what was asked
+_PATIENCE_S = 3.0
+#: searches, and questions without an answer, that are remembered
+_MOST_KEPT = 10_000
 #: a stream that is being made or taken away has no shards to read
 _THERE = frozenset({"ACTIVE", "UPDATING"})
 
@@ -58,9 +63,17 @@ class KinesisLog:
     _searches: dict[tuple[str, float | None], Search] = field(default_factory=dict, repr=False)
     #: hash keys that were misplaced at the last look, by stream
     _misplaced: dict[str, str] = field(default_factory=dict, repr=False)
+    #: what was asked and had no answer in time, by question
+    _asked_before: dict[tuple[object, object], Future[Any]] = field(
+        default_factory=dict, repr=False
+    )
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_AT_ONCE, "kinesis-log"), repr=False
     )
+
+    def of(self, topic: str) -> KinesisLog:
+        """This one has all streams."""
+        return self
 
     @property
     def places(self) -> Places:
@@ -79,13 +92,17 @@ class KinesisLog:
 
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and shards of each stream that exists."""
-        found, troubles = self._asked(names, self._info)
+        found, troubles = self._asked(names, self._info, "info")
         self._raise_if_away(found, troubles)
         return found
 
+    def all_topics(self) -> Collection[str]:
+        """None: patterns are of Kafka's topics."""
+        return ()
+
     def absent(self, names: Collection[str]) -> Collection[str]:
         """Streams that are surely not there."""
-        _, troubles = self._asked(names, self._summary)
+        _, troubles = self._asked(names, self._summary, "summary")
         return {name for name, error in troubles.items() if isinstance(error, TopicMissing)}
 
     def end_offsets(self, lanes: Collection[str]) -> dict[str, Place]:
@@ -97,7 +114,7 @@ class KinesisLog:
         return self._first_places(lanes, None)
 
     def offsets_at(self, lanes: Collection[str], timestamp_s: float) -> dict[str, Place]:
-        """The first record that is not older."""
+        """The first record that is not older; where none is, that none came until now."""
         return self._first_places(lanes, timestamp_s)
 
     def doubt(self, lanes: Collection[str]) -> None:
@@ -111,16 +128,24 @@ class KinesisLog:
             close()
 
     def _asked(
-        self, keys: Collection[K], question: Callable[[K], V]
+        self, keys: Collection[K], question: Callable[[K], V], what: object
     ) -> tuple[dict[K, V], dict[K, HeadraceError]]:
-        """Answers, and why there is none."""
+        """Answers, and why there is none; what has none yet is left out, and not asked twice."""
         found, troubles = dict[K, V](), dict[K, HeadraceError]()
-        asked = {key: self._pool.submit(question, key) for key in dict.fromkeys(keys)}
+        asked = dict[K, Future[V]]()
+        for key in keys:
+            before = self._asked_before.pop((what, key), None)
+            asked[key] = before or self._pool.submit(question, key)
+        _, late = wait(asked.values(), _PATIENCE_S)
         for key, answer in asked.items():
+            if answer in late:
+                self._asked_before[what, key] = answer
+                continue
             try:
                 found[key] = answer.result()
             except HeadraceError as error:
                 troubles[key] = error
+        _bound(self._asked_before)
         return found, troubles
 
     def _raise_if_away(self, found: Collection[object], troubles: dict[str, HeadraceError]) -> None:
@@ -168,7 +193,7 @@ class KinesisLog:
         if unknown:
             self.topics(unknown)
         there = [lane for lane in streams if lane in self._shards]
-        found, troubles = self._asked(there, lambda lane: self._first_place(lane, since_s))
+        found, troubles = self._asked(there, lambda lane: self._first_place(lane, since_s), since_s)
         self._raise_if_away(found, troubles)
         return {lane: place for lane, place in found.items() if place is not None}
 
@@ -181,12 +206,19 @@ class KinesisLog:
             self.clock,
             shard,
             self._shards[lane].starting,
-            None if since_s is None else round(since_s * 1000),
+            since_s,
         )
         place = search.go_on()
         if place is None:
             self._searches[lane, since_s] = search
+            _bound(self._searches)
         return place
+
+
+def _bound(kept: dict[Any, Any]) -> None:
+    """Forget what was kept first, should it be too much."""
+    while len(kept) > _MOST_KEPT:
+        del kept[next(iter(kept))]
 
 
 def _is_of(lane: str, stream: str) -> bool:

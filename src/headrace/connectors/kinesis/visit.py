@@ -230,7 +230,7 @@ class Visit:
         begin = self.slice.from_offset
         if last.sealed:
             self._lost(END)
-        on_at = passed(spot_of(begin).number, last.quiet_ms)
+        on_at = spot_of(begin).quiet_until(last.quiet_ms)
         if self.walk.is_fresh(spot_of(on_at)):
             self._lost(max(on_at, begin))
         self.behind = Behind(None)
@@ -248,7 +248,7 @@ class Visit:
             return passed(self._passed, last.quiet_ms if last.caught_up else 0)
         stays_ms = _STAYS_MS if last.caught_up else 0
         if last.quiet_ms > begin.quiet_ms + stays_ms:
-            return passed(begin.number, last.quiet_ms)
+            return begin.quiet_until(last.quiet_ms)
         return self.slice.from_offset
 
     def _end_known(self, last: Came | None) -> None:

@@ -147,6 +147,8 @@ class Walk:
             return self._since(since_ms)
         if self.begin.is_beginning and not self.streams.may_have_lost(self.shard):
             return self._from_start()
+        if self.is_fresh(self.begin) and self.begin.is_since:
+            return self._since(since_ms)
         if self.is_fresh(self.begin):
             return self._at("AFTER_SEQUENCE_NUMBER", self._last) or self._since(since_ms)
         self.awaited = self.begin.number
