@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-import driver_world
 import pytest
 from pyarrow.parquet import read_table
 
+import driver_world
 from headrace.cycle.first_places import NO_END
 from headrace.cycle.lags import lags, seek_target, stream_log
 from headrace.cycle.reruns import range_of

@@ -95,3 +95,16 @@ def test_what_says_nothing_is_refused_and_told_what_does(text, told):
 def test_times_far_away_are_no_crash():
     assert read_starting("0001-01-01T00:00:00+00:00").at_s < 0
     assert read_starting(datetime.max.replace(tzinfo=UTC).isoformat()).at_s > 0
+
+
+@given(TIMES)
+def test_the_words_of_kinesis_are_known(when):
+    assert read_starting("TRIM_HORIZON") is Edge.EARLIEST
+    assert read_starting("LATEST") is Edge.LATEST
+    assert read_starting(f"AT_TIMESTAMP {when.isoformat()}") == read_starting(when.isoformat())
+
+
+@pytest.mark.parametrize("said", ["AT_TIMESTAMP", "AT_TIMESTAMP latest?", "AFTER_SEQUENCE_NUMBER"])
+def test_others_of_its_words_are_refused(said):
+    with pytest.raises(ValueError, match="say earliest, latest, a time"):
+        read_starting(said)

@@ -1,0 +1,152 @@
+"""Streams of several connections behind one client, and what is not answered in time."""
+
+import threading
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from headrace.connectors.kinesis import KinesisLog
+from headrace.connectors.kinesis.by_connection import KinesisByConnection
+from headrace.connectors.kinesis.reader import KinesisReader
+from headrace.errors import ConfigError
+from headrace.model.places import OPEN
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import STILL_TO_COME, Connections, Server
+from headrace.testing.clock import FakeClock
+from headrace.testing.kinesis.contract import Service
+from headrace.testing.kinesis.service import FakeKinesis
+
+
+class World:
+    """Two regions with a stream of one name each, and all that reads them."""
+
+    def __init__(self):
+        self.clock = FakeClock()
+        self.client = KinesisByConnection(Connections({}, ""))
+        self.services = {}
+        for region in ("here", "there"):
+            kinesis = (
+                FakeKinesis(self.clock, page=1) if region == "there" else FakeKinesis(self.clock)
+            )
+            kinesis.create_stream(StreamName="visits", ShardCount=2)
+            self.client._clients[region] = kinesis
+            self.services[region] = Service(kinesis, self.clock.move)
+            self.services[region].settle("visits")
+        self.log = KinesisLog(self.client, self.clock)
+        self.reader = KinesisReader(self.client, self.clock, self.clock.move)
+
+    def put(self, region, value):
+        first = self.services[region].shards("visits")[0].keys.first
+        self.services[region].put("visits", value, hash_key=first)
+
+    def values(self, lane, begin):
+        piece = Slice(
+            LaneId("keep", "acme", lane),
+            lane.partition("[")[0],
+            begin,
+            OPEN,
+            1,
+            records=100,
+            most_bytes=10**6,
+        )
+        found = []
+        for _ in range(3):
+            for batch in self.reader.read([piece], 100):
+                assert batch.error is None
+                found += batch.records["value"].to_pylist()
+                piece = replace(piece, from_offset=batch.reached)
+            self.clock.move(1)
+        return found
+
+
+@pytest.fixture
+def world():
+    made = World()
+    with closing(made.log):
+        yield made
+
+
+def test_streams_of_one_name_are_told_apart_by_their_connections(world):
+    world.put("here", b"1")
+    world.put("there", b"2")
+    found = world.log.topics(["here:visits", "there:visits", "here:nothing"])
+    assert {topic: info.lanes for topic, info in found.items()} == {
+        "here:visits": ("here:visits[0]", "here:visits[1]"),
+        "there:visits": ("there:visits[0]", "there:visits[1]"),
+    }
+    begin = world.log.start_offsets(["here:visits[0]", "there:visits[0]"])
+    assert world.values("here:visits[0]", begin["here:visits[0]"]) == [b"1"]
+    assert world.values("there:visits[0]", begin["there:visits[0]"]) == [b"2"]
+    assert set(world.log.absent(["here:nothing", "there:visits"])) == {"here:nothing"}
+
+
+def test_a_connection_that_is_none_is_left_out_and_others_are_not(world):
+    assert world.log.topics(["nowhere:visits", "here:visits"]).keys() == {"here:visits"}
+    with pytest.raises(ConfigError, match="names no connection"):
+        world.client.describe_stream_summary(StreamName="visits")
+
+
+def test_nothing_of_connections_shows():
+    servers = {"clicks": Server("kinesis://eu-central-1", "AKIA", "wJalr")}
+    shown = repr(KinesisByConnection(Connections({}, "", servers=servers)))
+    assert "AKIA" not in shown
+    assert "wJalr" not in shown
+
+
+def test_the_latest_is_what_comes_from_now_on(world):
+    world.put("here", b"1")
+    world.clock.move(60)
+    (at,) = (
+        world.log.offsets_at(["here:visits[0]"], STILL_TO_COME).values()
+        if (world.log.topics(["here:visits"]))
+        else ()
+    )
+    world.put("here", b"2")
+    assert world.values("here:visits[0]", at) == [b"2"]
+
+
+def test_a_moment_behind_the_last_record_is_a_place_to_begin_at(world):
+    world.log.topics(["here:visits"])
+    world.put("here", b"1")
+    world.clock.move(3600)
+    then_s = world.clock.now_s()
+    world.clock.move(3600)
+    # Answers are empty for a while; each question goes on where the last one came to.
+    found = {}
+    while not found:
+        world.clock.move(1)
+        found = world.log.offsets_at(["here:visits[0]"], then_s)
+    at = found["here:visits[0]"]
+    assert at != OPEN
+    world.put("here", b"2")
+    assert world.values("here:visits[0]", at) == [b"2"]
+
+
+class Silent:
+    """A region that does not answer before it is told to."""
+
+    def __init__(self, kinesis):
+        self.kinesis, self.answers, self.asked = kinesis, threading.Event(), 0
+
+    def __getattr__(self, name):
+        call = getattr(self.kinesis, name)
+
+        def later(**request):
+            self.asked += 1
+            self.answers.wait()
+            return call(**request)
+
+        return later
+
+
+def test_one_that_does_not_answer_is_left_out_and_its_answer_taken_later(world, monkeypatch):
+    monkeypatch.setattr("headrace.connectors.kinesis.log._PATIENCE_S", 0.05)
+    silent = Silent(world.client._clients["there"])
+    world.client._clients["there"] = silent
+    for _ in range(3):
+        assert world.log.topics(["here:visits", "there:visits"]).keys() == {"here:visits"}
+    assert silent.asked == 1
+    silent.answers.set()
+    monkeypatch.setattr("headrace.connectors.kinesis.log._PATIENCE_S", 5.0)
+    assert world.log.topics(["there:visits"]).keys() == {"there:visits"}
