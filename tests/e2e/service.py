@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 from typed import in_a_shell, typed
@@ -93,9 +94,13 @@ class Service:
         assert producer.flush(30) == 0
 
     def rows(self) -> list[tuple[str, str, int]]:
+        return self.read("SELECT tenant, value, version FROM seen")
+
+    def read(self, question: str) -> list[tuple[Any, ...]]:
+        """What is in the store's database; nothing as long as the table is not there."""
         try:
             connection = sqlite3.connect(f"file:{self.folder}/store.db?mode=ro", uri=True)
-            found = connection.execute("SELECT tenant, value, version FROM seen").fetchall()
+            found = connection.execute(question).fetchall()
         except sqlite3.OperationalError:
             return []
         connection.close()
