@@ -24,6 +24,7 @@ from headrace.cli.app import app
 from headrace.cli.init import text_of
 from headrace.cli.registry import registry_beside
 from headrace.cli.servers import folder_of, remember
+from headrace.connectors.by_topic import require_log
 from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.failing import BACKOFF
 from headrace.embedded.addresses import free_ports
@@ -31,11 +32,12 @@ from headrace.errors import SinkRefused
 from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
 from headrace.model.restarts import Restart
+from headrace.model.starting import read_starting
 from headrace.model.streams import LaneId, Order, Slice
 from headrace.model.topic_patterns import tenant_in
 from headrace.model.waves import Wave
 from headrace.policies.density import SPREAD
-from headrace.ports import SchemaKind, WrittenSchema
+from headrace.ports import Connections, SchemaKind, WrittenSchema
 from headrace.settings import Settings, read_settings
 from headrace.settings.doors import DoorsSettings
 from headrace.sinks import ParquetFiles
@@ -512,6 +514,31 @@ def test_the_guides_beginning_is_a_time(tmp_path):
 def test_the_guides_streams_that_must_not_lag_are_ones(tmp_path):
     told = guides_settings(tmp_path, 2).of_use_case("anomalies")
     assert told.restarts == Restart(300.0, 30.0)
+
+
+def test_the_use_case_of_the_page_about_kinesis_is_one_and_its_file_names_its_connection(tmp_path):
+    page = ROOT / "docs" / "kinesis.md"
+    (code,), (yaml,) = blocks(page, "python"), blocks(page, "yaml")
+    names = {}
+    exec(code, names)
+    rows = handled(names["counted"], [b"a"]).to_pylist()
+    assert rows == [{"tenant": "acme", "key": None, "value": "a"}]
+    path = tmp_path / "headrace.yaml"
+    path.write_text(yaml.replace("/run/secrets/clicks", "secret"))
+    (tmp_path / "secret").write_text("wJalr")
+    settings = read_settings(path, {}).within(tmp_path)
+    require_log(names["counted"].topic, Connections({}, "", servers=settings.servers()))
+    said = re.findall(
+        r"`(?:headrace [^`]* --to )?([A-Z]+_?[A-Z]+(?: 2026[^`]*)?)`", page.read_text()
+    )
+    places = {word.split()[0] for word in said if read_starting_or_none(word) is not None}
+    assert places == {"TRIM_HORIZON", "LATEST", "AT_TIMESTAMP"}
+
+
+def read_starting_or_none(text):
+    with suppress(ValueError):
+        return read_starting(text)
+    return None
 
 
 def test_the_guides_registry_is_one(tmp_path):
