@@ -124,9 +124,10 @@ def service(tmp_path, kafka, kinesis, monkeypatch):
     monkeypatch.setenv("CLICKS_USER", kinesis.server.user)
     monkeypatch.setenv("CLICKS_PASSWORD", kinesis.server.password)
     made = ClicksService(tmp_path, kafka, kinesis)
+    names = [stream.name for stream in made.streams.values()]
     yield made
-    for stream in made.streams.values():
-        kinesis.client.delete_stream(StreamName=stream.name)
+    for name in names:
+        kinesis.client.delete_stream(StreamName=name)
 
 
 def test_streams_that_are_split_and_merged_while_a_driver_is_killed_come_once_and_in_order(service):
@@ -226,3 +227,21 @@ def test_what_cannot_be_had_of_a_stream_is_refused_when_it_is_deployed(service):
         to_kafka,
     )
     assert "write to a KafkaTopic that is not transactional" in refused(exact, settings)
+
+
+def test_a_service_that_reads_kinesis_alone_runs_without_a_kafka(service):
+    yaml, file = service.folder / "headrace.yaml", service.folder / "use_cases.py"
+    yaml.write_text(yaml.read_text().replace(service.config["bootstrap.servers"], "127.0.0.1:1"))
+    head = file.read_text().partition("@use_case")[0]
+    file.write_text(f"{head}{CLICKS.replace('dead-letter', 'suspend')}")
+    service.done("use-cases", "deploy")
+    service.done("tenants", "add", "acme")
+    service.streams.pop("bolt")
+    acme = service.streams["acme"]
+    acme.put(2)
+    process = service.run()
+    service.until_all_came()
+    assert "0 faults" in service.done("verify")
+    acme.put(1)
+    service.until_all_came()
+    ended(process, service)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TypeVar
 
 from headrace.connectors.client_libraries import not_here
@@ -62,21 +63,23 @@ def require_log(topic: str, connections: Connections) -> None:
 
 @dataclass(slots=True)
 class LogByTopic:
-    """``headrace.ports.Log`` on Kafka and Kinesis."""
+    """``headrace.ports.Log`` on Kafka and Kinesis; turns and who asks beside them may be at it."""
 
     connections: Connections = field(repr=False)
     kafka: Log
     _kinesis: Log | None = None
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     def of(self, topic: str) -> Log:
         """The one that has a topic, or a lane."""
         if connection_of(topic) is None:
             return self.kafka
-        if self._kinesis is None:
-            from headrace.connectors.kinesis import streams_log  # noqa: PLC0415 - see above
+        with self._lock:
+            if self._kinesis is None:
+                from headrace.connectors.kinesis import streams_log  # noqa: PLC0415 - see above
 
-            self._kinesis = streams_log(self.connections)
-        return self._kinesis
+                self._kinesis = streams_log(self.connections)
+            return self._kinesis
 
     @property
     def places(self) -> Places:

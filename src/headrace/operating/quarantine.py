@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from headrace.connectors.kafka import dead_letters_topic
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.places import Place
 from headrace.model.records import Failure, FailureState
@@ -104,7 +105,7 @@ def consequence(failure: Failure) -> str:
         return f"failure {failure.id}: passes over {piece.records} offsets, {piece}, kept nowhere"
     return (
         f"failure {failure.id}: passes over offset {failure.error.offset} of "
-        f"{piece.lane.name}, which is kept in {piece.lane_topic}.dlq"
+        f"{piece.lane.name}, which is kept in {dead_letters_topic(piece.lane_topic)}"
     )
 
 

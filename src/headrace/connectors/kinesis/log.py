@@ -33,15 +33,15 @@ from headrace.connectors.kinesis.streams import listed
 from headrace.errors import BrokerUnavailable, HeadraceError, TopicMissing
 from headrace.model.lane_names import named
 from headrace.model.places import OPEN, Place, Places
+from headrace.model.topic_names import connection_of
 from headrace.ports import Clock, TopicInfo
 from headrace.process.clock import SystemClock
 
 log = structlog.get_logger(__name__)
 
-K = TypeVar("K")
 V = TypeVar("V")
 
-#: requests at once
+#: requests at once, to a connection
 _AT_ONCE = 8
 #: seconds after which nobody waits for what was asked
 _PATIENCE_S = 3.0
@@ -67,9 +67,8 @@ class KinesisLog:
     _asked_before: dict[tuple[object, object], Future[Any]] = field(
         default_factory=dict, repr=False
     )
-    _pool: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(_AT_ONCE, "kinesis-log"), repr=False
-    )
+    #: by connection: one that cannot be reached holds its own threads alone
+    _pools: dict[str | None, ThreadPoolExecutor] = field(default_factory=dict, repr=False)
 
     def of(self, topic: str) -> KinesisLog:
         """This one has all streams."""
@@ -122,20 +121,21 @@ class KinesisLog:
 
     def close(self) -> None:
         """Give up connections."""
-        self._pool.shutdown(cancel_futures=True)
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
         close = getattr(self.client, "close", None)
         if close is not None:
             close()
 
     def _asked(
-        self, keys: Collection[K], question: Callable[[K], V], what: object
-    ) -> tuple[dict[K, V], dict[K, HeadraceError]]:
+        self, keys: Collection[str], question: Callable[[str], V], what: object
+    ) -> tuple[dict[str, V], dict[str, HeadraceError]]:
         """Answers, and why there is none; what has none yet is left out, and not asked twice."""
-        found, troubles = dict[K, V](), dict[K, HeadraceError]()
-        asked = dict[K, Future[V]]()
+        found, troubles = dict[str, V](), dict[str, HeadraceError]()
+        asked = dict[str, Future[V]]()
         for key in keys:
             before = self._asked_before.pop((what, key), None)
-            asked[key] = before or self._pool.submit(question, key)
+            asked[key] = before or self._pool_of(key).submit(question, key)
         _, late = wait(asked.values(), _PATIENCE_S)
         for key, answer in asked.items():
             if answer in late:
@@ -147,6 +147,12 @@ class KinesisLog:
                 troubles[key] = error
         _bound(self._asked_before)
         return found, troubles
+
+    def _pool_of(self, name: str) -> ThreadPoolExecutor:
+        connection = connection_of(name)
+        if connection not in self._pools:
+            self._pools[connection] = ThreadPoolExecutor(_AT_ONCE, "kinesis-log")
+        return self._pools[connection]
 
     def _raise_if_away(self, found: Collection[object], troubles: dict[str, HeadraceError]) -> None:
         away = [error for error in troubles.values() if isinstance(error, BrokerUnavailable)]

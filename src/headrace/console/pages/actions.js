@@ -51,7 +51,7 @@ export function Resume({ of, me, done, onClose }) {
 
 /* Where the dead letters of a stream are: of each topic, if it reads several. */
 const letters = (read) => [...new Set(read.split(",").map((part) => part.replace(/\[\d+\]$/, "")))]
-  .map((topic) => `${topic}.dlq`).join(", ");
+  .map((topic) => `${topic.replace(/^([\w.-]+):/, "$1--")}.dlq`).join(", ");
 
 const lane = (failure) => html`partition <b>${failure.partition ?? failure.lane}</b> of <b class="name">${failure.topic}</b>`;
 
