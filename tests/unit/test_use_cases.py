@@ -85,6 +85,22 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
         ({"topic": "{tenant}.a,{tenant}.b", "sink": TABLE}, "1 to 249 letters"),
         ({"topic": ["{tenant}.a", "{tenant} b"], "sink": TABLE}, "1 to 249 letters"),
         ({"topic": "a[0]", "sink": TABLE}, "say a list, topic=['a[0]']"),
+        ({"topic": "{tenant}:a", "sink": TABLE}, "before ':' stands the name of a connection"),
+        ({"topic": ["s:a", "s:b"], "sink": TABLE}, "'s:a' is not in Kafka, and a list names none"),
+        (
+            {"topic": "s:a", "sink": TABLE, "order": "key"},
+            "take order lane, which keeps that of each key",
+        ),
+        ({"topic": "s:a", "sink": TABLE, "order": "stream"}, "of s:a only reading tells"),
+        ({"topic": "s:a", "form": "wave"}, "form wave needs a log that says where its lanes end"),
+        (
+            {"topic": "s:a", "sink": TABLE, "restart": "latest", "restart_after_s": 60},
+            "restart latest needs a log",
+        ),
+        (
+            {"topic": "s:a", "sink": KafkaTopic("b", transactional=True)},
+            "s:a is not in Kafka; write to a KafkaTopic that is not transactional",
+        ),
         ({"topic": ["a[0]", "a"], "sink": TABLE}, "names a, and a[0] besides"),
         ({"topic": ["a[0]", "a[0]"], "sink": TABLE}, "names a[0] twice"),
         ({"topic": ["a[00]"], "sink": TABLE}, "1 to 249 letters"),

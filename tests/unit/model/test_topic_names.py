@@ -12,6 +12,10 @@ from headrace.model.topic_names import connection_of, own_name, problem_of, with
         ("acme.visits", None, "acme.visits"),
         ("clicks:acme.visits", "clicks", "acme.visits"),
         ("clicks:{tenant}.visits", "clicks", "{tenant}.visits"),
+        ("clicks:acme.visits[3]", "clicks", "acme.visits[3]"),
+        ("acme.visits,acme.leads[3]", None, "acme.visits,acme.leads[3]"),
+        ("all of (?:clicks|views)-.*", None, "all of (?:clicks|views)-.*"),
+        ("acme of clicks:(?P<tenant>.*)", None, "acme of clicks:(?P<tenant>.*)"),
     ],
 )
 def test_a_connection_stands_in_front_of_what_is_not_kafkas(topic, connection, own):
@@ -35,6 +39,7 @@ def test_topics_may_be_called_so(topic):
         (":visits", "the name of a connection"),
         ("cl icks:visits", "the name of a connection"),
         ("clicks:", "a name is 1 to 249"),
+        ("clicks:{tenant} visits", "a name is 1 to 249"),
         ("clicks:a:b", "a name is 1 to 249"),
         ("..", "a name is 1 to 249"),
     ],
