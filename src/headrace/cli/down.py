@@ -192,6 +192,7 @@ def _parts(folder: Path) -> list[str]:
         "opensearch": "the indexes in OpenSearch",
         "solr": "the indexes in Solr",
         "hbase": "the tables in HBase",
+        "kinesis": "the streams in Kinesis",
         "registry-key": "the drivers' key at the schema registry",
         "ports.json": "ports",
     }

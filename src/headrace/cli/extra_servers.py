@@ -1,4 +1,4 @@
-"""Servers that `headrace up` starts where it is asked to: sinks know them under ``connections``.
+"""Servers that `headrace up` starts where it is asked to: use cases know them as ``connections``.
 
 Who has such a server names it in the YAML file, and what is named there wins. Once one has
 started, it comes with every later `up` of the folder, since use cases of yesterday write to it.
@@ -19,6 +19,7 @@ from headrace.cli.servers import Extra, remember, remembered, with_addresses
 from headrace.embedded import (
     EmbeddedCassandra,
     EmbeddedHBase,
+    EmbeddedKinesis,
     EmbeddedOpenSearch,
     EmbeddedSolr,
     EmbeddedValkey,
@@ -29,13 +30,21 @@ from headrace.settings import Settings
 _STARTED = "started"
 
 
-_Server = EmbeddedCassandra | EmbeddedValkey | EmbeddedOpenSearch | EmbeddedSolr | EmbeddedHBase
+_Server = (
+    EmbeddedCassandra
+    | EmbeddedValkey
+    | EmbeddedOpenSearch
+    | EmbeddedSolr
+    | EmbeddedHBase
+    | EmbeddedKinesis
+)
 _TITLES: Final = {
     Extra.CASSANDRA: "Cassandra",
     Extra.VALKEY: "Valkey",
     Extra.OPENSEARCH: "OpenSearch",
     Extra.SOLR: "Solr",
     Extra.HBASE: "HBase",
+    Extra.KINESIS: "Kinesis",
 }
 
 
@@ -99,3 +108,5 @@ def _made(extra: Extra, data: Path, port: int) -> _Server:
             return EmbeddedSolr(data, port)
         case Extra.HBASE:
             return EmbeddedHBase(data, port)
+        case Extra.KINESIS:
+            return EmbeddedKinesis(data, port)

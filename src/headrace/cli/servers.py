@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import SecretStr
 
@@ -39,6 +39,11 @@ class Extra(Enum):
     OPENSEARCH = "opensearch"
     SOLR = "solr"
     HBASE = "hbase"
+    KINESIS = "kinesis"
+
+
+#: who one is at a server that was started here, where its client wants to be told
+_LOGINS: Final = {Extra.KINESIS: (SecretStr("local"), SecretStr("local"))}
 
 
 def folder_of(base: Path) -> Path:
@@ -141,6 +146,11 @@ def remembered(folder: Path) -> dict[str, str]:
     return addresses
 
 
+def _connection(extra: Extra, url: str) -> ConnectionSettings:
+    user, password = _LOGINS.get(extra, (None, None))
+    return ConnectionSettings(url=SecretStr(url), user=user, password=password)
+
+
 def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings:
     """The settings, with addresses for what they do not name themselves."""
     found: dict[str, object] = {}
@@ -155,7 +165,7 @@ def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings
         doors = settings.doors.model_copy(update={"secret_file": Path(addresses["secret_file"])})
         found["doors"] = doors
     started = {
-        extra.value: ConnectionSettings(url=SecretStr(addresses[f"{extra.value}_url"]))
+        extra.value: _connection(extra, addresses[f"{extra.value}_url"])
         for extra in Extra
         if f"{extra.value}_url" in addresses
     }

@@ -41,6 +41,7 @@ def started(monkeypatch):
     monkeypatch.setattr(extra_servers, "EmbeddedOpenSearch", Fake)
     monkeypatch.setattr(extra_servers, "EmbeddedSolr", Fake)
     monkeypatch.setattr(extra_servers, "EmbeddedHBase", Fake)
+    monkeypatch.setattr(extra_servers, "EmbeddedKinesis", Fake)
     return found
 
 
@@ -94,9 +95,17 @@ def test_what_the_file_names_wins_and_nothing_is_started(tmp_path, started, caps
 def test_each_that_was_asked_for_is_there_beside_the_others(tmp_path, started):
     up(tmp_path, Extra.VALKEY)
     up(tmp_path, Extra.OPENSEARCH)
-    names = {"cassandra", "hbase", "opensearch", "solr", "valkey"}
-    assert set(up(tmp_path, Extra.CASSANDRA, Extra.SOLR, Extra.HBASE).servers()) == names
+    names = {"cassandra", "hbase", "kinesis", "opensearch", "solr", "valkey"}
+    asked = (Extra.CASSANDRA, Extra.SOLR, Extra.HBASE, Extra.KINESIS)
+    assert set(up(tmp_path, *asked).servers()) == names
     assert set(completed(Settings(module="m.py"), tmp_path).servers()) == names
     told = ["valkey", "valkey", "opensearch", "cassandra", "valkey", "opensearch", "solr", "hbase"]
-    assert [name for name, _ in started] == told
+    assert [name for name, _ in started] == [*told, "kinesis"]
     assert started[0] == started[1] == started[4]
+
+
+def test_whose_client_wants_to_know_who_one_is_is_told(tmp_path, started):
+    found = up(tmp_path, Extra.KINESIS, Extra.VALKEY).servers()
+    assert found["kinesis"].user
+    assert found["kinesis"].password
+    assert not found["valkey"].user
