@@ -74,12 +74,22 @@ class ClicksService(Service):
             f"{yaml.read_text()}connections:\n  clicks:\n    url: {server.url}\n"
             "    user: ${CLICKS_USER}\n    password: ${CLICKS_PASSWORD}\n"
         )
-        self.streams = {}
+        self.streams, self.processes = {}, []
         for tenant, shards in (("acme", 2), ("bolt", 1)):
             name = f"{tenant}.clicks"
             kinesis.client.create_stream(StreamName=name, ShardCount=shards)
             self.streams[tenant] = Stream(kinesis.service(), name)
             self.streams[tenant].service.settle(name)
+
+    def run(self):
+        self.processes.append(super().run())
+        return self.processes[-1]
+
+    def end(self):
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def write(self, version):
         super().write(version)
@@ -126,6 +136,7 @@ def service(tmp_path, kafka, kinesis, monkeypatch):
     made = ClicksService(tmp_path, kafka, kinesis)
     names = [stream.name for stream in made.streams.values()]
     yield made
+    made.end()
     for name in names:
         kinesis.client.delete_stream(StreamName=name)
 

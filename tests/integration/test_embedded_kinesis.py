@@ -46,7 +46,7 @@ def test_streams_are_kept_over_a_stop_and_a_connection_finds_them(tmp_path):
             "",
             servers={"here": Server(url, "local", "local")},
         )
-        with closing(open_log(connections)) as log:
+        with closing(open_log(connections, asks_once=True)) as log:
             found = log.topics(["here:acme.visits"])
         assert found["here:acme.visits"].lanes == ("here:acme.visits[0]", "here:acme.visits[1]")
     finally:

@@ -165,7 +165,7 @@ def ask_removal(store: Store, tenants: Sequence[str], config: Path, *command: st
 def log_of(config: Path) -> Log:
     """What is in the logs that are read."""
     settings, folder = settings_and_folder(config)
-    return open_log(connections_of(settings, folder))
+    return open_log(connections_of(settings, folder), asks_once=True)
 
 
 def _can_be_asked() -> bool:

@@ -26,7 +26,7 @@ def verify(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """
     with store_of(config) as store:
         settings, folder = settings_and_folder(config)
-        log = open_log(connections_of(settings, folder))
+        log = open_log(connections_of(settings, folder), asks_once=True)
         try:
             rows = lags(store, log)
         finally:

@@ -26,13 +26,18 @@ from headrace.ports import Connections, Log, SliceBatch, SliceReader, TopicInfo
 V = TypeVar("V")
 
 
-def open_log(connections: Connections) -> LogByTopic:
+def open_log(connections: Connections, *, asks_once: bool = False) -> LogByTopic:
     """What is in Kafka, and in the streams of all connections.
+
+    Args:
+        connections: where they are.
+        asks_once: whoever asks does not come again, as a command does not: where one is away he
+            is told that, and not of the others' topics alone.
 
     Raises:
         ConfigError: Kafka's client does not accept a property.
     """
-    return LogByTopic(connections, KafkaLog(connections.kafka))
+    return LogByTopic(connections, KafkaLog(connections.kafka), asks_once)
 
 
 def require_log(topic: str, connections: Connections) -> None:
@@ -67,6 +72,7 @@ class LogByTopic:
 
     connections: Connections = field(repr=False)
     kafka: Log
+    asks_once: bool = False
     _kinesis: Log | None = None
     _lock: Lock = field(default_factory=Lock, repr=False)
 
@@ -78,7 +84,7 @@ class LogByTopic:
             if self._kinesis is None:
                 from headrace.connectors.kinesis import streams_log  # noqa: PLC0415 - see above
 
-                self._kinesis = streams_log(self.connections)
+                self._kinesis = streams_log(self.connections, asks_once=self.asks_once)
             return self._kinesis
 
     @property
@@ -152,7 +158,7 @@ class LogByTopic:
                 found |= ask(log, ours)
             except BrokerUnavailable as error:
                 away.append(error)
-        if away and len(away) == len(asked):
+        if away and (self.asks_once or len(away) == len(asked)):
             raise away[0]
         return found
 

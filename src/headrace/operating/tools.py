@@ -38,7 +38,7 @@ class KafkaTools:
     @contextmanager
     def log(self) -> Iterator[Log]:
         """What is in the logs that are read."""
-        with closing(open_log(self.connections)) as log:
+        with closing(open_log(self.connections, asks_once=True)) as log:
             yield log
 
     @contextmanager

@@ -21,7 +21,7 @@ class Both(LogByTopic):
     """Two logs in memory."""
 
     def __init__(self):
-        super().__init__(Connections({}, ""), MemoryLog(), WideLog())
+        super().__init__(Connections({}, ""), MemoryLog(), _kinesis=WideLog())
         self.kafka.create_topic(VISITS)
         self._kinesis.create_topic(CLICKS)
         self.kafka.append(VISITS, 0, [Row(b"1"), Row(b"2")])
@@ -75,6 +75,14 @@ def test_one_that_is_away_leaves_out_its_own_lanes(both, down, there):
     getattr(both, "kafka" if down == "_kinesis" else "_kinesis").down = True
     with pytest.raises(BrokerUnavailable):
         both.start_offsets([HERE, THERE])
+
+
+@pytest.mark.parametrize("down", ["kafka", "_kinesis"])
+def test_who_asks_once_is_told_that_one_is_away(both, down):
+    both.asks_once = True
+    getattr(both, down).down = True
+    with pytest.raises(BrokerUnavailable):
+        both.topics([VISITS, CLICKS])
 
 
 def test_nothing_is_made_before_a_topic_names_a_connection():

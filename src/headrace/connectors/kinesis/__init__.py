@@ -27,9 +27,9 @@ def require_client(connection: str, connections: Connections) -> None:
         close()
 
 
-def streams_log(connections: Connections) -> KinesisLog:
+def streams_log(connections: Connections, *, asks_once: bool = False) -> KinesisLog:
     """What is in the streams of all connections; it connects when it is asked."""
-    return KinesisLog(KinesisByConnection(connections))
+    return KinesisLog(KinesisByConnection(connections), asks_once=asks_once)
 
 
 def streams_reader(connections: Connections) -> KinesisReader:

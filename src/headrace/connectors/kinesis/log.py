@@ -5,7 +5,8 @@ they are read (`walk.py`). Where one begins, and what was there at a time, is fo
 a record comes, or the shard says that it has no more. That costs of what a shard gives in a second,
 so it is asked only of lanes that get a place. One whose answers are empty for long is gone on with
 at the next question, and left out until then. So is what has no answer within a moment, as where a
-region cannot be reached: whoever asks has other streams, and other logs, to ask.
+region cannot be reached: whoever asks has other streams, and other logs, to ask. Who asks once, and
+not again in a while, is not told of what is there as if it were not: he waits, or is told why.
 
 Lists of shards come from a service that has many parts, so one may be without a shard that another
 has. Which hash keys have no open shard, or two, at two looks in a row, is told in the log.
@@ -13,6 +14,7 @@ has. Which hash keys have no open shard, or two, at two looks in a row, is told 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from headrace.connectors.kinesis.client import Kinesis, Spent, translated
+from headrace.connectors.kinesis.client import SPENT_S, Kinesis, Spent, translated
 from headrace.connectors.kinesis.first_places import Search
 from headrace.connectors.kinesis.shards import (
     Shard,
@@ -45,6 +47,8 @@ V = TypeVar("V")
 _AT_ONCE = 8
 #: seconds after which nobody waits for what was asked
 _PATIENCE_S = 3.0
+#: for who asks once, of what an account is given in a second
+_MOST_TRIES = 30
 #: searches, and questions without an answer, that are remembered
 _MOST_KEPT = 10_000
 #: a stream that is being made or taken away has no shards to read
@@ -57,6 +61,10 @@ class KinesisLog:
 
     client: Kinesis = field(repr=False)
     clock: Clock = field(default_factory=SystemClock)
+    #: whoever asks does not come again, so nothing that may be there is left out
+    asks_once: bool = False
+    #: lets seconds pass
+    pause: Callable[[float], None] = time.sleep
     #: shards by the names of their lanes, as they were listed last
     _shards: dict[str, Shard] = field(default_factory=dict, repr=False)
     #: by lane, and from when on: searches that did not come to an end yet
@@ -131,12 +139,26 @@ class KinesisLog:
         self, keys: Collection[str], question: Callable[[str], V], what: object
     ) -> tuple[dict[str, V], dict[str, HeadraceError]]:
         """Answers, and why there is none; what has none yet is left out, and not asked twice."""
+        found, troubles = self._answers(keys, question, what)
+        for _ in range(_MOST_TRIES if self.asks_once else 0):
+            spent = [key for key, error in troubles.items() if isinstance(error, Spent)]
+            if not spent:
+                break
+            self.pause(SPENT_S)
+            more, again = self._answers(spent, question, what)
+            found |= more
+            troubles = {key: why for key, why in troubles.items() if key not in spent} | again
+        return found, troubles
+
+    def _answers(
+        self, keys: Collection[str], question: Callable[[str], V], what: object
+    ) -> tuple[dict[str, V], dict[str, HeadraceError]]:
         found, troubles = dict[str, V](), dict[str, HeadraceError]()
         asked = dict[str, Future[V]]()
         for key in keys:
             before = self._asked_before.pop((what, key), None)
             asked[key] = before or self._pool_of(key).submit(question, key)
-        _, late = wait(asked.values(), _PATIENCE_S)
+        _, late = wait(asked.values(), None if self.asks_once else _PATIENCE_S)
         for key, answer in asked.items():
             if answer in late:
                 self._asked_before[what, key] = answer
@@ -158,6 +180,9 @@ class KinesisLog:
         away = [error for error in troubles.values() if isinstance(error, BrokerUnavailable)]
         if away and not found:
             raise away[0]
+        for error in troubles.values() if self.asks_once else ():
+            if not isinstance(error, TopicMissing):
+                raise error
         for name, error in troubles.items():
             if not isinstance(error, TopicMissing | Spent):
                 log.warning("a stream could not be looked at", stream=name, error=str(error))

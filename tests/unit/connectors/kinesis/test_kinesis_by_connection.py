@@ -8,8 +8,9 @@ import pytest
 
 from headrace.connectors.kinesis import KinesisLog
 from headrace.connectors.kinesis.by_connection import KinesisByConnection
+from headrace.connectors.kinesis.client import Spent
 from headrace.connectors.kinesis.reader import KinesisReader
-from headrace.errors import ConfigError
+from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.places import OPEN
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import STILL_TO_COME, Connections, Server
@@ -152,3 +153,54 @@ def test_one_that_does_not_answer_is_left_out_and_its_answer_taken_later(world, 
     monkeypatch.setattr("headrace.connectors.kinesis.log._PATIENCE_S", 5.0)
     assert world.log.topics(["there:visits"]).keys() == {"there:visits"}
     assert set(world.log.absent([*there, "there:visits"])) == set(there)
+
+
+def test_who_asks_once_waits_for_an_answer(world, monkeypatch):
+    monkeypatch.setattr("headrace.connectors.kinesis.log._PATIENCE_S", 0.01)
+    silent = Silent(world.client._clients["there"])
+    world.client._clients["there"] = silent
+    assert world.log.topics(["there:visits"]) == {}
+    threading.Timer(0.2, silent.answers.set).start()
+    with closing(KinesisLog(world.client, world.clock, asks_once=True)) as log:
+        assert log.topics(["there:visits"]).keys() == {"there:visits"}
+
+
+class Refusing:
+    """A region that refuses a few requests before it answers."""
+
+    def __init__(self, kinesis, error, times):
+        self.kinesis, self.error, self.times = kinesis, error, times
+
+    def describe_stream_summary(self, **request):
+        self.times -= 1
+        if self.times >= 0:
+            raise self.error
+        return self.kinesis.describe_stream_summary(**request)
+
+    def list_shards(self, **request):
+        return self.kinesis.list_shards(**request)
+
+
+def test_who_asks_once_waits_for_what_an_account_is_given(world):
+    spent = Refusing(world.client._clients["there"], Spent("not now"), 3)
+    world.client._clients["there"] = spent
+    paused = []
+    with closing(KinesisLog(world.client, world.clock, True, paused.append)) as log:
+        found = log.topics(["here:visits", "there:visits"])
+    assert found.keys() == {"here:visits", "there:visits"}
+    assert len(paused) == 3
+
+
+@pytest.mark.parametrize(
+    ("asks_once", "told"), [(False, {"here:visits"}), (True, BrokerUnavailable)]
+)
+def test_a_region_that_is_away_is_told_to_who_asks_once(world, asks_once, told):
+    away = Refusing(None, BrokerUnavailable("there is away"), 100)
+    world.client._clients["there"] = away
+    with closing(KinesisLog(world.client, world.clock, asks_once)) as log:
+        if isinstance(told, set):
+            assert log.topics(["here:visits", "there:visits", "here:nothing"]).keys() == told
+            return
+        with pytest.raises(told, match="there is away"):
+            log.topics(["here:visits", "there:visits"])
+        assert log.topics(["here:visits", "here:nothing"]).keys() == {"here:visits"}
