@@ -239,11 +239,15 @@ class KinesisLog:
             self._shards[lane].starting,
             since_s,
         )
-        place = search.go_on()
-        if place is None:
-            self._searches[lane, since_s] = search
-            _bound(self._searches)
-        return place
+        for _ in range(_MOST_TRIES if self.asks_once else 1):
+            place = search.go_on()
+            if place is not None:
+                return place
+            if self.asks_once:
+                self.pause(SPENT_S)
+        self._searches[lane, since_s] = search
+        _bound(self._searches)
+        return None
 
 
 def _bound(kept: dict[Any, Any]) -> None:

@@ -204,3 +204,14 @@ def test_a_region_that_is_away_is_told_to_who_asks_once(world, asks_once, told):
         with pytest.raises(told, match="there is away"):
             log.topics(["here:visits", "there:visits"])
         assert log.topics(["here:visits", "here:nothing"]).keys() == {"here:visits"}
+
+
+def test_a_search_of_who_asks_once_goes_on_to_its_end(world):
+    then_s = world.clock.now_s()
+    world.clock.move(3600)
+    world.put("here", b"1")
+    world.clock.move(60)
+    lane = "here:visits[0]"
+    with closing(KinesisLog(world.client, world.clock, True, world.clock.move)) as log:
+        at = log.offsets_at([lane], then_s)[lane]
+        assert world.values(lane, at) == [b"1"]
