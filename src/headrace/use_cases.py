@@ -30,7 +30,7 @@ from headrace.errors import BadRecord, ConfigError
 from headrace.model.buckets import BUCKETS, MOST_BUCKETS
 from headrace.model.everyone import is_plain
 from headrace.model.lane_names import named, taken_apart
-from headrace.model.patterns import TENANT, has_other_braces
+from headrace.model.patterns import has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice

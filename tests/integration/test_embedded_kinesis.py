@@ -1,5 +1,6 @@
 """The Kinesis that `up` can start: its streams, its errors and its end."""
 
+import time
 from contextlib import closing
 
 import boto3
@@ -29,6 +30,14 @@ def client_of(server):
     )
 
 
+def until_written(folder, name):
+    """It writes what it has every second."""
+    deadline_s = time.monotonic() + 60
+    while not any(name in path.read_text() for path in folder.iterdir()):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
+
+
 def test_streams_are_kept_over_a_stop_and_a_connection_finds_them(tmp_path):
     server = EmbeddedKinesis(tmp_path / "kinesis", *free_ports(1))
     try:
@@ -37,6 +46,7 @@ def test_streams_are_kept_over_a_stop_and_a_connection_finds_them(tmp_path):
         client = client_of(server)
         client.create_stream(StreamName="acme.visits", ShardCount=2)
         client.get_waiter("stream_exists").wait(StreamName="acme.visits", WaiterConfig={"Delay": 1})
+        until_written(tmp_path / "kinesis" / "data", "acme.visits")
         server.stop()
         assert not server.running
         server.start()
