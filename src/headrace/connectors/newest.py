@@ -118,7 +118,8 @@ def settled(
         if name is not None and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), pa.scalar(value=True)).as_py()
             raise SinkRefused(f"{where}: column {name!r}, row {row}: it may not be null")
-    if delete_by is None or not pc.any(table[delete_by]).as_py():
+    # Without a row its columns may have no type.
+    if delete_by is None or not table.num_rows or not pc.any(table[delete_by]).as_py():
         return table
     gone = table[delete_by]
     for place, field in enumerate(table.schema):

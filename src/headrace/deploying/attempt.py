@@ -8,6 +8,7 @@ be, it is not taken. What to do about all that is decided in `taking.py`.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -129,6 +130,8 @@ class Attempt:
             self.before = before_load()
         try:
             found = call()
+            # What it dropped is closed here: it may hang, and a turn that collects would hang.
+            gc.collect()
         finally:
             lost = self.put_back()
         if lost:

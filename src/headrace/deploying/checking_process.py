@@ -10,6 +10,7 @@ what was going on is known even if it dies; Python's fault handler tells the lin
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import pickle
 import subprocess
@@ -120,6 +121,7 @@ def _load(check: Check) -> dict[str, UseCase]:
     """Import it, and leave the process as a driver is left."""
     before, path_before = before_load(), list(sys.path)
     use_cases = load_code(check.code, check.path).use_cases
+    gc.collect()  # what it dropped is closed as a driver closes it, and within the limit
     refuse_elsewhere(check.code, folder_of_file(check.path), path_before)
     refuse_late(check.code, path_before)
     _put_back(check, before, str(check.path), "it is imported")

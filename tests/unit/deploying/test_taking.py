@@ -749,6 +749,30 @@ def test_what_a_former_version_closes_is_closed_by_no_turn(tmp_path, store, asse
     assert set(closed) == {"headrace-freeing"}
 
 
+#: as a client that is asked for a table, and dropped
+DROPS = """
+
+client.itself = client
+del client
+"""
+
+
+def test_what_an_import_drops_is_closed_by_no_turn(tmp_path, store, assembly, monkeypatch):
+    closed = []
+    monkeypatch.setattr(threading, "closed", closed, raising=False)
+    path = tmp_path / "use_cases.py"
+    write(tmp_path, answer="1")
+    path.write_text(path.read_text() + CLOSES + DROPS)
+    deployed(tmp_path, store)
+    gc.disable()
+    try:
+        taken(assembly)
+    finally:
+        gc.enable()
+    gc.collect()
+    assert closed == ["headrace-take"]
+
+
 #: as a client whose server does not answer to the goodbye
 CLOSES_NEVER = """
 
