@@ -1,5 +1,8 @@
 """Sending rows a part at a time: one, then as many as may be on their way at once.
 
+All of a part has to be answered in the time that an answer has. So where a target is slow, a part
+is no more than takes half of that, by what the part before took.
+
 Whoever is away, lets nobody in or takes nothing is known by the one, and asked no more in that
 call. Where each tenant has a part of the target, such as an index, one that is closed or gone is
 given up alone: rows of others go on.
@@ -10,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -24,6 +27,8 @@ AT_ONCE: Final = 1000
 #: and where others wait, who hear that it takes long only when all of these are answered
 _IN_COMPANY: Final = 100
 _BYTES_AT_ONCE: Final = 4 * 2**20
+#: what a part is to take at most; where it is alone it may take twice that
+_PART_S: Final = 5.0
 
 #: what became of each row of a part, or raises what became of all of it
 Ask = Callable[[Sequence[Change]], Sequence[HeadraceError | None]]
@@ -38,10 +43,8 @@ def sent(
     given_up = defaultdict[str, GivenUp](partial(GivenUp, where))
     told: dict[int, HeadraceError | None] = {}
     left = (change for change in changes if not given_up[change.whose])
-    at_once = AT_ONCE if until_s == math.inf else _IN_COMPANY
-    for number, part in enumerate(_parts(left, at_once)):
-        if time.monotonic() > offered_s:
-            break
+    at_once, room = AT_ONCE if until_s == math.inf else _IN_COMPANY, 1
+    while (part := _part(left, room)) and (asked_s := time.monotonic()) <= offered_s:
         try:
             answers = ask(part)
         except (Temporary, TargetMissing) as error:
@@ -50,7 +53,9 @@ def sent(
             told[id(change)] = refused
             if refused is not None:
                 given_up[change.whose].look_at(refused)
-        if not number:
+        took_s = max(time.monotonic() - asked_s, 1e-6)
+        room = max(1, min(at_once, int(_PART_S * len(part) / took_s)))
+        if len(told) == 1:
             # One is there: some there and some not is the worst that may be left.
             reached("mid-write", use_case)
     return [told.get(id(change), given_up[change.whose].why) for change in changes]
@@ -70,16 +75,13 @@ def in_halves(part: Sequence[Change], ask: Ask) -> list[HeadraceError | None]:
     return [*in_halves(part[:half], ask), *in_halves(part[half:], ask)]
 
 
-def _parts(changes: Iterable[Change], at_once: int) -> Iterator[Sequence[Change]]:
+def _part(changes: Iterator[Change], room: int) -> list[Change]:
+    """The next rows, so many at most; none where there are no more."""
     part: list[Change] = []
-    size, room = 0, 1
+    size = 0
     for change in changes:
         part.append(change)
-        for value in change.values:
-            if isinstance(value, (str, bytes)):
-                size += len(value)
+        size += sum(len(value) for value in change.values if isinstance(value, (str, bytes)))
         if len(part) == room or size >= _BYTES_AT_ONCE:
-            yield part
-            part, size, room = [], 0, at_once
-    if part:
-        yield part
+            break
+    return part

@@ -4,6 +4,8 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from headrace.connectors import in_parts
+from headrace.connectors.changes import Change
 from headrace.connectors.redis.servers import Cache
 from headrace.connectors.search.servers import Cluster
 from headrace.errors import TargetMissing
@@ -98,3 +100,21 @@ def test_where_all_have_one_index_no_more_is_offered_when_it_is_gone(monkeypatch
     told = by_search(monkeypatch, fake, effect("a", 3000), effect("b", 3000), name="leads")
     assert {one.error.code for one in told} == {"TargetMissing"}
     assert len(fake.offered) == 1
+
+
+@pytest.mark.parametrize(
+    ("row_s", "sizes"), [(0.012, [1, 416, 416, 416, 251]), (0.0001, [1, 1000, 499])]
+)
+def test_of_a_slow_target_a_part_is_what_it_answers_in_time(monkeypatch, row_s, sizes):
+    """A part of a thousand was never answered in time, and all of it was sent again and again."""
+    now_s, asked = [100.0], []
+
+    def ask(part):
+        now_s[0] += row_s * len(part)
+        asked.append(len(part))
+        return [None] * len(part)
+
+    monkeypatch.setattr(in_parts.time, "monotonic", lambda: now_s[0])
+    changes = [Change(number, False, (f"k{number}",), 1) for number in range(1500)]
+    assert in_parts.sent(changes, "keep", ask, "redis") == [None] * 1500
+    assert asked == sizes
