@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from headrace.errors import BrokerUnavailable
 from headrace.model.streams import Stream
 from headrace.model.topic_lists import (
     id_of_list,
@@ -28,12 +29,16 @@ _EVERY = frozenset[str]()
 
 
 def described(log: Log, names: Collection[str]) -> dict[str, TopicInfo]:
-    """What is there of topics, lists and patterns, each under its name; see ``Log.topics``."""
+    """What is there of topics, lists and patterns, each under its name; see ``Log.topics``.
+
+    Where nobody tells which topics there are, patterns are left out as if nothing matched: all
+    others are told.
+    """
     if not any(map(reads_several, names)):
         return log.topics(names)
     wanted = _wanted(log, names)
-    known = log.topics(_topics(wanted.values()))
-    found = {name: known[name] for name in names if name in known}
+    known = log.topics(_topics(wanted.values())) if wanted else {}
+    found = {name: known[name] for name in wanted if name in known}
     several = {name: _together(of, known) for name, of in wanted.items() if reads_several(name)}
     return found | {name: info for name, info in several.items() if info is not None}
 
@@ -43,7 +48,7 @@ def absent(log: Log, names: Collection[str]) -> Collection[str]:
     if not any(map(reads_several, names)):
         return log.absent(names)
     wanted = _wanted(log, names)
-    gone = set(log.absent(_topics(wanted.values())))
+    gone = set(log.absent(_topics(wanted.values()))) if wanted else set()
     return [name for name, of in wanted.items() if gone.issuperset(of)]
 
 
@@ -55,7 +60,10 @@ def as_known(stream: Stream, info: TopicInfo) -> TopicInfo:
 
 def _wanted(log: Log, names: Collection[str]) -> dict[str, _Wanted]:
     patterns = {pattern_of(name) for name in names if is_pattern(name)}
-    there = log.all_topics() if patterns else ()
+    try:
+        there = log.all_topics() if patterns else ()
+    except BrokerUnavailable:
+        return {name: _wanted_of(name, {}) for name in names if not is_pattern(name)}
     found = {pattern: by_tenant(pattern, there) for pattern in patterns}
     return {name: _wanted_of(name, found) for name in names}
 

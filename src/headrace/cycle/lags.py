@@ -34,6 +34,7 @@ from headrace.model.starting import usual
 from headrace.model.streams import PassedRange, Position, State, Stream, StreamId, lineage_of
 from headrace.model.topic_lists import (
     is_another,
+    is_away,
     missing_of,
     others,
     reads_several,
@@ -135,11 +136,13 @@ class StreamLag:
             again = ", ".join(sorted(filter(None, other))) or self.stream.topic
             found.append(f"topic {again} was deleted and made again")
         missing = missing_of(self.stream.topic, self.topic.lanes, self.topic.topic_id)
-        found += [f"topic {topic} is not there" for topic in missing]
+        found += [
+            f"{'topic ' if taken_apart(one) is None else ''}{one} is not there" for one in missing
+        ]
         for lane in in_order(self.positions):
             position, start, end = self.positions[lane], self.starts.get(lane), self.ends.get(lane)
             told = spoken(lane, self.stream.topic)
-            if topic_of_lane(lane, self.stream.topic) in missing:
+            if is_away(lane, self.stream.topic, missing):
                 continue
             if lane not in self.topic.lanes:
                 if lane in ends and position >= ends[lane]:
@@ -312,7 +315,7 @@ def check_listed(of: StreamLog, positions: Collection[Position]) -> None:
         return
     away = missing_of(of.stream.topic, of.topic.lanes, of.topic.topic_id)
     names = (one.lane.name for one in positions)
-    read = by_whole_lane(name for name in names if topic_of_lane(name, of.stream.topic) not in away)
+    read = by_whole_lane(name for name in names if not is_away(name, of.stream.topic, away))
     if missing := in_order(read.keys() - by_whole_lane(of.topic.lanes).keys()):
         lanes = ", ".join(missing)
         raise Temporary(

@@ -63,7 +63,7 @@ def without_its_topic(stream: Stream) -> str:
     if is_of_parked(stream.topic, original(stream.id.use_case)):
         return NOTHING_PARKED
     if is_pattern(stream.topic):
-        return f"no topic is there yet that is {stream.topic}; {_NEVER}"
+        return f"no topic is told yet that is {stream.topic}; {_NEVER}"
     return f"{not_there(stream.topic)}; '{_make(stream)}' makes it"
 
 

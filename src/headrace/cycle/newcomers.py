@@ -21,7 +21,7 @@ from typing import Final
 import structlog
 
 from headrace.cycle.talks import Talk
-from headrace.errors import ConfigError
+from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.everyone import EVERYONE, is_plain
 from headrace.model.records import Deployment
 from headrace.model.streams import TENANT_NAME, Tenant
@@ -61,14 +61,18 @@ class Newcomers:
         """Look at all topics that there are, if that is due.
 
         Raises:
-            BrokerUnavailable: nothing was learned; it is asked again.
-            StoreUnavailable: the same.
+            StoreUnavailable: nothing was learned; it is asked again.
         """
         if not self._patterns or now_s < self._next_s:
             return
         self._next_s = now_s + LOOK_EVERY_S
         patterns = dict(self._patterns)
-        found: Mapping[str, _Found] = yield partial(_found, list(patterns))
+        try:
+            found: Mapping[str, _Found] = yield partial(_found, list(patterns))
+        except BrokerUnavailable as error:
+            # Who is there already is no matter of theirs.
+            log.warning("topics are not listed; newcomers are looked for later", error=str(error))
+            return
         known = {tenant.name for tenant in self.registry.tenants()}
         new = {name: one for name, one in found.items() if name not in known}
         self._told &= new.keys()

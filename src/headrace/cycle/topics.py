@@ -61,7 +61,7 @@ from headrace.model.parked import NOTHING_PARKED
 from headrace.model.places import FIRST
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId
-from headrace.model.topic_lists import is_another, missing_of, topic_of_lane
+from headrace.model.topic_lists import is_another, is_away, missing_of, topic_of_lane
 from headrace.model.topic_patterns import is_pattern
 from headrace.ports import Log, Progress, TopicInfo
 from headrace.telemetry.log_fields import of_stream
@@ -288,7 +288,7 @@ class TopicKeeper:
         missing = missing_of(stream.topic, info.lanes, info.topic_id)
         self._without(held, missing)
         for name, lane in held.lanes.items():
-            away = bool(missing) and topic_of_lane(name, stream.topic) in missing
+            away = is_away(name, stream.topic, missing)
             lane.looked_at(listed=name in listed, away=away)
         return True
 

@@ -146,6 +146,11 @@ def missing_of(text: str, lanes: Collection[str], topic_id: str | None) -> list[
     return [part for part in parts if part not in known]
 
 
+def is_away(lane: str, text: str, missing: Collection[str]) -> bool:
+    """Whether a lane is one of what is not there, as `missing_of` has it."""
+    return bool(missing) and (whole_lane(lane) in missing or topic_of_lane(lane, text) in missing)
+
+
 def id_of_list(ids: Mapping[str, str]) -> str:
     """The id of a list: those of its topics, by name."""
     return json.dumps(ids, sort_keys=True, separators=(",", ":"))

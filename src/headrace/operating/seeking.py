@@ -56,6 +56,7 @@ from headrace.model.streams import (
 from headrace.model.topic_lists import (
     as_said,
     is_another,
+    is_away,
     is_of,
     missing_of,
     others,
@@ -178,7 +179,7 @@ def planned(
     gone = frozenset(
         name
         for name in lanes.keys() - set(of.topic.lanes)
-        if is_of(name, other) or (whole and topic_of_lane(name, of.stream.topic) not in away)
+        if is_of(name, other) or (whole and not is_away(name, of.stream.topic, away))
     )
     # What is divided otherwise by now is gone as well, and no list says so.
     doubtful = by_whole_lane(gone.difference(sure)).keys() - by_whole_lane(of.topic.lanes).keys()

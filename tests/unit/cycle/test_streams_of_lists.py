@@ -453,3 +453,15 @@ def test_lanes_of_a_topic_that_is_away_are_divided_when_it_is_there(world):
     world.turns(90, seconds=1.0)
     assert len(world.seen) == 16
     assert sum(name.endswith("/3") for name in at(world)) == 6
+
+
+@pytest.mark.parametrize("parts", [BOTH, ["{tenant}.visits", "{tenant}.clicks[0]"]])
+def test_a_topic_of_which_partitions_are_read_is_away_as_any_other(begins, parts):
+    """Its lanes counted as gone from a list that was not whole, and nothing could be sought."""
+    world = begins(parts)
+    sent(world, "acme.clicks", 2)
+    world.log.delete_topic("acme.clicks")
+    world.turns(40, seconds=1.0)
+    assert world.driver.board.streams[ACME].lanes["acme.clicks[0]"].away
+    seek(world.store, world.log, ACME, "latest", wait=lambda _: None)
+    assert world.row("acme").state == "waiting"

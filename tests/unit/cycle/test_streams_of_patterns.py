@@ -9,7 +9,7 @@ from test_streams_of_lists import ACME, at, looked, made_again, sent, stream
 
 from headrace.cycle import newcomers
 from headrace.cycle.newcomers import LOOK_EVERY_S
-from headrace.errors import ConfigError
+from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.patterns import TENANT
 from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
 from headrace.model.topic_patterns import pattern_text
@@ -59,7 +59,7 @@ def test_a_stream_reads_its_own_and_what_comes_while_it_runs(begins, order):
 def test_where_nothing_matches_the_stream_waits_and_says_what_for(begins):
     world = begins("bolt.visits")
     assert world.row("acme").state == "waiting"
-    assert "no topic is there yet that is acme of (?P<tenant>" in world.row("acme").note
+    assert "no topic is told yet that is acme of (?P<tenant>" in world.row("acme").note
     assert "dead letters (*.dlq) and parked records (*.parked) are never" in world.row("acme").note
     world.log.create_topic("acme.visits")
     sent(world, "acme.visits", 2)
@@ -228,3 +228,24 @@ def test_a_topic_of_a_pattern_that_is_gone_lets_nobody_describe_all_of_them_all_
     monkeypatch.setattr(world.log, "topics", lambda names: asked.append(names) or topics(names))
     world.turns(90, seconds=1.0)
     assert len(asked) <= 4
+
+
+def test_where_topics_are_not_listed_only_streams_of_patterns_wait(world, monkeypatch):
+    """The look at all topics ended with it, and no turn planned anything."""
+    world.use_cases = [world.make(), world.make(topic=PATTERN, name="other")]
+    world.deploy(creates_tenants=True)
+    monkeypatch.setattr(world.log, "all_topics", unlisted)
+    world.tenant("acme", 3)
+    world.start()
+    world.turns(5, seconds=1.0)
+    sent(world, "acme.visits", 2)
+    world.tenant("bolt", 3)
+    world.turns(20, seconds=1.0)
+    assert (world.positions()["acme", 0], world.positions()["bolt", 0]) == (5, 3)
+    monkeypatch.undo()
+    world.turns(40, seconds=1.0)
+    assert len(world.positions("other")) == 2
+
+
+def unlisted():
+    raise BrokerUnavailable("the list did not come in time")
