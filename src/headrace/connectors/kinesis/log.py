@@ -185,7 +185,7 @@ class KinesisLog:
                 raise error
         for name, error in troubles.items():
             if not isinstance(error, TopicMissing | Spent):
-                log.warning("a stream could not be looked at", stream=name, error=str(error))
+                log.warning("a stream could not be looked at", topic=name, error=str(error))
 
     def _summary(self, stream: str) -> dict[str, Any]:
         try:
@@ -215,7 +215,7 @@ class KinesisLog:
     def _look_at_keys(self, stream: str, shards: Collection[Shard]) -> None:
         wrong = misplaced_keys(shards)
         if wrong and self._misplaced.get(stream) == wrong:
-            log.warning("a stream's shards do not have each key once", stream=stream, why=wrong)
+            log.warning("a stream's shards do not have each key once", topic=stream, why=wrong)
         self._misplaced[stream] = wrong
 
     def _first_places(self, lanes: Collection[str], since_s: float | None) -> dict[str, Place]:

@@ -187,9 +187,7 @@ class Visit:
         if not are_at_home(parts, self.streams.keys_of(self.walk.shard)):
             log.warning(
                 "an aggregated record has records of another shard; its sender sends them again",
-                shard=str(self.walk),
-                number=str(record.number),
-                records=len(parts),
+                record=f"{record.number} of {self.walk}",
             )
             return ()
         return parts
