@@ -34,7 +34,7 @@ from headrace.model.patterns import has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
-from headrace.model.topic_lists import listed
+from headrace.model.topic_lists import listed, reads_topics
 from headrace.model.topic_names import connection_of, problem_of
 from headrace.model.topic_patterns import pattern_text
 from headrace.model.waves import Terms
@@ -450,6 +450,11 @@ def _check(made: UseCase) -> None:
             f"{type(made.sink).__name__} tells what is newer by versions of records, and those of "
             "the partitions that order stream merges do not compare: name a column of the data in "
             "newest_by"
+        )
+    elif reads_topics(made.topic) and compares_lanes(made.sink):
+        problem = (
+            f"{type(made.sink).__name__} tells what is newer by versions of records, and those of "
+            "several topics do not compare: name a column of the data in newest_by"
         )
     problem = problem or _bucket_problem(made) or _decode_problem(made)
     problem = problem or _async_problem(made) or _log_problem(made)

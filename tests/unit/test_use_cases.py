@@ -16,6 +16,9 @@ from headrace.testing.records import records
 
 TOPIC = "{tenant}.visits"
 TABLE = SqlTable("t", columns={"a": "text"})
+VERSIONED = SqlTable(
+    "t", columns={"a": "text", "v": "version"}, key=("a",), newest_by="v", key_in_one_lane=True
+)
 NEWEST = SqlTable(
     "t",
     columns={"id": "text", "at": "version"},
@@ -108,6 +111,8 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
         ({"topic": re.compile("a", re.IGNORECASE), "sink": TABLE}, "what it ignores stands in it"),
         ({"topic": re.compile(b"a"), "sink": TABLE}, "what it ignores stands in it"),
         ({"topic": re.compile("{tenant}"), "sink": TABLE}, "say (?P<tenant>...) where the ten"),
+        ({"topic": ["a", "b"], "sink": VERSIONED}, "of several topics do not compare"),
+        ({"topic": re.compile("a"), "sink": VERSIONED}, "of several topics do not compare"),
         ({"topic": "{tenat}.visits", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant}.{tenant:.2}", "sink": TABLE}, "only {tenant} may stand in braces"),
         ({"topic": "{tenant!r}.{tenant}", "sink": TABLE}, "only {tenant} may stand in braces"),

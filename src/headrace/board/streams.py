@@ -78,6 +78,8 @@ class HeldStream:
     topics_since: tuple[tuple[int, frozenset[str]], ...] = ()
     #: topics and partitions of its list that are not there, and what is to be done about it
     absent: str | None = None
+    #: topics that its pattern matches, and that are another tenant's
+    shared: frozenset[str] = frozenset()
     #: why nothing of it is planned although it is active, such as a topic that is not there yet
     waiting: str | None = None
     #: why nothing of it is planned for a moment: until somebody has looked at its topic
@@ -127,7 +129,8 @@ class HeldStream:
     def read_anew(self, topic_id: str, epoch: int) -> None:
         """Topics that are others by this id, or were not known, are these since an epoch."""
         was = self.stream.topic_id
-        if other := ALL if was is None else others(was, topic_id):
+        other = ALL if was is None else others(was, topic_id)
+        if other and self.topics_since[-1:] != ((epoch, other),):
             self.topics_since = (*self.topics_since, (epoch, other))
 
     @property

@@ -15,7 +15,9 @@ from headrace.errors import BrokerUnavailable
 from headrace.model.streams import Stream
 from headrace.model.topic_lists import (
     id_of_list,
+    ids_in,
     is_list,
+    is_of,
     lanes_in,
     reads_several,
     with_known,
@@ -56,6 +58,15 @@ def as_known(stream: Stream, info: TopicInfo) -> TopicInfo:
     """The same, with the ids of a list's topics that the stream knows and that are not there."""
     topic_id = with_known(stream.topic_id, info.topic_id)
     return info if topic_id == info.topic_id else replace(info, topic_id=topic_id)
+
+
+def without(info: TopicInfo, topics: Collection[str]) -> TopicInfo | None:
+    """What is there of a pattern besides some of its topics; None: nothing."""
+    if not topics:
+        return info
+    ids = {topic: one for topic, one in ids_in(info.topic_id).items() if topic not in topics}
+    lanes = tuple(name for name in info.lanes if not is_of(name, topics))
+    return replace(info, topic_id=id_of_list(ids), lanes=lanes) if ids else None
 
 
 def _wanted(log: Log, names: Collection[str]) -> dict[str, _Wanted]:

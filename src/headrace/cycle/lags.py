@@ -488,5 +488,5 @@ def _timestamp_s(text: str) -> float:
             "2026-05-17T10:05:00+00:00"
         ) from exc
     if when.tzinfo is None:
-        raise ConfigError(f"{text} names no time zone; add +00:00 for UTC")
+        raise ConfigError(f"{text} names no time zone: say {when.isoformat()}+00:00 for UTC")
     return when.timestamp()

@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 LOOK_EVERY_S: Final = 10.0
 #: most that one look adds
 _MOST = 50
+#: for a name that was refused
+_AGAIN_AFTER_S: Final = 600.0
 _IMPOSSIBLE = "no tenant can be called so; give the topic another name, or the pattern"
 
 
@@ -85,8 +87,10 @@ class Newcomers:
                 to_add.append(name)
             else:
                 self._tell(name, one.topic, f"'headrace tenants add {name}' adds it")
-        # Those that were refused come again behind all others, so that they hold up nobody.
-        to_add.sort(key=lambda name: (self._refused.get(name, -math.inf), name))
+        # Those that were refused come again after a while, and behind all others.
+        tried_s = {name: self._refused.get(name, -math.inf) for name in to_add}
+        to_add = [name for name in to_add if now_s - tried_s[name] >= _AGAIN_AFTER_S]
+        to_add.sort(key=lambda name: (tried_s[name], name))
         if added := self._add(to_add[:_MOST], new, now_s):
             log.info("tenants added, whose topics a pattern matches", tenants=added)
 

@@ -25,7 +25,7 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.described import as_known
+from headrace.cycle.described import as_known, without
 from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided, lacking
 from headrace.cycle.ends import Ends
 from headrace.cycle.first_places import (
@@ -61,7 +61,7 @@ from headrace.model.parked import NOTHING_PARKED
 from headrace.model.places import FIRST
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId
-from headrace.model.topic_lists import is_another, is_away, missing_of, topic_of_lane
+from headrace.model.topic_lists import ids_in, is_another, is_away, missing_of, topic_of_lane
 from headrace.model.topic_patterns import is_pattern
 from headrace.ports import Log, Progress, TopicInfo
 from headrace.telemetry.log_fields import of_stream
@@ -187,6 +187,8 @@ class TopicKeeper:
         marked = [(held, _mark(held)) for held in wanted]
         known: dict[str, TopicInfo] = yield partial(_topics, names)
         yield from self._begin_without([one for one in marked if one[0].stream.topic not in known])
+        for held in wanted:
+            held.shared = self._shared(held, known.get(held.stream.topic))
         infos = ((held, _known(held, known), mark) for held, mark in marked)
         now_s = self.losses.clock.monotonic_s()
         seen = [
@@ -261,7 +263,7 @@ class TopicKeeper:
             held.looked_at = None
             return False
         if info is None:
-            reason = without_its_topic(stream)
+            reason = _SHARED if held.shared else without_its_topic(stream)
             if held.waiting is None and reason != NOTHING_PARKED:
                 self._missing.note(stream.id, stream.topic)
             self._wait(held, reason)
@@ -294,7 +296,7 @@ class TopicKeeper:
 
     def _without(self, held: HeldStream, missing: Sequence[str]) -> None:
         """Tell of a list's topics and partitions that are not there; the others go on."""
-        before, held.absent = held.absent, None
+        before, held.absent = held.absent, _SHARED if held.shared else None
         if missing:
             held.absent = without_topics(held.stream, missing)
             if held.absent != before:
@@ -339,10 +341,7 @@ class TopicKeeper:
         if not fresh:
             return seen
         now_s = self.losses.clock.now_s()
-        reasons = (
-            (one.seen.held, self._why_shared(one) or waits_to_begin(*one.seen[:2], now_s))
-            for one in fresh
-        )
+        reasons = ((one.seen.held, waits_to_begin(*one.seen[:2], now_s)) for one in fresh)
         stuck = {held.stream.id: reason for held, reason in reasons if reason is not None}
         fresh = [one for one in fresh if one.seen.held.stream.id not in stuck]
         names = [fresh_topic.seen.held.stream.topic for fresh_topic in fresh]
@@ -357,21 +356,24 @@ class TopicKeeper:
         self._wait_for(seen, stuck)
         return [seen_topic for seen_topic in seen if seen_topic.held.stream.id not in stuck]
 
-    def _why_shared(self, new: NewLanes) -> str | None:
-        """Why topics that a pattern matches may not be read: now it is known which they are."""
-        stream = new.seen.held.stream
-        if not is_pattern(stream.topic):
-            return None
-        # One that it reads already is its own, also with a partition more.
-        read = {topic_of_lane(name, stream.topic) for name in new.seen.held.lanes}
-        topics = {topic_of_lane(name, stream.topic) for name in new.lanes} - read
-        why = self.losses.registry.why_shared(stream.id, topics) if topics else None
+    def _shared(self, held: HeldStream, info: TopicInfo | None) -> frozenset[str]:
+        """Topics that a pattern matches and that are another tenant's by another use case.
+
+        One that it reads already is its own, also with a partition more.
+        """
+        stream = held.stream
+        if info is None or not is_pattern(stream.topic):
+            return frozenset()
+        read = {topic_of_lane(name, stream.topic) for name in held.lanes}
+        fresh = ids_in(info.topic_id).keys() - read
+        why = self.losses.registry.why_shared(stream.id, fresh) if fresh else None
         if why is None:
-            return None
+            return frozenset()
         # Whose it is is the operator's to know: a tenant sees why its stream waits.
-        if new.seen.held.waiting != _SHARED:
+        if not held.shared:
             log.warning("a topic is another tenant's as well", **of_stream(stream.id), why=why)
-        return _SHARED
+        asked = self.losses.registry.why_shared
+        return frozenset(topic for topic in fresh if asked(stream.id, [topic]) is not None)
 
     def _begin_lanes(
         self, new: NewLanes, told: Told, started: list[LaneStart], stuck: dict[StreamId, str]
@@ -460,7 +462,8 @@ def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
 def _known(held: HeldStream, known: Mapping[str, TopicInfo | None]) -> TopicInfo | None:
     """What a log says of its topic, or its list of them, by what the stream knows of it."""
     info = known.get(held.stream.topic)
-    return None if info is None else as_known(held.stream, info)
+    own = None if info is None else without(info, held.shared)
+    return None if own is None else as_known(held.stream, own)
 
 
 def _mark(held: HeldStream) -> tuple[object, ...]:

@@ -83,7 +83,7 @@ def read_starting(text: str) -> Starting:
     except (ValueError, OverflowError):
         raise ValueError(f"say {_WORDS}; this is {_shown(text)}") from None
     if when.tzinfo is None:
-        raise ValueError(f"{text} names no time zone: add +00:00 for UTC")
+        raise ValueError(f"{text} names no time zone: say {when.isoformat()}+00:00 for UTC")
     return SinceTime(at_s, text)
 
 

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import in_order, taken_apart
-from headrace.model.topic_patterns import but_for_own, is_pattern
+from headrace.model.topic_patterns import is_pattern
 
 _BETWEEN = ","
 #: of a log's own id, where a stream reads one topic
@@ -32,6 +32,8 @@ _ONE = ""
 #: as if all topics of a stream were others
 ALL = frozenset({_ONE})
 _REMEMBERED = 1 << 14
+#: ids of a pattern may be of thousands of topics, and each that comes makes others
+_IDS_REMEMBERED = 1 << 8
 
 
 def listed(parts: Iterable[str]) -> str:
@@ -63,6 +65,11 @@ def is_list(text: str) -> bool:
 def reads_several(text: str) -> bool:
     """Whether a stream reads a list, or what a pattern matches, and no one topic."""
     return is_pattern(text) or is_list(text)
+
+
+def reads_topics(text: str) -> bool:
+    """Whether a use case reads more than one topic, or what a pattern matches."""
+    return is_pattern(text) or len(topics_of(text)) > 1
 
 
 def parts_of(text: str) -> tuple[str, ...]:
@@ -102,12 +109,7 @@ def as_said(text: str, template: str, topic_id: str | None) -> dict[str, str]:
 
 
 def adds_to(text: str, before: str) -> bool:
-    """Whether a list has all that another one has, so that what was read of that goes on.
-
-    Of a pattern: whether it is the same one, whatever its use case writes.
-    """
-    if is_pattern(text) and is_pattern(before):
-        return but_for_own(text) == but_for_own(before)
+    """Whether a list has all that another one has, so that what was read of that goes on."""
     if not (is_list(text) and is_list(before)):
         return False
     now = lanes_in(text)
@@ -156,12 +158,17 @@ def id_of_list(ids: Mapping[str, str]) -> str:
     return json.dumps(ids, sort_keys=True, separators=(",", ":"))
 
 
-@lru_cache(_REMEMBERED)
 def ids_in(topic_id: str | None) -> Mapping[str, str]:
     """Ids by topic; of one topic its own, under no name."""
     if topic_id is None:
         return {}
-    return json.loads(topic_id) if topic_id.startswith("{") else {_ONE: topic_id}
+    return _ids_of_list(topic_id) if topic_id.startswith("{") else {_ONE: topic_id}
+
+
+@lru_cache(_IDS_REMEMBERED)
+def _ids_of_list(topic_id: str) -> Mapping[str, str]:
+    found: dict[str, str] = json.loads(topic_id)
+    return found
 
 
 def with_known(was: str | None, now: str) -> str:

@@ -96,11 +96,6 @@ def is_kept(template: str) -> bool:
         return False
 
 
-def but_for_own(text: str) -> str:
-    """The same, whatever the use case itself writes."""
-    return text.partition(_BUT)[0]
-
-
 def pattern_of(text: str) -> str:
     """The regular expression of what a stream, or a use case, reads."""
     return _parts(text)[1]
