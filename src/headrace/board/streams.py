@@ -13,13 +13,14 @@ from headrace.board.lanes import Lane
 from headrace.model.buckets import bucket_of, replaced
 from headrace.model.lane_names import in_order
 from headrace.model.lineage import Ahead, Lineage, Parent, ahead, closed, ends_in, without
+from headrace.model.patterns import TENANT
 from headrace.model.places import FIRST, OPEN, Place, Places
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
 from headrace.model.second_division import divided_twice, told
 from headrace.model.statistics import LagIs, worst_known
 from headrace.model.streams import PassedRange, Position, Slice, State, Stream, Tenant
-from headrace.model.topic_lists import ALL, is_of, others
+from headrace.model.topic_lists import ALL, adds_to, is_of, others
 from headrace.policies.data_loss import Short
 from headrace.policies.density import SPREAD
 from headrace.policies.express import SlotRoom
@@ -132,6 +133,12 @@ class HeldStream:
         other = ALL if was is None else others(was, topic_id)
         if other and self.topics_since[-1:] != ((epoch, other),):
             self.topics_since = (*self.topics_since, (epoch, other))
+
+    @property
+    def reads(self) -> str:
+        """What the version that runs names of it: a longer list may be deployed, and not taken."""
+        text = self.deployment.topic.replace(TENANT, self.stream.id.tenant)
+        return text if adds_to(self.stream.topic, text) else self.stream.topic
 
     @property
     def restarts(self) -> bool:

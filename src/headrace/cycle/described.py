@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from headrace.board import HeldStream
 from headrace.errors import BrokerUnavailable
 from headrace.model.streams import Stream
 from headrace.model.topic_lists import (
@@ -20,6 +21,7 @@ from headrace.model.topic_lists import (
     is_of,
     lanes_in,
     reads_several,
+    topic_of_lane,
     with_known,
 )
 from headrace.model.topic_patterns import by_tenant, is_pattern, matching, pattern_of
@@ -58,6 +60,25 @@ def as_known(stream: Stream, info: TopicInfo) -> TopicInfo:
     """The same, with the ids of a list's topics that the stream knows and that are not there."""
     topic_id = with_known(stream.topic_id, info.topic_id)
     return info if topic_id == info.topic_id else replace(info, topic_id=topic_id)
+
+
+def as_taken(held: HeldStream, info: TopicInfo) -> TopicInfo | None:
+    """What is there besides what only a longer list names, which another version is to handle."""
+    if held.reads == held.stream.topic:
+        return info
+    mine = lanes_in(held.reads)
+    lanes = tuple(
+        name
+        for name in info.lanes
+        if name in held.lanes or _is_named(name, mine.get(topic_of_lane(name, held.reads)))
+    )
+    topics = {*mine, *(topic_of_lane(name, held.reads) for name in lanes)}
+    ids = {topic: one for topic, one in ids_in(info.topic_id).items() if topic in topics}
+    return replace(info, topic_id=id_of_list(ids), lanes=lanes) if ids else None
+
+
+def _is_named(lane: str, lanes: Collection[str] | None) -> bool:
+    return lanes is not None and (not lanes or lane in lanes)
 
 
 def without(info: TopicInfo, topics: Collection[str]) -> TopicInfo | None:

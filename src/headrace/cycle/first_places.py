@@ -109,7 +109,7 @@ def without_topic(held: HeldStream) -> LaneStart:
 def waits_to_begin(held: HeldStream, info: TopicInfo, now_s: float) -> str | None:
     """Why a stream cannot begin, whatever its log says of places; None if nothing is known."""
     starting = starting_of(held)
-    missing = missing_of(held.stream.topic, info.lanes, info.topic_id)
+    missing = missing_of(held.reads, info.lanes, info.topic_id)
     if missing and not is_earliest(starting):
         # One that came later would be read from its beginning, whatever was said.
         return f"startingOffsets wait for all that it reads: {without_topics(held.stream, missing)}"

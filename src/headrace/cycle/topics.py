@@ -25,7 +25,7 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.described import as_known, without
+from headrace.cycle.described import as_known, as_taken, without
 from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided, lacking
 from headrace.cycle.ends import Ends
 from headrace.cycle.first_places import (
@@ -61,7 +61,14 @@ from headrace.model.parked import NOTHING_PARKED
 from headrace.model.places import FIRST
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId
-from headrace.model.topic_lists import ids_in, is_another, is_away, missing_of, topic_of_lane
+from headrace.model.topic_lists import (
+    ids_in,
+    is_another,
+    is_away,
+    is_list,
+    missing_of,
+    topic_of_lane,
+)
 from headrace.model.topic_patterns import is_pattern
 from headrace.ports import Log, Progress, TopicInfo
 from headrace.telemetry.log_fields import of_stream
@@ -94,6 +101,8 @@ class TopicKeeper:
     #: topic -> streams that read it
     _streams: dict[str, dict[StreamId, HeldStream]] = field(default_factory=dict)
     _topic_of: dict[StreamId, str] = field(default_factory=dict)
+    #: what of its topics the version names that was taken
+    _reads: dict[StreamId, str] = field(default_factory=dict)
     _sweep: Sweep[str] = field(
         default_factory=lambda: Sweep(TOPICS_PER_S, TOPICS_PER_S, TOPICS_EVERY_S, TOPICS_STEP_S)
     )
@@ -116,12 +125,14 @@ class TopicKeeper:
         """Look at a stream's topic from now on; at once if it is new, and first."""
         stream = held.stream
         if self._streams.get(stream.topic, {}).get(stream.id) is held:
-            if is_misdivided(held):
+            longer = is_list(stream.topic) and held.reads != self._reads.get(stream.id)
+            if longer or is_misdivided(held):
+                self._reads[stream.id] = held.reads
                 self._sweep.hurry(stream.topic)
             return
         self.leave(stream.id)
         self._streams.setdefault(stream.topic, {})[stream.id] = held
-        self._topic_of[stream.id] = stream.topic
+        self._topic_of[stream.id], self._reads[stream.id] = stream.topic, held.reads
         self._sweep.add(stream.topic)
         self._sweep.hurry(stream.topic)
         held.looked_at = _FIRST_A_LOOK
@@ -129,6 +140,7 @@ class TopicKeeper:
     def leave(self, stream: StreamId) -> None:
         """Look at it no more."""
         topic = self._topic_of.pop(stream, None)
+        self._reads.pop(stream, None)
         self._waiting.pop(stream, None)
         self._missing.forget(stream)
         if topic is None:
@@ -287,7 +299,7 @@ class TopicKeeper:
             held.looked_at = _FIRST_A_LOOK
         stay = stream.topic_id == info.topic_id and not lanes_go(held, info)
         listed = held.lanes.keys() if stay else set(as_divided(held, info).lanes)
-        missing = missing_of(stream.topic, info.lanes, info.topic_id)
+        missing = missing_of(held.reads, info.lanes, info.topic_id)
         self._without(held, missing)
         for name, lane in held.lanes.items():
             away = is_away(name, stream.topic, missing)
@@ -462,7 +474,8 @@ def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
 def _known(held: HeldStream, known: Mapping[str, TopicInfo | None]) -> TopicInfo | None:
     """What a log says of its topic, or its list of them, by what the stream knows of it."""
     info = known.get(held.stream.topic)
-    own = None if info is None else without(info, held.shared)
+    taken = None if info is None else as_taken(held, info)
+    own = None if taken is None else without(taken, held.shared)
     return None if own is None else as_known(held.stream, own)
 
 
