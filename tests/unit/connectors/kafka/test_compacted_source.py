@@ -4,9 +4,9 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from driver_world import World
 from test_sink_transactions import Broker, FakeLine
 
+from driver_world import World
 from headrace.connectors.kafka import sink_transactions
 from headrace.sinks import KafkaTopic
 from headrace.testing.log_fake import Row
