@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-import driver_world
 import pytest
 
+import driver_world
 from headrace.cycle.failing import BACKOFF
 from headrace.errors import CodeNotLoaded
 from headrace.ports import WaveResult
