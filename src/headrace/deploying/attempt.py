@@ -107,7 +107,7 @@ class Attempt:
 
     def _run(self, parts: DriverParts, connections: Connections, load: Load) -> None:
         try:
-            self.use_case = use_case = self._apart(lambda: load(self.deployment))
+            self.use_case = use_case = self._apart(lambda: _closed(load(self.deployment)))
             self.step = "pack"
             use_case = use_case.within(connections.warehouse)
             _find_log(connections, use_case)
@@ -118,7 +118,7 @@ class Attempt:
             self.step = "prepare"
             if (sink := use_case.sink) is not None:
                 site = Site(connections, parts.store.positions)
-                self._apart(lambda: sink.prepare(site))
+                self._apart(lambda: _closed(sink.prepare(site)))
             self.made = ReadyVersion(self.deployment, use_case, code)
         except BaseException as error:  # also an exit: it would end nothing but this thread
             self.error = self._told(error)
@@ -130,8 +130,6 @@ class Attempt:
             self.before = before_load()
         try:
             found = call()
-            # What it dropped is closed here: it may hang, and a turn that collects would hang.
-            gc.collect()
         finally:
             lost = self.put_back()
         if lost:
@@ -182,6 +180,12 @@ class Attempt:
         if isinstance(error, HeadraceError):
             return error
         return ConfigError(f"{self._does} raised {words_of(error)}")
+
+
+def _closed(made: _T) -> _T:
+    """What was dropped on the way is closed by now: it may hang, and a turn that collects would."""
+    gc.collect()
+    return made
 
 
 def _find_log(connections: Connections, use_case: UseCase) -> None:

@@ -107,7 +107,7 @@ def closed(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize("part", ["with_seal_key", "KafkaLog", "build_session", "Driver"])
+@pytest.mark.parametrize("part", ["with_seal_key", "open_log", "build_session", "Driver"])
 def test_a_part_that_cannot_be_made_leaves_none_open(tmp_path, monkeypatch, closed, part):
     write(tmp_path)
     monkeypatch.setattr(f"headrace.running.assembly.{part}", _fails)
@@ -118,7 +118,7 @@ def test_a_part_that_cannot_be_made_leaves_none_open(tmp_path, monkeypatch, clos
         closed
         == {
             "with_seal_key": ["SqlStore"],
-            "KafkaLog": ["SqlStore"],
+            "open_log": ["SqlStore"],
             "build_session": ["KafkaLog", "SqlStore"],
             "Driver": ["KafkaDeadLetters", "SparkEngine", "_SessionOf", "KafkaLog", "SqlStore"],
         }[part]
