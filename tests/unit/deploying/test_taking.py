@@ -563,7 +563,7 @@ def test_while_a_file_is_being_imported_nothing_else_of_it_is_believed(
 def test_what_comes_back_late_is_dropped_if_something_else_is_wanted_by_then(
     tmp_path, store, assembly, foreign
 ):
-    assembly.taking.limit_s = 0.01
+    assembly.taking.limit_s = 1.0
     foreign.acts["prepare", "one"] = "hang"
     new_version(tmp_path, store, 1)
     taken(assembly)
@@ -838,7 +838,7 @@ def test_what_is_being_swapped_in_stays_though_a_newer_one_is_ready(
 def test_a_version_that_hangs_later_is_still_there_when_it_goes_on(
     tmp_path, store, assembly, foreign
 ):
-    assembly.taking.limit_s = 0.01
+    assembly.taking.limit_s = 1.0
     foreign.acts["prepare", "one"] = "hang"
     new_version(tmp_path, store, 1)
     taken(assembly)
