@@ -5,8 +5,8 @@ from dataclasses import replace
 from headrace.testing.simulation import simulate, world
 from headrace.testing.simulation.odds import draw
 
-#: seeds in which each planted fault has to be found: most are in the first ten, and a rare one is in
-#: others when plans change
+#: seeds in which each planted fault has to be found: most are in the first ten, and a rare one is
+#: in others when plans change
 ENOUGH = 2_000
 #: what is drawn beside whatever else a seed has, where partitions are divided
 DIVIDED = {"other_terms": 1.0, "cuts": 0.2}
