@@ -757,9 +757,9 @@ def test_parts_of_a_recorded_wave_that_who_was_replaced_divides_are_found(monkey
     often = {**play._CHOICES, send: 20.0, play._start_driver: 10.0, play._kill_driver: 4.0}
     monkeypatch.setattr(play, "_WEIGHTS", list(often.values()))
     monkeypatch.setattr(play, "_NAMES", ("d0",) * 3)
-    assert not first_wrong(seeds=0, known=186)
+    assert not first_wrong(seeds=0, known=2129)
     monkeypatch.setattr(recorded, "is_ours", lambda data, piece: True)
-    assert first_wrong(how="under the ids of two waves", known=186)
+    assert first_wrong(how="under the ids of two waves", known=2129)
 
 
 def test_a_part_of_a_recorded_slice_that_is_written_before_a_bad_record_is_read_is_found(
