@@ -29,6 +29,7 @@ from headrace.use_cases import UseCase
 Load = Callable[[Deployment], UseCase]
 
 _T = TypeVar("_T")
+_Given = TypeVar("_Given")
 
 _MOST_CHARACTERS = 2_000
 _DOES = {
@@ -107,7 +108,7 @@ class Attempt:
 
     def _run(self, parts: DriverParts, connections: Connections, load: Load) -> None:
         try:
-            self.use_case = use_case = self._apart(lambda: _closed(load(self.deployment)))
+            self.use_case = use_case = self._apart(_closing(load, self.deployment))
             self.step = "pack"
             use_case = use_case.within(connections.warehouse)
             _find_log(connections, use_case)
@@ -118,7 +119,7 @@ class Attempt:
             self.step = "prepare"
             if (sink := use_case.sink) is not None:
                 site = Site(connections, parts.store.positions)
-                self._apart(lambda: _closed(sink.prepare(site)))
+                self._apart(_closing(sink.prepare, site))
             self.made = ReadyVersion(self.deployment, use_case, code)
         except BaseException as error:  # also an exit: it would end nothing but this thread
             self.error = self._told(error)
@@ -182,10 +183,15 @@ class Attempt:
         return ConfigError(f"{self._does} raised {words_of(error)}")
 
 
-def _closed(made: _T) -> _T:
-    """What was dropped on the way is closed by now: it may hang, and a turn that collects would."""
-    gc.collect()
-    return made
+def _closing(call: Callable[[_Given], _T], given: _Given) -> Callable[[], _T]:
+    """The call, and what it dropped is closed after it: that may hang, as a turn that collects."""
+
+    def closed() -> _T:
+        made = call(given)
+        gc.collect()
+        return made
+
+    return closed
 
 
 def _find_log(connections: Connections, use_case: UseCase) -> None:
