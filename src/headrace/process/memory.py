@@ -1,21 +1,94 @@
-"""What stays in memory for good, and need not be looked through again and again."""
+"""Python's collector of garbage, kept out of the turns of a driver and the requests of a door.
+
+What is there when a process begins its work (modules, settings, use cases) stays for good, and need
+not be walked by every full collection; and a turn over 10,000 lanes makes tens of thousands of
+short-lived objects without a cycle among them, which by default starts dozens of collections.
+Measured, the two made the slowest turns two to three times as long.
+
+A collection runs in whatever thread makes one object too many, and closes what it finds. Among that
+may be what code of a use case left, in the driver: a module that was replaced, or what a handler of
+DataFrames made. Closing it (`__del__`) may hang. So in a driver a thread of its own collects, and
+nothing else waits for it (`collect_apart`). Python has one collection at a time: as long as one
+hangs there is no other, the process grows, and its log says so.
+
+What a Python worker keeps is decided in `spark/heap.py`.
+"""
 
 from __future__ import annotations
 
 import gc
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import wait
+from functools import partial
+
+import structlog
+
+from headrace.process.daemon_threads import DaemonThreads
+
+log = structlog.get_logger(__name__)
 
 #: more than a turn over 10,000 lanes makes
 _COLLECT_AFTER_OBJECTS = 200_000
+#: how often it is looked whether there is enough to collect
+_LOOK_EVERY_S = 1.0
+#: a collection that takes longer is told
+HANGS_S = 10.0
+
+_HANGS = (
+    "what a use case left behind does not come back where it is freed (__del__): nothing waits for "
+    "it, but this process frees no other garbage and grows; let its code close what it opens, "
+    "deploy it, and start this driver again"
+)
+_apart = threading.Lock()
 
 
 def calm_garbage_collection() -> None:
-    """Keep Python's collector out of the middle of a turn.
-
-    What is there now (modules, settings, use cases) stays for good, and need not be walked by
-    every full collection; and a turn over 10,000 lanes makes tens of thousands of short-lived
-    objects without a cycle among them, which by default starts dozens of collections. Measured,
-    the two made the slowest turns two to three times as long.
-    """
+    """Leave what is there alone for good, and collect seldom."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER_OBJECTS)
+
+
+def collect_apart() -> None:
+    """The same, and collect in a thread of its own from now on; once in a process."""
+    calm_garbage_collection()
+    gc.disable()
+    if _apart.acquire(blocking=False):
+        threading.Thread(target=_collecting, name="headrace-collector", daemon=True).start()
+
+
+def due_generation(counts: tuple[int, int, int], thresholds: tuple[int, int, int]) -> int | None:
+    """What Python would collect by itself now: the oldest generation that is due, or none.
+
+    Args:
+        counts: new objects; collections of the youngest and of the middle generation since the
+            next older one was collected.
+        thresholds: what each may come to.
+    """
+    if counts[0] <= thresholds[0]:
+        return None
+    return max(
+        generation
+        for generation in range(3)
+        if all(counts[older] > thresholds[older] for older in range(1, generation + 1))
+    )
+
+
+def _collecting() -> None:
+    threads = DaemonThreads(1, "collecting")
+    while True:
+        time.sleep(_LOOK_EVERY_S)
+        generation = due_generation(gc.get_count(), gc.get_threshold())
+        if generation is not None:
+            _collect(threads, partial(gc.collect, generation), HANGS_S)
+
+
+def _collect(threads: DaemonThreads, collect: Callable[[], object], hangs_s: float) -> None:
+    """Wait for a collection, and say if that takes long."""
+    collected = threads.submit(collect)
+    if wait([collected], hangs_s).not_done:
+        log.warning(_HANGS)
+        wait([collected])
+        log.warning("what a use case left behind is freed at last: garbage is collected again")

@@ -41,7 +41,7 @@ from headrace.policies.watchdog import loading_s
 from headrace.ports import Connections, Server, Store
 from headrace.process.clock import SystemClock
 from headrace.process.daemon_threads import DaemonThreads
-from headrace.process.memory import calm_garbage_collection
+from headrace.process.memory import collect_apart
 from headrace.running.draining import Draining
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, TaskTools
@@ -217,7 +217,7 @@ def assembled(
         made.taking.swap()
         made.taking.refuse_idleness(may_wait=bool(before & names))
         engine.warm_up()
-        calm_garbage_collection()
+        collect_apart()
         yield made
 
 

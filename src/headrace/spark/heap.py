@@ -11,6 +11,10 @@ again and again adds nothing up. It is done at the end of a task, when that task
 dropped something; when a handler has filled a cache of its own, some tasks later; and once a
 minute, so that what a handler has replaced meanwhile, such as a model, does not stay for good.
 
+What a handler leaves behind may be closed by code of its own (`__del__`), which may hang. Behind
+the task that would hold a worker that Spark takes for free, and the next task would be blamed. So
+each task collects before it is over, within the time of a call, and hears of it (`left_behind`).
+
 What is frozen here is what lives for long whoever owns it. What is kept at all, and what is
 dropped, is decided in `worker_cache.py`. The driver's own heap is settled in `process/memory.py`.
 """
@@ -20,7 +24,11 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+
+from headrace.errors import HandlerSlow
+from headrace.spark.timeouts import CallOverdue, bounded
 
 #: objects that a collection may walk after each task: it takes about a millisecond
 MOST_LOOSE = 10_000
@@ -54,13 +62,39 @@ class Heap:
     _frozen_at_s: float = float("-inf")
 
     def settle(self, *, changed: bool) -> bool:
-        """To be called at the end of each task; whether everything was frozen anew."""
+        """Collect, at the end of each task; whether everything was frozen anew."""
         self._tasks += 1
         loose, age_s = len(gc.get_objects(_OLD)), self.clock() - self._frozen_at_s
         due = is_due(changed=changed, loose=loose, tasks=self._tasks, age_s=age_s)
         if due:
             gc.unfreeze()
-            gc.collect()
+        gc.collect()
+        if due:
             gc.freeze()
             self._tasks, self._frozen_at_s = 0, self.clock()
         return due
+
+
+def left_behind(
+    use_case: str, collect: Callable[[], object], limit_s: float, clock: Callable[[], float]
+) -> HandlerSlow | None:
+    """Collect what calls left behind; what to say if to close that took too long.
+
+    What ends a call is lost in a ``__del__`` that it is raised in, so the time tells.
+
+    Args:
+        use_case: whose calls they were.
+        collect: collects all garbage.
+        limit_s: seconds that may take, and each object that hangs once they are over.
+        clock: monotonic seconds.
+    """
+    began_s = clock()
+    with suppress(CallOverdue):
+        bounded(collect, limit_s)
+    if clock() - began_s < limit_s:
+        return None
+    return HandlerSlow(
+        f"what use case {use_case} left behind took over {limit_s:g} s to be closed, and was given "
+        "up; what was written counts: close clients and files in the handler, and let no __del__ "
+        "wait for a server"
+    )

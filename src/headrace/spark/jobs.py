@@ -48,7 +48,10 @@ def kept_small(needed: Collection[str]) -> Iterator[None]:
     yield
     if CACHE.spoiled is not None:
         end_behind_task()
-    # A task that raises ends its worker, and all of its heap.
+
+
+def settle_heap() -> None:
+    """Collect what is left behind; a task that raises ends its worker, and all of its heap."""
     HEAP.settle(changed=CACHE.changed)
     CACHE.changed = False
 
@@ -73,7 +76,12 @@ class BinTasks:
         markers = crash_markers_of(self.job, task, planned.slices, vitals_now())
         with kept_small(self.needed):
             receipts = run_bin(
-                self.work, planned, self.wave.budget_s, markers=markers, wave_id=self.wave.id
+                self.work,
+                planned,
+                self.wave.budget_s,
+                markers=markers,
+                wave_id=self.wave.id,
+                collect=settle_heap,
             )
             markers.close()
         return iter(receipts)
@@ -97,3 +105,4 @@ class WarmUp:
                     self.work.sentinel.check()
             except HeadraceError as error:
                 yield str(error)
+            settle_heap()

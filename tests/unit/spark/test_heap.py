@@ -1,12 +1,15 @@
 """What a worker freezes, counted in objects that the collector still walks."""
 
 import gc
+import time
 import weakref
+from typing import ClassVar
 
 import pytest
 
+from headrace.errors import HandlerSlow
 from headrace.spark import heap
-from headrace.spark.heap import EVERY_S, EVERY_TASKS, MOST_LOOSE, Heap, is_due
+from headrace.spark.heap import EVERY_S, EVERY_TASKS, MOST_LOOSE, Heap, is_due, left_behind
 
 
 class Node:
@@ -144,3 +147,40 @@ def test_the_oldest_generation_is_the_one_that_came_through_a_collection():
     kept = Node()
     gc.collect()
     assert any(object_ is kept for object_ in gc.get_objects(heap._OLD))
+
+
+class Hangs:
+    """Waits for a server when it is freed, and only a collection frees it."""
+
+    ended: ClassVar[list[float]] = []
+
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        """Wait for long."""
+        began_s = time.monotonic()
+        try:
+            time.sleep(30)
+        finally:
+            self.ended.append(time.monotonic() - began_s)
+
+
+def test_a_task_ends_what_hangs_where_its_calls_left_it_and_hears_of_it(now, recwarn):
+    gc.collect()
+    Hangs.ended.clear()
+    Hangs()
+    Hangs()
+    told = left_behind("score", gc.collect, 0.2, time.monotonic)
+    assert isinstance(told, HandlerSlow)
+    assert "score left behind took over 0.2 s" in str(told)
+    assert len(Hangs.ended) == 2
+    assert sum(Hangs.ended) < 5
+    assert left_behind("score", gc.collect, 20.0, time.monotonic) is None
+
+
+def test_each_task_collects_also_if_nothing_is_due(settled):
+    gone = weakref.ref(Node())
+    assert gone() is not None
+    assert not settled.settle(changed=False)
+    assert gone() is None
