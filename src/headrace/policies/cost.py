@@ -33,7 +33,10 @@ any more, and after a few of 45 the next one has 554. It takes 2 s as well, and 
 2,216.
 
 On a stream whose slices all have one size nothing is known but their cost; the planner then tries
-another size (`planning.demand`). It knows no time of day and no trend.
+another size (`planning.demand`). It knows no time of day and no trend. Calls that are short and ten
+times as long strictly in turns fall in step with the sizes, as each long one is followed by a
+shorter slice; then the pairs mislead, and such a stream may still end in slices of few records.
+Where chance says which call is long, or the two differ by a factor of two, it does not.
 """
 
 from __future__ import annotations
