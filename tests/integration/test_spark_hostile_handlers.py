@@ -314,3 +314,29 @@ def test_a_child_that_outlives_its_worker_does_not_hide_that_it_died(engine):
     assert time.monotonic() - began_s < 25
     assert receipts["acme"].error.code == "WorkerKilled"
     assert neighbours_are_served(receipts)
+
+
+def test_what_a_handler_leaves_that_hangs_where_it_is_freed_holds_no_worker_of_others(engine):
+    """Between two tasks it would be the next one's wave that does not come back."""
+
+    def handler(table, context):
+        import time
+
+        class Left:
+            def __init__(self):
+                self.me = self
+
+            def __del__(self):
+                time.sleep(600)
+
+        if context.tenant == "acme":
+            Left()
+        return table.select(["offset"])
+
+    for _ in range(2):
+        alone = run(engine, handler, tenants=("acme",), timeout_s=1.0)["acme"]
+        assert (alone.reached, alone.error.code) == (10, "HandlerSlow")
+        assert "quick left behind took over 1 s" in alone.error.message
+        began_s = time.monotonic()
+        assert neighbours_are_served(run(engine, handler, tenants=("bolt", "cove")))
+        assert time.monotonic() - began_s < 60
