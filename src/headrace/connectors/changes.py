@@ -8,7 +8,7 @@ since one that is refused for good leaves its key to the one before it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count, pairwise, repeat
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ class Change:
     #: how new it is, as its target is told
     newness: int
     #: the one of its key before it, which is no newer
-    older: Change | None = None
+    older: Change | None = field(default=None, repr=False)
     #: of those that are written together
     effect: int = 0
     #: whose part of the target it is in; empty where all have the same

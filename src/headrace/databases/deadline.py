@@ -7,6 +7,9 @@ client gives its connection up. A commit is lost with that like with any other c
 
 A server is connected to in a thread of its own where there is such an end. One that is late finds
 that nobody waits, and closes what it made.
+
+What is answered within the time may still be more than there is memory for, as a server that is
+somebody else's may not stop. So it may have a size as well.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from typing import Any, Final
 _LEAST_S: Final = 0.05
 #: the part of it that a server has, so that it answers before it is given up
 _SERVERS_PART: Final = 0.9
+#: what a server may answer that has next to nothing to say; with room for long errors of many rows
+ANSWER_BYTES: Final = 64 * 2**20
 #: how it is told
 IN_TIME: Final = "within the time that there was for it"
 
@@ -33,14 +38,34 @@ class Deadline(threading.local):
     #: of the steady clock
     until_s: float = math.inf
 
+    def __init__(self, most_bytes: float = math.inf) -> None:
+        """Have no end yet.
+
+        Args:
+            most_bytes: of what comes back in a block.
+        """
+        self._most_bytes = most_bytes
+        self._bytes = 0
+
     @contextmanager
     def until(self, until_s: float) -> Iterator[None]:
         """Everything in the block is over by then."""
-        before, self.until_s = self.until_s, until_s
+        before = self.until_s, self._bytes
+        self.until_s, self._bytes = until_s, 0
         try:
             yield
         finally:
-            self.until_s = before
+            self.until_s, self._bytes = before
+
+    def brought(self, bytes_: int) -> None:
+        """So much came back.
+
+        Raises:
+            OSError: that is too much by now.
+        """
+        self._bytes += bytes_
+        if self._bytes > self._most_bytes:
+            raise OSError(f"an answer of more than {self._most_bytes / 2**20:g} MB; given up")
 
     def left_s(self, most_s: float = math.inf) -> float:
         """Seconds that are left, if they are fewer than these."""

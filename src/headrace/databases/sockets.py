@@ -2,7 +2,7 @@
 
 A limit that a client gives its socket is one of each wait, and a server that sends a byte now and
 then never lets one run out: an answer has no end at all. So each wait here has what is left of the
-time that all of them have together (``deadline``).
+time that all of them have together (``deadline``), and what they bring is counted there.
 """
 
 from __future__ import annotations
@@ -33,26 +33,34 @@ class SocketInTime:
 
     def makefile(self, mode: Literal["rb"]) -> io.BufferedReader:
         """As of a socket, for reading; reads raise as ``recv`` does."""
-        return io.BufferedReader(_Read(self._socket.makefile(mode, buffering=0), self._hurry))
+        return io.BufferedReader(_Read(self._socket.makefile(mode, buffering=0), self._read))
 
     def recv(self, *args: Any) -> bytes:
         """As of a socket.
 
         Raises:
             TimeoutError: nothing came, or the time is over.
+            OSError: more came than may.
         """
         self._hurry()
-        return self._socket.recv(*args)
+        received: bytes = self._socket.recv(*args)
+        self._deadline.brought(len(received))
+        return received
 
     def recv_into(self, *args: Any) -> int:
         """As of a socket; raises as ``recv`` does."""
-        self._hurry()
-        return self._socket.recv_into(*args)
+        return self._read(self._socket.recv_into, *args) or 0
 
     def sendall(self, *args: Any) -> None:
         """As of a socket; raises as ``recv`` does."""
         self._hurry()
         self._socket.sendall(*args)
+
+    def _read(self, read: Callable[..., int | None], *args: Any) -> int | None:
+        self._hurry()
+        count = read(*args)
+        self._deadline.brought(count or 0)
+        return count
 
     def _hurry(self) -> None:
         if self._most_s is None:
@@ -84,17 +92,15 @@ def connecting_in_time(kind: Any, deadline: Deadline) -> Any:
 class _Read(io.RawIOBase):
     """What a socket brings, each time with what is left."""
 
-    def __init__(self, brought: Any, hurry: Callable[[], None]) -> None:
+    def __init__(self, brought: Any, read: Callable[..., int | None]) -> None:
         self._brought = brought
-        self._hurry = hurry
+        self._read = read
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, into: Any) -> int | None:
-        self._hurry()
-        read: int | None = self._brought.readinto(into)
-        return read
+        return self._read(self._brought.readinto, into)
 
     def close(self) -> None:
         self._brought.close()

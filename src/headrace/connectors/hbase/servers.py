@@ -22,7 +22,7 @@ from headrace.connectors.hbase.frames import most_bytes
 from headrace.connectors.hbase.library import library, translated
 from headrace.connectors.own_servers import ALONE, OwnServers
 from headrace.connectors.tls_files import context_of
-from headrace.databases.deadline import Deadline
+from headrace.databases.deadline import ANSWER_BYTES, Deadline
 from headrace.databases.sockets import SocketInTime
 
 #: lines that one writer has, and requests that are on their way over each: their answers, which may
@@ -52,7 +52,7 @@ class Cluster:
         self.most_bytes = most_bytes(address.transport)
         self._address = address
         self._waits = waits
-        self._deadline = Deadline()
+        self._deadline = Deadline(ANSWER_BYTES)
         #: with the second of the steady clock at which each was used last, the latest one last
         self._idle: list[tuple[Any, float]] = []
         self._choosing = threading.Lock()

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from headrace.connectors.own_servers import ALONE, OwnServers
 from headrace.connectors.redis.library import library, translated
 from headrace.connectors.tls_files import FILES, context_of, files_of, options_of
-from headrace.databases.deadline import Deadline
+from headrace.databases.deadline import ANSWER_BYTES, Deadline
 from headrace.databases.sockets import SocketInTime
 from headrace.errors import ConfigError
 from headrace.ports import Server
@@ -81,7 +81,7 @@ class Cache:
         self.where = f"connection {name}"
         self.address = address
         self._waits = waits
-        self._deadline = Deadline()
+        self._deadline = Deadline(ANSWER_BYTES)
         self._made: Any = None
         self._making = threading.Lock()
 

@@ -17,7 +17,7 @@ from headrace.connectors.http_addresses import Address, Form, http_address
 from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.search.library import library, translated
 from headrace.connectors.tls_files import context_of
-from headrace.databases.deadline import Deadline
+from headrace.databases.deadline import ANSWER_BYTES, Deadline
 from headrace.databases.sockets import connecting_in_time
 from headrace.ports import Connections, Server
 
@@ -44,7 +44,7 @@ class Cluster:
         self.address = address
         #: indexes that were found to be what their sinks describe
         self.fitted: set[object] = set()
-        self._deadline = Deadline()
+        self._deadline = Deadline(ANSWER_BYTES)
         self._made: Any = None
         self._making = threading.Lock()
 

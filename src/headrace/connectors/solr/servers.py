@@ -18,7 +18,7 @@ from headrace.connectors.http_addresses import Address, Form, http_address
 from headrace.connectors.kept_servers import KeptServers, key_of
 from headrace.connectors.solr.library import answer_of, demand_done, library, unanswered
 from headrace.connectors.tls_files import context_of
-from headrace.databases.deadline import Deadline
+from headrace.databases.deadline import ANSWER_BYTES, Deadline
 from headrace.databases.sockets import connecting_in_time
 from headrace.ports import Connections, Server
 
@@ -53,7 +53,7 @@ class Solr:
         self.address = address
         #: collections that were found to be what their sinks describe
         self.fitted: set[object] = set()
-        self._deadline = Deadline()
+        self._deadline = Deadline(ANSWER_BYTES)
         self._made: list[Any] = []
         self._turn = 0
         self._making = threading.Lock()
