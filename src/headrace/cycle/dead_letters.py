@@ -10,6 +10,11 @@ hangs for one tenant, in however many lanes, holds another up once at most. What
 number and bytes, and of that a tenant has a quarter of what the others leave; where there is no
 room the record is tried again later, as if its letter had not been kept.
 
+A driver that stood still for longer than its lease may have been replaced meanwhile, and the record
+be handled by its heir. So right before a letter is kept, the store is asked whether its lane still
+stands there under the same epoch. Between that look and the broker's answer a process can stand
+still as well; that moment is left.
+
 What a lane does when its letter is kept, or is not, is `failing.py`'s.
 """
 
@@ -27,7 +32,7 @@ from headrace.errors import HeadraceError, Temporary, words_of
 from headrace.model.records import Move
 from headrace.model.streams import LaneId
 from headrace.policies.holding import may_hold
-from headrace.ports import DeadLetter, DeadLetters
+from headrace.ports import DeadLetter, DeadLetters, Positions
 
 #: letters, and bytes of their records, that may wait for brokers
 MOST_WAITING = 1_000
@@ -68,6 +73,7 @@ class PendingLetters:
     """Keeps letters in a thread."""
 
     dead_letters: DeadLetters
+    positions: Positions
     thread: Executor
     #: everything that is not answered yet, in the order it came
     _waiting: dict[LaneId, PendingLetter] = field(default_factory=dict)
@@ -130,7 +136,7 @@ class PendingLetters:
         # With what log lines of this process are bound to, such as the driver's name.
         context = copy_context()
         return self.thread.submit(
-            lambda: context.run(_keep, self.dead_letters, some, self._closing)
+            lambda: context.run(_keep, self.dead_letters, self.positions, some, self._closing)
         )
 
     def close(self, until_s: float) -> bool:
@@ -144,7 +150,10 @@ class PendingLetters:
 
 
 def _keep(
-    dead_letters: DeadLetters, some: Sequence[PendingLetter], closing: threading.Event
+    dead_letters: DeadLetters,
+    positions: Positions,
+    some: Sequence[PendingLetter],
+    closing: threading.Event,
 ) -> list[LetterOutcome]:
     """Keep letters one by one, as one that is refused says nothing of the others.
 
@@ -154,18 +163,22 @@ def _keep(
     for aside in some:
         if closing.is_set():
             break
-        came.append(LetterOutcome(aside, _trouble_with(aside, dead_letters)))
+        came.append(LetterOutcome(aside, _trouble_with(aside, dead_letters, positions)))
         if isinstance(came[-1].error, Temporary):
             break
     return came
 
 
-def _trouble_with(aside: PendingLetter, dead_letters: DeadLetters) -> HeadraceError | None:
+def _trouble_with(
+    aside: PendingLetter, dead_letters: DeadLetters, positions: Positions
+) -> HeadraceError | None:
     """Keep a letter; why it is not kept, if it is not.
 
     Whatever a client raises is its lane's trouble, and not the turn's, where all lanes would stop.
     """
     try:
+        if not all(positions.advance([aside.move.stay()])):
+            return Temporary("its lane has moved meanwhile, or is under another epoch")
         dead_letters.keep([aside.letter])
     except AssertionError:  # an invariant of our own
         raise

@@ -161,7 +161,9 @@ class Driver:
         losses = Losses(store.registry, store.progress, board, self.reporter, clock)
         asking = self.threads("log")
         self.observer = Observer(store, board, self.leases, losses, self.parts.log, asking)
-        letters = PendingLetters(self.parts.dead_letters, self.threads("letters"))
+        letters = PendingLetters(
+            self.parts.dead_letters, self.parts.store.positions, self.threads("letters")
+        )
         self.failing = Failing(store, letters, board, self.observer, self.reporter, clock)
         self.recorded = RecordedWaves(store.progress, board, clock, self.name)
         self.apart_again = ApartAgain(board)

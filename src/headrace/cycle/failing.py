@@ -159,17 +159,20 @@ class Failing:
                 continue
             numbers = self.store.failures.keep(new, stop_use_case=stop_use_case)
             for failure, number in zip(new, numbers, strict=True):
-                lane = self.board.lane(failure.slice.lane)
-                if lane is not None:
-                    lane.failure = number
-                log.error(
-                    "use case stopped" if stop_use_case else "lane stopped",
-                    **of_slice(failure.slice),
-                    offset=failure.error.offset,
-                    error=failure.error.message,
-                    failure=number,
-                )
+                self._told_stopped(failure, number, is_all=stop_use_case)
         self._stops.clear()
+
+    def _told_stopped(self, failure: Failure, number: int, *, is_all: bool) -> None:
+        """Let the board follow, unless the lane was sent elsewhere before its failure was kept."""
+        piece, error = failure.slice, failure.error
+        held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
+        told = {**of_slice(piece), "offset": error.offset, "error": error.message}
+        if held is None or held.epoch > piece.epoch:
+            log.warning("failed before it was sent elsewhere", **told, failure=number)
+            return
+        if lane is not None:
+            lane.failure = number
+        log.error("use case stopped" if is_all else "lane stopped", **told, failure=number)
 
     def settled(self) -> None:
         """A result was committed as a whole."""

@@ -259,7 +259,9 @@ class Losses:
             log.error("stream suspended", **of_stream(held.stream.id), why=_shown(error))
         more = f" (and {len(errors) - 1} more lanes)" if len(errors) > 1 else ""
         reason = f"{_shown(errors[0])}{more}"
-        self.registry.set_stream_state(held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE)
+        self.registry.set_stream_state(
+            held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE, epoch=held.epoch
+        )
         return reason
 
     def _skip(self, held: HeldStream, info: TopicInfo, found: Mapping[str, Lost]) -> str | None:

@@ -243,14 +243,19 @@ class Reruns:
         """
         for name in list(self._running):
             held = self.board.streams.get(name)
-            if held is None or held.finished:
-                if held is not None:
-                    self.registry.set_stream_state(name, State.REMOVED, _DONE)
-                    self._end(held.deployment)
+            if held is None:
+                self._running.remove(name)
+            elif held.finished and self._remove(name, held.epoch):
+                self._end(held.deployment)
                 self._running.remove(name)
         while self._half_ended:
             self._end(self._half_ended[0])
             self._half_ended.pop(0)
+
+    def _remove(self, stream: StreamId, epoch: int) -> bool:
+        """End a stream that has read all, unless it was sent back just now; whether it ended."""
+        set_state = self.registry.set_stream_state
+        return set_state(stream, State.REMOVED, _DONE, epoch=epoch)
 
     def _end(self, deployment: Deployment) -> None:
         """Nobody is to run it any more; if it was renewed just now, that is seen and ended."""

@@ -21,8 +21,9 @@ class Failures(Protocol):
 
         With ``stop_use_case`` all active streams of the use case are suspended together with it,
         and those that their tenants have stopped are stopped by the failure too.
-        A lane that has an open failure keeps that one, whose id is returned. One of an earlier
-        tenant of the name is kept as ``RETRIED`` and stops nothing.
+        A lane that has an open failure keeps that one, whose id is returned. One under an earlier
+        epoch than its stream's is kept as ``RETRIED`` and stops nothing: somebody else has the
+        stream, or it was sent elsewhere, or is another tenant's of the name.
 
         One that was retried and failed again at the same record (``Failure.comes_again``) is the
         same failure: it is open again, is now as it failed last, and is counted up; another record

@@ -120,11 +120,18 @@ class Registry(Protocol):
         reason: str | None = None,
         *,
         by: Stopper = Stopper.OPERATOR,
-    ) -> None:
+        epoch: int | None = None,
+    ) -> bool:
         """Suspend, resume or remove one stream; ``reason`` is shown to people.
 
         To resume also retries what failed: its open failures become ``RETRIED``. Resumed in the
         name of a failure, a stream that somebody has stopped besides stays suspended.
+
+        A driver names the ``epoch`` under which it saw what it decides for. Nothing is done where
+        the stream has a later one: it was sent elsewhere, or somebody else has it.
+
+        Returns:
+            Whether it was done.
 
         Raises:
             NotAllowed: ``by`` may not resume what somebody else has stopped.

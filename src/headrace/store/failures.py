@@ -58,16 +58,18 @@ _WITHOUT_RECORDS = [
 def keep(connection: Connection, new: Sequence[Failure], *, stop_use_case: bool) -> list[int]:
     """Keep open failures, unless their lanes have one; return the ids of those that are open.
 
+    What was judged under an earlier epoch is over: the lane is another driver's by now, or was sent
+    elsewhere, or its tenant is another one. It is noted, and stops nothing.
+
     Many lanes stop at once where all their records are bad, so what is asked and written for all of
     them is a few statements for some hundred.
     """
     generations = streams.generations_of(connection, {f.slice.lane.tenant for f in new})
-    # Others are of earlier tenants: a driver has yet to hear of those that have the names now.
-    ours = [f for f in new if _is_of(f.slice, generations)]
+    epochs = streams.lock_all(connection, {f.slice.lane.stream for f in new})
+    ours = [f for f in new if _is_now(f.slice, epochs)]
     if stop_use_case:
         for failure in {f.slice.lane.use_case: f for f in reversed(ours)}.values():
             _suspend_all(connection, failure)
-    streams.lock_all(connection, {f.slice.lane.stream for f in new})
     numbers = stops.open_ones(connection, [f.slice.lane for f in ours])
     first: dict[LaneId, Failure] = {}
     for failure in ours:
@@ -75,14 +77,14 @@ def keep(connection: Connection, new: Sequence[Failure], *, stop_use_case: bool)
             first.setdefault(failure.slice.lane, replace(failure, state=FailureState.OPEN))
     opened = note(connection, _again(connection, list(first.values()), generations))
     numbers |= zip(first, opened, strict=True)
-    late = [f for f in new if not _is_of(f.slice, generations)]
+    late = [f for f in new if not _is_now(f.slice, epochs)]
     noted = iter(note(connection, [replace(f, state=FailureState.RETRIED) for f in late]))
-    return [numbers[f.slice.lane] if _is_of(f.slice, generations) else next(noted) for f in new]
+    return [numbers[f.slice.lane] if _is_now(f.slice, epochs) else next(noted) for f in new]
 
 
-def _is_of(piece: Slice, generations: Mapping[str, int]) -> bool:
-    """Whether it is of the tenant that has the name now."""
-    return piece.epoch >= generations.get(piece.lane.tenant, 0)
+def _is_now(piece: Slice, epochs: Mapping[StreamId, int]) -> bool:
+    """Whether it is under the epoch that its stream has now."""
+    return piece.epoch >= epochs[piece.lane.stream]
 
 
 def note(connection: Connection, new: Sequence[Failure]) -> list[int]:

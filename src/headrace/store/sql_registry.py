@@ -87,10 +87,11 @@ class SqlRegistry:
         reason: str | None = None,
         *,
         by: Stopper = Stopper.OPERATOR,
-    ) -> None:
+        epoch: int | None = None,
+    ) -> bool:
         """Suspend, resume or remove one stream; ``reason`` is shown to people."""
         with changing(self._database) as connection:
-            streams.set_state(connection, stream, state, reason, by)
+            return streams.set_state(connection, stream, state, reason, by, epoch=epoch)
 
     def deploy(
         self, deployment: Deployment, *, anew: bool = False, over: Deployment | None = None

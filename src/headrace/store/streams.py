@@ -221,10 +221,21 @@ def check_stream(stream: StreamId, template: str, *, reserved: bool) -> None:
 
 
 def set_state(
-    connection: Connection, stream: StreamId, state: State, reason: str | None, by: Stopper
-) -> None:
-    """Suspend, resume or remove; a resumed stream has no reason and no open failure."""
+    connection: Connection,
+    stream: StreamId,
+    state: State,
+    reason: str | None,
+    by: Stopper,
+    *,
+    epoch: int | None,
+) -> bool:
+    """Suspend, resume or remove; a resumed stream has no reason and no open failure.
+
+    Nothing where it is under a later epoch than one that is named; whether it was done.
+    """
     row = locked(connection, stream)
+    if epoch is not None and epoch < row.epoch:
+        return False
     if row.state == State.REMOVED and state is not State.REMOVED:
         raise stream_removed(stream.tenant, stream.use_case)
     before = Status(State(row.state), row.reason, stoppers.read(row.stopped_by))
@@ -239,6 +250,7 @@ def set_state(
     if change.state is State.ACTIVE:
         left_alone.expect(connection, stream)
         stops.release(connection, stream)
+    return True
 
 
 def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any, Any, Any, Any]:
@@ -260,18 +272,19 @@ def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, 
     return row
 
 
-def lock_all(connection: Connection, wanted: Collection[StreamId]) -> None:
-    """Let streams stay as they are until the transaction ends.
+def lock_all(connection: Connection, wanted: Collection[StreamId]) -> dict[StreamId, int]:
+    """Let streams stay as they are until the transaction ends; the epoch of each.
 
     Raises:
         UnknownName: one of them is not there.
     """
-    known: set[StreamId] = set()
+    epochs: dict[StreamId, int] = {}
     for some in matching(streams, wanted):
-        asked = select(streams.c.use_case, streams.c.tenant).where(some)
+        asked = select(streams.c.use_case, streams.c.tenant, streams.c.epoch).where(some)
         rows = connection.execute(asked.order_by(streams.c.tenant).with_for_update())
-        known |= {StreamId(row.use_case, row.tenant) for row in rows}
-    _refuse(set(wanted) - known)
+        epochs |= {StreamId(row.use_case, row.tenant): row.epoch for row in rows}
+    _refuse(set(wanted) - epochs.keys())
+    return epochs
 
 
 def hold(

@@ -250,16 +250,12 @@ def test_a_row_that_goes_is_missed_where_the_next_record_is_bad(setting_aside):
 
 
 def test_a_row_that_goes_while_a_letter_of_it_is_kept_is_missed(setting_aside, monkeypatch):
-    take = setting_aside.driver.failing.letters.take
-
-    def taken(aside):
+    def keep(letters, new):
         lose(setting_aside, LANE)
         monkeypatch.undo()
-        return take(aside)
+        letters.keep(new)
 
-    monkeypatch.setattr(
-        type(setting_aside.driver.failing.letters), "take", lambda _, aside: taken(aside)
-    )
+    monkeypatch.setattr(type(setting_aside.dead_letters), "keep", keep)
     with capture_logs() as logs:
         setting_aside.turns(40, seconds=1.0)
     assert "lanes are not in the store any more" in {line["event"] for line in logs}

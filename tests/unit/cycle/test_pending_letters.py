@@ -89,12 +89,17 @@ def test_a_position_moves_when_its_letter_is_kept_and_not_before(world, later):
     assert world.row("acme").state == "active"
 
 
-def test_a_letter_of_a_lane_that_is_sought_meanwhile_moves_nothing(world, later):
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_letter_of_a_lane_that_is_sought_meanwhile_moves_nothing(world, later, kept):
     thread = later("acme")
+    if kept:
+        thread.go_on()
     world.store.progress.seek(ACME, {"acme.visits[0]": 0})
     world.turns()
     assert at(world) == {"acme": 1}
-    thread.go_on()
+    if not kept:
+        thread.go_on()
+        assert offsets(world) == [], "the record is another attempt's by now"
     world.turns()
     assert at(world) == {"acme": 1}
     # It begins anew, and so does its letter.
@@ -102,8 +107,8 @@ def test_a_letter_of_a_lane_that_is_sought_meanwhile_moves_nothing(world, later)
         thread.go_on()
         world.turns(5, seconds=1.0)
     assert at(world) == {"acme": 3}
-    first, second = offsets(world)
-    assert first[2] < second[2]
+    *before, (_, _, epoch) = offsets(world)
+    assert [letter[2] < epoch for letter in before] == [True] * kept
 
 
 def test_a_letter_of_a_lane_that_is_removed_meanwhile_brings_nothing_back(world, later):
@@ -144,11 +149,31 @@ def test_a_store_that_does_not_answer_over_a_kept_letter_is_asked_again(
             raise StoreUnavailable("the store does not answer")
         return advance(moves)
 
-    monkeypatch.setattr(world.store.positions, "advance", unsteady)
     thread.go_on()
+    monkeypatch.setattr(world.store.positions, "advance", unsteady)
     world.turns(3)
     assert at(world) == {"acme": 3, "bolt": 3}
     assert len(offsets(world)) == 2
+
+
+def test_a_letter_is_kept_when_the_store_says_that_its_lane_is_still_there(
+    world, later, monkeypatch
+):
+    thread, advance = later("acme"), world.store.positions.advance
+    monkeypatch.setattr(world.store.positions, "advance", is_away)
+    thread.go_on()
+    monkeypatch.setattr(world.store.positions, "advance", advance)
+    world.turns(1)
+    assert (at(world), offsets(world)) == ({"acme": 1}, [])
+    while not offsets(world):
+        world.turns(5, seconds=1.0)
+        thread.go_on()
+    world.turns(3)
+    assert at(world) == {"acme": 3}
+
+
+def is_away(_):
+    raise StoreUnavailable("the store does not answer")
 
 
 def test_a_letter_that_brokers_refuse_holds_up_no_other(world, later):

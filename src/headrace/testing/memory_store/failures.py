@@ -36,7 +36,7 @@ class MemoryFailures:
     def _keep(self, failure: Failure, *, stop_use_case: bool) -> int:
         lane = failure.slice.lane
         generation = self.data.tenants[lane.tenant].generation
-        if failure.slice.epoch < generation:
+        if failure.slice.epoch < self.data.stream(lane.stream).epoch:
             return self.data.failures.note(replace(failure, state=FailureState.RETRIED))
         if stop_use_case:
             for stream in list(self.data.streams.values()):

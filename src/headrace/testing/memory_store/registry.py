@@ -189,9 +189,12 @@ class MemoryRegistry:
         reason: str | None = None,
         *,
         by: Stopper = Stopper.OPERATOR,
-    ) -> None:
+        epoch: int | None = None,
+    ) -> bool:
         """Suspend, resume or remove one stream; to resume also retries what failed."""
         known = self.data.stream(stream)
+        if epoch is not None and epoch < known.epoch:
+            return False
         if known.state is State.REMOVED and state is not State.REMOVED:
             raise stream_removed(stream.tenant, stream.use_case)
         told = None if reason is None else one_line(reason)
@@ -204,6 +207,7 @@ class MemoryRegistry:
         if change.state is State.ACTIVE:
             self.data.expect(stream)
             self.data.failures.release(stream)
+        return True
 
     @alone
     def deploy(

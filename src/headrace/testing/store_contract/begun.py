@@ -51,6 +51,10 @@ def started(store: Store, *at: int) -> int:
     return store.membership.hold([ACME])[ACME]
 
 
+#: of whatever happened last
+LATEST = 1_000
+
+
 def failed(
     partition: int = 0,
     at: int = 3,
@@ -58,6 +62,7 @@ def failed(
     *,
     stream: StreamId = ACME,
     names_record: bool = True,
+    epoch: int = 1,
 ) -> Failure:
     """A failure at ``at``: its lane stopped there, or with a record named at most one before."""
     begins = max(0, at - 1) if names_record else at
@@ -66,7 +71,7 @@ def failed(
         f"{stream.tenant}.visits",
         place_at(begins),
         place_at(until),
-        1,
+        epoch,
         records=until - begins,
     )
     offset, behind = (place_at(at), place_at(at + 1)) if names_record else (None, None)

@@ -33,6 +33,7 @@ from headrace.ports import Store
 from headrace.testing.store_contract.begun import (
     ACME,
     BOLT,
+    LATEST,
     SCORE,
     by_lane,
     failed,
@@ -85,7 +86,9 @@ class Decisions(RuleBasedStateMachine):
 
     @rule(partition=_partitions, at=_small, named=some.booleans())
     def fail(self, partition: int, at: int, named: bool) -> None:
-        failure = failed(partition, at, at + 2, stream=self.stream, names_record=named)
+        failure = failed(
+            partition, at, at + 2, stream=self.stream, names_record=named, epoch=LATEST
+        )
         number = self.store.failures.keep([failure])[0]
         stops = [
             failure.id

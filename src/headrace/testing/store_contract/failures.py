@@ -16,13 +16,14 @@ import pytest
 from headrace.errors import UnknownName
 from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
-from headrace.model.records import Failure
+from headrace.model.records import Failure, FailureState
 from headrace.model.streams import Slice, State, StreamId, Tenant
 from headrace.policies import keeping
 from headrace.ports import Store
 from headrace.testing.store_contract.begun import (
     ACME,
     BOLT,
+    LATEST,
     SCORE,
     by_lane,
     failed,
@@ -116,11 +117,18 @@ class TestFailures:
         numbers = []
         records = [(1, b"k", b"v"), (2, b"k", b"v"), (2, b"k", b"w"), (2, None, b"")]
         for at_ms, key, value in records:
-            error = replace(failed(at=0).error, raw_key=key, raw_value=value, timestamp_ms=at_ms)
-            numbers.append(store.failures.keep([replace(failed(at=0), error=error)])[0])
+            error = replace(
+                failed(at=0, epoch=LATEST).error, raw_key=key, raw_value=value, timestamp_ms=at_ms
+            )
+            numbers.append(
+                store.failures.keep([replace(failed(at=0, epoch=LATEST), error=error)])[0]
+            )
             store.progress.seek(ACME, by_lane({0: 0}), f"id {at_ms}")
         again = replace(error, message="once more")
-        assert store.failures.keep([replace(failed(at=0), error=again)])[0] == numbers[-1]
+        assert (
+            store.failures.keep([replace(failed(at=0, epoch=LATEST), error=again)])[0]
+            == numbers[-1]
+        )
         found = [store.failures.one(number) for number in numbers]
         assert [failure.error.raw_value for failure in found] == [b"v", b"v", b"w", b""]
         assert [failure.times for failure in found] == [1, 1, 1, 2]
@@ -175,7 +183,7 @@ class TestFailures:
         numbers = []
         for at in range(5):
             store.progress.seek(ACME, by_lane({0: at}))
-            numbers.append(store.failures.keep([failed(at=at)])[0])
+            numbers.append(store.failures.keep([failed(at=at, epoch=LATEST)])[0])
         assert [failure.id for failure in store.failures.every(ACME)] == [still, *numbers[-2:]]
         assert [failure.id for failure in store.failures.every(BOLT)] == [other]
         assert still_open(store, ACME) == [still, numbers[-1]]
@@ -206,8 +214,10 @@ class TestFailures:
         started(store, 0, 0)
         store.membership.hold([ACME], "one")
         store.membership.hold([BOLT], "two")
-        first, over = (store.failures.keep([failed(partition)])[0] for partition in (0, 1))
-        other = store.failures.keep([failed(stream=BOLT)])[0]
+        first, over = (
+            store.failures.keep([failed(partition, epoch=LATEST)])[0] for partition in (0, 1)
+        )
+        other = store.failures.keep([failed(stream=BOLT, epoch=LATEST)])[0]
         store.failures.retry(over)
         assert store.failures.stopped_lanes("one") == {lane(0): first}
         assert store.failures.stopped_lanes("two") == {lane(0, BOLT): other}
@@ -252,6 +262,22 @@ class TestFailures:
         store.failures.keep([failed()], stop_use_case=True)[0]
         assert len(store.failures.every()) == 1
         assert store.registry.streams()[0].state is State.REMOVED
+
+    @pytest.mark.parametrize("stop_use_case", [False, True])
+    def test_what_was_judged_under_an_earlier_epoch_is_noted_and_stops_nothing(
+        self, store: Store, stop_use_case: bool
+    ) -> None:
+        before = started(store, 0)
+        store.progress.seek(ACME, by_lane({0: 5}))
+        now = next(one.epoch for one in store.progress.load_positions([ACME]))
+        late = failed()
+        late = replace(late, slice=replace(late.slice, epoch=before))
+        (number,) = store.failures.keep([late], stop_use_case=stop_use_case)
+        assert store.failures.one(number).state is FailureState.RETRIED
+        assert {stream.state for stream in store.registry.streams()} == {State.ACTIVE}
+        ours = replace(late, slice=replace(late.slice, epoch=now))
+        numbers = store.failures.keep([late, ours])
+        assert [failure.id for failure in store.failures.every(only_open=True)] == numbers[1:]
 
 
 def _with_record(failure: Failure, value: bytes) -> Failure:

@@ -16,7 +16,7 @@ from headrace.errors import NotAllowed
 from headrace.model.records import FailureState
 from headrace.model.streams import State, Stopper, Stream, Tenant
 from headrace.ports import Store
-from headrace.testing.store_contract.begun import ACME, BOLT, failed, started
+from headrace.testing.store_contract.begun import ACME, BOLT, by_lane, failed, started
 
 OPERATOR, TENANT, FAILURE = Stopper.OPERATOR, Stopper.TENANT, Stopper.FAILURE
 
@@ -139,3 +139,10 @@ class TestStops:
         assert _stream(store).stopped_by == _acme(store).stopped_by == frozenset()
         store.registry.add_tenant(Tenant("acme"))
         assert _stream(store).stopped_by == _acme(store).stopped_by == frozenset()
+
+    def test_who_decides_for_an_earlier_epoch_changes_nothing(self, store: Store) -> None:
+        epoch = started(store, 0)
+        assert store.registry.set_stream_state(ACME, State.SUSPENDED, "lost", epoch=epoch)
+        store.progress.seek(ACME, by_lane({0: 5}))
+        assert not store.registry.set_stream_state(ACME, State.REMOVED, "done", epoch=epoch)
+        assert _stream(store).state is State.SUSPENDED
