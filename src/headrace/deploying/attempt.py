@@ -22,6 +22,7 @@ from headrace.deploying.needs import require_known_ends, require_registry
 from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
 from headrace.model.records import Answer, Deployment
 from headrace.ports import Connections, PackedCode, Site
+from headrace.process.memory import clear_frames
 from headrace.spark.load_settings import BeforeLoad, before_load
 from headrace.use_cases import UseCase
 
@@ -123,6 +124,9 @@ class Attempt:
             self.made = ReadyVersion(self.deployment, use_case, code)
         except BaseException as error:  # also an exit: it would end nothing but this thread
             self.error = self._told(error)
+            # What it held may hang where it is closed, and is to be this attempt's trouble.
+            clear_frames(error)
+            gc.collect()
         finally:
             self.over.set()
 

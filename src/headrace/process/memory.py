@@ -9,7 +9,8 @@ A collection runs in whatever thread makes one object too many, and closes what 
 may be what code of a use case left, in the driver: a module that was replaced, or what a handler of
 DataFrames made. Closing it (`__del__`) may hang. So in a driver a thread of its own collects, and
 nothing else waits for it (`collect_apart`). Python has one collection at a time: as long as one
-hangs there is no other, the process grows, and its log says so.
+hangs, here or in a thread that takes a version apart, there is no other, the process grows, and its
+log says so.
 
 What a Python worker keeps is decided in `spark/heap.py`.
 """
@@ -19,8 +20,12 @@ from __future__ import annotations
 import gc
 import threading
 import time
+import traceback
+import weakref
 from collections.abc import Callable
 from concurrent.futures import wait
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -41,6 +46,7 @@ _HANGS = (
     "it, but this process frees no other garbage and grows; let its code close what it opens, "
     "deploy it, and start this driver again"
 )
+_FREED = "what a use case left behind is freed at last: garbage is collected again"
 _apart = threading.Lock()
 
 
@@ -76,13 +82,52 @@ def due_generation(counts: tuple[int, int, int], thresholds: tuple[int, int, int
     )
 
 
+def clear_frames(raised: BaseException | None) -> None:
+    """Let go what calls held that an error came through; its text stays."""
+    cleared: list[BaseException] = []  # a chain may be a ring
+    with suppress(Exception):  # classes of errors are somebody's code
+        while raised is not None and not any(raised is one for one in cleared):
+            traceback.clear_frames(raised.__traceback__)
+            cleared.append(raised)
+            raised = raised.__cause__ or raised.__context__
+
+
+class _Ring:
+    """Only a collection frees it."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """A collection in another thread, known by what is not freed here."""
+
+    since_s: float | None = None
+    told: bool = False
+
+    def heard(self, *, is_freed: bool, now_s: float) -> None:
+        """Whether a collection here freed what it was to free, by the steady clock."""
+        if is_freed:
+            if self.told:
+                log.warning(_FREED)
+            self.since_s, self.told = None, False
+        elif self.since_s is None:
+            self.since_s = now_s
+        elif now_s - self.since_s >= HANGS_S and not self.told:
+            self.told = True
+            log.warning(_HANGS)
+
+
 def _collecting() -> None:
-    threads = DaemonThreads(1, "collecting")
+    threads, elsewhere = DaemonThreads(1, "collecting"), Elsewhere()
     while True:
         time.sleep(_LOOK_EVERY_S)
         generation = due_generation(gc.get_count(), gc.get_threshold())
         if generation is not None:
+            ring = weakref.ref(_Ring())
             _collect(threads, partial(gc.collect, generation), HANGS_S)
+            elsewhere.heard(is_freed=ring() is None, now_s=time.monotonic())
 
 
 def _collect(threads: DaemonThreads, collect: Callable[[], object], hangs_s: float) -> None:
@@ -91,4 +136,4 @@ def _collect(threads: DaemonThreads, collect: Callable[[], object], hangs_s: flo
     if wait([collected], hangs_s).not_done:
         log.warning(_HANGS)
         wait([collected])
-        log.warning("what a use case left behind is freed at last: garbage is collected again")
+        log.warning(_FREED)

@@ -9,9 +9,13 @@ Which record is to blame for what a call raises is not decided here (``handling.
 
 from __future__ import annotations
 
+import contextvars
+import gc
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +31,7 @@ from headrace.errors import (
 from headrace.model.streams import BadRecordPolicy
 from headrace.ports import NoRegistry, Schemas
 from headrace.process.crash_points import PlayedKill
+from headrace.process.memory import clear_frames
 from headrace.spark.async_calls import Calls, Row, calls_for, table_of
 from headrace.spark.culprits import Blamed, to_blame
 from headrace.spark.declared import as_declared
@@ -136,8 +141,9 @@ class Call:
 
     def bounded(self, call: Callable[[], Any]) -> Any:
         """What a call of the use case's own code gives; it has its time, and ends no worker."""
+        patience_s = self.rules.patience_s
         try:
-            return bounded(call, self.rules.patience_s)
+            return bounded(partial(_leaving_nothing, call, patience_s), patience_s)
         except CallOverdue:
             raise self._overdue() from None
         except (Exception, PlayedKill):
@@ -179,6 +185,28 @@ class Call:
             f"{who} and was ended; give what it waits for a time limit of its own, or raise "
             "handler_timeout"
         )
+
+
+def _leaving_nothing(call: Callable[[], Any], patience_s: float) -> Any:
+    """What a call gives; what it leaves behind is closed before it is over.
+
+    Left alone that would be closed whenever Python collects, as in a call for another tenant. A
+    ``__del__`` loses what is raised in it, and so what ends a call; so the time tells.
+
+    Raises:
+        CallOverdue: something that was closed took too long.
+    """
+    began_s = time.monotonic()
+    try:
+        return contextvars.copy_context().run(call)
+    except BaseException as raised:
+        clear_frames(raised)
+        raise
+    finally:
+        # The young ones; what has lived for longer is freed behind the task (`heap.py`).
+        gc.collect(1)
+        if time.monotonic() - began_s > patience_s:
+            raise CallOverdue
 
 
 def _words_of(error: BaseException) -> str:

@@ -1,19 +1,21 @@
-"""Keeping what a Python worker has loaded out of the collections after each task.
+"""What a Python worker frees between two tasks, and what it keeps out of that.
 
 PySpark's daemon has a worker collect all garbage after every task (`pyspark/daemon.py`), and there
 is no setting for it. The collector walks whatever is there: 160,000 objects of modules that were
 imported, none of them garbage. With ten short tasks a second that is more than half of what a
 worker does. It does not walk what is *frozen* (`gc.freeze`), so what was loaded is frozen.
 
-Frozen garbage is never freed. So before anything is frozen all of it is thawed and collected: what
-is frozen is alive at that moment, code that was superseded is gone with its modules, and freezing
-again and again adds nothing up. It is done at the end of a task, when that task has loaded or
-dropped something; when a handler has filled a cache of its own, some tasks later; and once a
-minute, so that what a handler has replaced meanwhile, such as a model, does not stay for good.
+Frozen garbage is never freed. So before anything is frozen all of it is thawed, for the daemon's
+own collection: what is frozen after it is alive at that moment, code that was superseded is gone
+with its modules, and freezing again and again adds nothing up. It is done behind a task, when that
+has loaded or dropped something; when a handler has filled a cache of its own, some tasks later; and
+once a minute, so that what a handler has replaced meanwhile, such as a model, does not stay for
+good.
 
-What a handler leaves behind may be closed by code of its own (`__del__`), which may hang. Behind
-the task that would hold a worker that Spark takes for free, and the next task would be blamed. So
-each task collects before it is over, within the time of a call, and hears of it (`left_behind`).
+What is freed there may be closed by code of a use case (`__del__`), and that may hang. Spark takes
+the worker for free by then, and would give it the task of somebody else, who would wait and be
+blamed. So a worker that is held there ends: no task is lost with it, the garbage goes too, and
+Spark starts another one. What a call leaves behind is closed within that call (`calling.py`).
 
 What is frozen here is what lives for long whoever owns it. What is kept at all, and what is
 dropped, is decided in `worker_cache.py`. The driver's own heap is settled in `process/memory.py`.
@@ -22,13 +24,16 @@ dropped, is decided in `worker_cache.py`. The driver's own heap is settled in `p
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Final
 
-from headrace.errors import HandlerSlow
-from headrace.spark.timeouts import CallOverdue, bounded
+from headrace.spark.own_process import is_between_tasks
 
 #: objects that a collection may walk after each task: it takes about a millisecond
 MOST_LOOSE = 10_000
@@ -37,6 +42,13 @@ EVERY_TASKS = 16
 #: how long something that is frozen may be garbage, in a worker that has tasks
 EVERY_S = 60.0
 
+#: how long what is freed between two tasks may take, but for the collector's walk
+PATIENCE_S: Final = 2.0
+
+_HANGS: Final = (
+    b"headrace: what code of a use case left behind does not come back where it is freed (__del__);"
+    b" this Python worker ends, and no task is lost: let that code close what it opens\n"
+)
 #: objects of the oldest generation: those that came through a collection
 _OLD = 2
 
@@ -53,48 +65,73 @@ def is_due(*, changed: bool, loose: int, tasks: int, age_s: float) -> bool:
     return changed or age_s >= EVERY_S or (loose > MOST_LOOSE and tasks >= EVERY_TASKS)
 
 
+def _end() -> None:
+    os.write(2, _HANGS)
+    os._exit(0)
+
+
 @dataclass(slots=True)
 class Heap:
     """The heap of this process, as its collector sees it."""
 
     clock: Callable[[], float] = time.monotonic
+    #: whether a frame is the one that a worker is in between two tasks
+    is_between: Callable[[FrameType], bool] = is_between_tasks
+    #: ends the process
+    end: Callable[[], None] = _end
+    patience_s: float = PATIENCE_S
     _tasks: int = 0
     _frozen_at_s: float = float("-inf")
+    _changed: bool = False
+    _dropped: list[object] = field(default_factory=list)
+    _thawed: bool = False
+    _before: Any = None
 
-    def settle(self, *, changed: bool) -> bool:
-        """Collect, at the end of each task; whether everything was frozen anew."""
+    def settle_behind_task(self, dropped: Iterable[object], *, changed: bool) -> None:
+        """Free what was dropped when the task is over, and look whether to freeze.
+
+        Args:
+            dropped: what nobody else has any more.
+            changed: this task has loaded or dropped code or clients.
+        """
+        self._dropped += dropped
+        self._changed |= changed
+        if self._collecting not in gc.callbacks:
+            gc.callbacks.append(self._collecting)
+
+    def _collecting(self, phase: str, _: dict[str, int]) -> None:
+        if not self.is_between(sys._getframe(1)):
+            return
+        if phase == "start":
+            self._watch()
+            self._dropped.clear()
+            self._thaw()
+        else:
+            self._freeze()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._before)
+
+    def _thaw(self) -> None:
         self._tasks += 1
         loose, age_s = len(gc.get_objects(_OLD)), self.clock() - self._frozen_at_s
-        due = is_due(changed=changed, loose=loose, tasks=self._tasks, age_s=age_s)
-        if due:
+        self._thawed = is_due(changed=self._changed, loose=loose, tasks=self._tasks, age_s=age_s)
+        if self._thawed:
             gc.unfreeze()
-        gc.collect()
-        if due:
+
+    def _freeze(self) -> None:
+        if self._thawed:
             gc.freeze()
-            self._tasks, self._frozen_at_s = 0, self.clock()
-        return due
+            self._tasks, self._frozen_at_s, self._changed = 0, self.clock(), False
 
+    def _watch(self) -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        self._before = signal.signal(signal.SIGALRM, self._ring)
+        signal.setitimer(signal.ITIMER_REAL, self.patience_s, self.patience_s)
 
-def left_behind(
-    use_case: str, collect: Callable[[], object], limit_s: float, clock: Callable[[], float]
-) -> HandlerSlow | None:
-    """Collect what calls left behind; what to say if to close that took too long.
-
-    What ends a call is lost in a ``__del__`` that it is raised in, so the time tells.
-
-    Args:
-        use_case: whose calls they were.
-        collect: collects all garbage.
-        limit_s: seconds that may take, and each object that hangs once they are over.
-        clock: monotonic seconds.
-    """
-    began_s = clock()
-    with suppress(CallOverdue):
-        bounded(collect, limit_s)
-    if clock() - began_s < limit_s:
-        return None
-    return HandlerSlow(
-        f"what use case {use_case} left behind took over {limit_s:g} s to be closed, and was given "
-        "up; what was written counts: close clients and files in the handler, and let no __del__ "
-        "wait for a server"
-    )
+    def _ring(self, _: int, frame: FrameType | None) -> None:
+        """End the process, if it is code of somebody else that takes so long, not the walk."""
+        while frame is not None and not self.is_between(frame):
+            if frame.f_code.co_filename != __file__:
+                self.end()
+                return
+            frame = frame.f_back

@@ -48,12 +48,9 @@ def kept_small(needed: Collection[str]) -> Iterator[None]:
     yield
     if CACHE.spoiled is not None:
         end_behind_task()
-
-
-def settle_heap() -> None:
-    """Collect what is left behind; a task that raises ends its worker, and all of its heap."""
-    HEAP.settle(changed=CACHE.changed)
-    CACHE.changed = False
+    # A task that raises ends its worker, and all of its heap.
+    HEAP.settle_behind_task(CACHE.dropped, changed=CACHE.changed)
+    CACHE.dropped, CACHE.changed = [], False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +73,7 @@ class BinTasks:
         markers = crash_markers_of(self.job, task, planned.slices, vitals_now())
         with kept_small(self.needed):
             receipts = run_bin(
-                self.work,
-                planned,
-                self.wave.budget_s,
-                markers=markers,
-                wave_id=self.wave.id,
-                collect=settle_heap,
+                self.work, planned, self.wave.budget_s, markers=markers, wave_id=self.wave.id
             )
             markers.close()
         return iter(receipts)
@@ -105,4 +97,3 @@ class WarmUp:
                     self.work.sentinel.check()
             except HeadraceError as error:
                 yield str(error)
-            settle_heap()

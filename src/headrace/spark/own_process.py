@@ -25,6 +25,7 @@ import signal
 import stat
 import sys
 from contextlib import suppress
+from types import FrameType
 
 from headrace.spark.standard_files import Behind, behind_of
 
@@ -78,9 +79,13 @@ def end_behind_task() -> None:
         gc.callbacks.append(_end)
 
 
+def is_between_tasks(frame: FrameType) -> bool:
+    """Whether a frame is that of the daemon's code in which a worker waits for its next task."""
+    return frame.f_code.co_name == _BETWEEN_TASKS and frame.f_globals.get("__name__") == "__main__"
+
+
 def _end(_phase: str, _told: dict[str, int]) -> None:
-    caller = sys._getframe(1)  # what of the daemon runs tells that no task does
-    if caller.f_code.co_name == _BETWEEN_TASKS and caller.f_globals.get("__name__") == "__main__":
+    if is_between_tasks(sys._getframe(1)):
         os._exit(0)
 
 

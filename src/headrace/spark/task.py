@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -66,7 +66,6 @@ from headrace.spark.calling import call_rules
 from headrace.spark.crash_markers import Markers
 from headrace.spark.decoding import says_writers, writers
 from headrace.spark.foreign_ends import opened_for, opened_or_told, trouble_of_closing
-from headrace.spark.heap import left_behind
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
 from headrace.spark.same_reads import read_the_same
 from headrace.spark.shared_folder import Sentinel
@@ -182,7 +181,7 @@ def _kind(factory: object) -> str:
     return f"of {type(factory).__name__}"
 
 
-def run_bin(  # noqa: PLR0913 - the last four have a worker's answer, or none
+def run_bin(
     work: Work,
     planned: Bin,
     budget_s: float,
@@ -190,7 +189,6 @@ def run_bin(  # noqa: PLR0913 - the last four have a worker's answer, or none
     clients: WorkerClients | None = None,
     markers: Markers | None = None,
     wave_id: str = "",
-    collect: Callable[[], None] | None = None,
 ) -> list[Receipt]:
     """Run one bin to its end or to its budget; never raises for the fault of one slice or sink.
 
@@ -202,7 +200,6 @@ def run_bin(  # noqa: PLR0913 - the last four have a worker's answer, or none
         clients: those of this worker unless a fake brings its own.
         markers: where earlier attempts of this task died; None where a task has one attempt only.
         wave_id: the wave that the bin is of.
-        collect: closes what calls left behind, where tasks share a process.
     """
     started = time.monotonic()
     try:
@@ -258,15 +255,9 @@ def run_bin(  # noqa: PLR0913 - the last four have a worker's answer, or none
                 break
     finally:
         trouble = trouble_of_closing(use_case.name, sink, writer)
-    left = None if collect is None else _left_behind(run, collect)
-    for at_last in (trouble, left):
-        if at_last is not None:
-            tally.trouble_at_last(error_of(at_last))
+    if trouble is not None:
+        tally.trouble_at_last(error_of(trouble))
     return tally.receipts()
-
-
-def _left_behind(run: BinRun, collect: Callable[[], None]) -> HeadraceError | None:
-    return left_behind(run.use_case.name, collect, run.rules.patience_s, time.monotonic)
 
 
 def _nothing_done(planned: Bin, started_s: float, error: HeadraceError) -> list[Receipt]:

@@ -45,6 +45,8 @@ class WorkerCache:
 
     #: something was loaded or dropped since ``changed`` was set to False
     changed: bool = False
+    #: what is to be freed when the task is over
+    dropped: list[Any] = field(default_factory=list)
     #: why this process is of no use any more
     spoiled: CodeNotLoaded | None = None
     _codes: dict[str, Any] = field(default_factory=dict)
@@ -92,13 +94,12 @@ class WorkerCache:
         return self._clients[address]
 
     def drop_all_but(self, needed: Collection[str]) -> None:
-        """Drop code that no task will ask for any more."""
+        """Drop code that no task will ask for any more; what closes then may hang (`heap.py`)."""
         superseded = self._codes.keys() - needed
-        for digest in superseded:
-            del self._codes[digest]
+        self.dropped += [self._codes.pop(digest) for digest in superseded]
         if superseded:
             # Else the modules of a version would stay importable, and so alive.
-            forget_all_but([home_of(use_case) for use_case in self._codes.values()])
+            self.dropped += forget_all_but([home_of(code) for code in self._codes.values()])
             self.changed = True
 
 

@@ -3,12 +3,14 @@
 import subprocess
 import sys
 import threading
+import traceback
+import weakref
 
 import pytest
 from structlog.testing import capture_logs
 
 from headrace.process.daemon_threads import DaemonThreads
-from headrace.process.memory import _collect, due_generation
+from headrace.process.memory import Elsewhere, _collect, clear_frames, due_generation
 
 THRESHOLDS = (700, 10, 10)
 
@@ -70,3 +72,42 @@ def test_a_collection_that_hangs_is_told_once_and_so_is_its_end():
     assert len(texts) == 2
     assert "does not come back where it is freed" in texts[0]
     assert "collected again" in texts[1]
+
+
+def test_a_collection_that_hangs_elsewhere_is_told_once_and_so_is_its_end():
+    elsewhere = Elsewhere()
+    with capture_logs() as told:
+        for now_s, is_freed in [(0, True), (1, False), (5, True), (6, False), (15, False)]:
+            elsewhere.heard(is_freed=is_freed, now_s=now_s)
+        assert told == []
+        for now_s in (16, 30):
+            elsewhere.heard(is_freed=False, now_s=now_s)
+        elsewhere.heard(is_freed=True, now_s=31)
+        elsewhere.heard(is_freed=True, now_s=32)
+    assert ["freed at last" in line["event"] for line in told] == [False, True]
+
+
+def test_an_error_lets_go_what_the_calls_held_that_it_came_through():
+    class Held:
+        pass
+
+    def inner():
+        held = Held()
+        watched.append(weakref.ref(held))
+        raise ValueError("no")
+
+    def outer():
+        try:
+            inner()
+        except ValueError as error:
+            error.__cause__ = RuntimeError("why")
+            error.__cause__.__cause__ = error
+            raise
+
+    watched = []
+    with pytest.raises(ValueError, match="no") as raised:
+        outer()
+    assert watched[0]() is not None
+    clear_frames(raised.value)
+    assert watched[0]() is None
+    assert "in inner" in "".join(traceback.format_tb(raised.value.__traceback__))

@@ -103,7 +103,6 @@ class Bench:
         handler=None,
         markers=None,
         hurried=False,
-        collect=None,
         **options,
     ):
         keep = use_case(topic="{tenant}.visits", sink=sink, name="keep", **options)(
@@ -123,7 +122,7 @@ class Bench:
         # Same process: the sink must be the one the test looks at, so nothing is pickled.
         object.__setattr__(work, "load", lambda: keep)
         planned = Bin(slices or self.slices(), 1.0, hurried=hurried)
-        return run_bin(work, planned, budget_s, markers=markers, collect=collect)
+        return run_bin(work, planned, budget_s, markers=markers)
 
     def position(self, tenant, partition=0):
         positions = {

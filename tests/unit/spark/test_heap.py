@@ -1,15 +1,14 @@
 """What a worker freezes, counted in objects that the collector still walks."""
 
 import gc
-import time
+import signal
+import threading
 import weakref
-from typing import ClassVar
 
 import pytest
 
-from headrace.errors import HandlerSlow
 from headrace.spark import heap
-from headrace.spark.heap import EVERY_S, EVERY_TASKS, MOST_LOOSE, Heap, is_due, left_behind
+from headrace.spark.heap import EVERY_S, EVERY_TASKS, MOST_LOOSE, Heap, is_due
 
 
 class Node:
@@ -19,19 +18,43 @@ class Node:
         self.me = self
 
 
+def manager():
+    """As of the daemon: what a worker does between two tasks."""
+    gc.collect()
+
+
+def is_manager(frame):
+    return frame.f_code is manager.__code__
+
+
+class Worker:
+    """A worker with its heap."""
+
+    def __init__(self, heap):
+        self.heap = heap
+
+    def settle(self, *, changed, dropped=()):
+        """A task is over; whether everything was frozen anew."""
+        self.heap.settle_behind_task(dropped, changed=changed)
+        del dropped
+        manager()
+        return self.heap._tasks == 0
+
+
 @pytest.fixture
 def now():
     """A clock by hand; what was frozen is thawed at the end."""
-    time_s = [0.0]
+    time_s, before = [0.0], list(gc.callbacks)
     yield time_s
+    gc.callbacks[:] = before
     gc.unfreeze()
     gc.collect()
 
 
 @pytest.fixture
 def settled(now):
-    """A heap that has frozen all there is."""
-    made = Heap(clock=lambda: now[0])
+    """A worker that has frozen all there is."""
+    made = Worker(Heap(clock=lambda: now[0], is_between=is_manager))
     assert made.settle(changed=False)
     return made
 
@@ -152,35 +175,45 @@ def test_the_oldest_generation_is_the_one_that_came_through_a_collection():
 class Hangs:
     """Waits for a server when it is freed, and only a collection frees it."""
 
-    ended: ClassVar[list[float]] = []
-
     def __init__(self):
         self.me = self
 
     def __del__(self):
-        """Wait for long."""
-        began_s = time.monotonic()
-        try:
-            time.sleep(30)
-        finally:
-            self.ended.append(time.monotonic() - began_s)
+        """Wait until somebody says that the process has ended."""
+        OVER.wait(30)
 
 
-def test_a_task_ends_what_hangs_where_its_calls_left_it_and_hears_of_it(now, recwarn):
+OVER = threading.Event()
+
+
+@pytest.fixture
+def watched(now):
+    """A worker that says so in place of ending, and hears of it a moment after that is due."""
+    OVER.clear()
+    return Worker(Heap(is_between=is_manager, end=OVER.set, patience_s=0.1))
+
+
+@pytest.mark.parametrize("how", ["left", "dropped"])
+def test_a_worker_that_is_held_between_two_tasks_ends(watched, how):
     gc.collect()
-    Hangs.ended.clear()
-    Hangs()
-    Hangs()
-    told = left_behind("score", gc.collect, 0.2, time.monotonic)
-    assert isinstance(told, HandlerSlow)
-    assert "score left behind took over 0.2 s" in str(told)
-    assert len(Hangs.ended) == 2
-    assert sum(Hangs.ended) < 5
-    assert left_behind("score", gc.collect, 20.0, time.monotonic) is None
+    if how == "left":
+        Hangs()
+    watched.settle(changed=False, dropped=[Hangs()] if how == "dropped" else ())
+    assert OVER.is_set()
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_each_task_collects_also_if_nothing_is_due(settled):
-    gone = weakref.ref(Node())
-    assert gone() is not None
-    assert not settled.settle(changed=False)
-    assert gone() is None
+def test_a_walk_that_takes_long_ends_no_worker(watched):
+    kept = [Node() for _ in range(300_000)]
+    watched.heap.patience_s = 0.001
+    for _ in range(5):
+        watched.settle(changed=True)
+    assert not OVER.is_set()
+    assert len(kept) == 300_000
+
+
+def test_what_is_collected_within_a_task_is_none_of_its_business(watched):
+    watched.heap.settle_behind_task([], changed=True)
+    before = gc.get_freeze_count()
+    gc.collect()
+    assert (gc.get_freeze_count(), OVER.is_set()) == (before, False)

@@ -1,8 +1,6 @@
 """What a task does, on a real SQLite store and with a reader from memory."""
 
-import time
 from dataclasses import replace
-from functools import partial
 
 import cloudpickle
 import pyarrow as pa
@@ -322,17 +320,3 @@ def test_what_is_computed_of_a_slice_is_as_new_as_its_last_record(bench):
             rows = connection.exec_driver_sql("SELECT seen, version FROM newest").all()
         # The rest of a slice that was done whole comes late; what was sought back does not.
         assert set(rows) == {(10, version_of(0, 9)) if depth == 0 else (3, version_of(1, 2))}
-
-
-@pytest.mark.parametrize("guarantee", ["at-most-once", "at-least-once"])
-def test_what_calls_left_behind_and_hangs_is_heard_of_by_its_own_task(bench, guarantee):
-    """Behind the task it would hold a worker that Spark gives to somebody else."""
-    bench.limits = {"timeout_s": 0.05}
-    sink = ListSink()
-    receipts = bench.run(sink, guarantee=guarantee, collect=partial(time.sleep, 0.1))
-    assert [receipt.reached for receipt in receipts] == [10, 10]
-    assert {(receipt.error.temporary, receipt.error.code) for receipt in receipts} == {
-        (True, "HandlerSlow")
-    }
-    assert sum(receipt.seconds for receipt in receipts) >= 0.05
-    assert all(receipt.error is None for receipt in bench.run(ListSink(), collect=bool))

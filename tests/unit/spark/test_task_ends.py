@@ -1,5 +1,6 @@
 """Calls of a task that take too long, and what the next attempt finds after a worker died."""
 
+import contextvars
 import time
 
 import pytest
@@ -44,6 +45,60 @@ def test_in_company_a_call_that_takes_too_long_is_ended_and_the_neighbours_go_on
     assert receipts["acme"].error.code == "HandlerSlow"
     assert receipts["acme"].error.temporary
     assert receipts["bolt"].reached == 10
+
+
+class Left:
+    """What a call has opened, and hangs where it is closed."""
+
+    def __del__(self):
+        """Wait for a server."""
+        time.sleep(60)
+
+
+#: what ends the call is raised there, and Python says that it is lost
+ENDED_WHERE_IT_IS_FREED = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+KEPT = contextvars.ContextVar("kept")
+
+
+def leaves(how, value):
+    """A handler that leaves something at a record of acme: in a ring, an error or a context."""
+
+    def handler(table, context):
+        if context.tenant == "acme" and value in table["value"].to_pylist():
+            left = Left()
+            if how == "ring":
+                left.me = left
+            if how == "context":
+                KEPT.set(left)
+            if how == "error":
+                raise ValueError("no")
+        return with_tenant(table, context)
+
+    return handler
+
+
+@ENDED_WHERE_IT_IS_FREED
+@pytest.mark.parametrize("how", ["ring", "error", "context"])
+@pytest.mark.parametrize("guarantee", ["at-most-once", "at-least-once"])
+def test_what_a_call_leaves_that_hangs_is_its_own_trouble_in_company(bench, guarantee, how):
+    bench.limits = {"timeout_s": 0.6}
+    receipts = by_tenant(bench.run(ListSink(), handler=leaves(how, b"3"), guarantee=guarantee))
+    assert receipts["acme"].error.code == "HandlerSlow"
+    assert (receipts["bolt"].reached, receipts["bolt"].error) == (10, None)
+    assert receipts["bolt"].lost == 0
+
+
+@ENDED_WHERE_IT_IS_FREED
+@pytest.mark.parametrize("how", ["ring", "error", "context"])
+def test_what_a_call_leaves_that_hangs_is_a_hang_where_it_is_alone(bench, how):
+    bench.limits = {"timeout_s": 0.6}
+    alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")
+    sink = ListSink()
+    (receipt,) = bench.run(sink, handler=leaves(how, b"3"), slices=alone)
+    assert (receipt.error.code, receipt.error.offset, receipt.reached) == ("HandlerHung", 3, 3)
+    assert of_acme(sink) == [b"0", b"1", b"2"]
 
 
 class HeldUp(ListSink):
