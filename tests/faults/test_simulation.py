@@ -1075,6 +1075,14 @@ def test_tokens_that_are_given_back_twice_are_found(monkeypatch):
     assert first_wrong(seeds=600, how="were allowed")
 
 
+def test_bytes_that_are_paid_as_they_were_guessed_are_found(monkeypatch):
+    def guess(_receipt, undone, guessed):
+        return (1.0 - undone) * guessed
+
+    monkeypatch.setattr(accounts, "_bytes_of", guess)
+    assert first_wrong(how="bytes since", known=100)
+
+
 def test_a_seek_that_keeps_the_epoch_is_found(monkeypatch):
     class Keeping(MemoryProgress):
         def seek(self, stream, offsets, topic_id=None, *more):

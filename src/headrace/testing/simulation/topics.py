@@ -30,6 +30,7 @@ from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
 from headrace.testing.log_fake import MemoryLog, Row
+from headrace.testing.simulation.byte_rates import header_of
 from headrace.testing.simulation.keys import key_of, those_in
 from headrace.testing.simulation.lineage import TrueLineage
 from headrace.testing.simulation.odds import Odds
@@ -339,8 +340,9 @@ class WorldTopics:
             does, label = drawn(self.rng, self.odds, self.clock.monotonic_s()), self.label(topic)
             value, stamp_ms = f"{does}#{label}".encode(), int(self.clock.now_s() * 1000)
             trouble = trouble_of(value)
-            key = key_of(self.log.edges(topic, partition).stop)
-            row = Row(value, key, timestamp_ms=stamp_ms, readable=trouble.readable)
+            stop = self.log.edges(topic, partition).stop
+            key, headers = key_of(stop), header_of(stop)
+            row = Row(value, key, headers, stamp_ms, trouble.readable)
             offset = self.log.append(topic, partition, [row])
             place = Place(named(topic, label), partition, offset)
             self.ledger.acknowledged(place)

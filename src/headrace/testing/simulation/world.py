@@ -22,7 +22,7 @@ from headrace.model.places import OPEN, number_at
 from headrace.model.plans import Limits
 from headrace.model.receipts import Receipt
 from headrace.model.records import Move
-from headrace.model.streams import LaneId, Slice, Tenant, Throttle
+from headrace.model.streams import LaneId, Slice, Tenant
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, Store, TopicInfo, WaveResult
 from headrace.spark.task import WorkerClients
@@ -272,7 +272,7 @@ class World:
             self.cluster,
             actor,
             lambda wave: self._launched(life, wave),
-            self._returned,
+            lambda result: self._returned(actor, result),
             self.touched.wave,
         )
         parts = DriverParts(
@@ -529,9 +529,7 @@ class World:
         self.flight.started(wave)
         tenants = {held.tenant.name: held.tenant for held in life.driver.board.streams.values()}
         turned_s, now_s = life.turned_s, self.clock.monotonic_s()
-        self.rates.started(
-            life.actor, wave, turned_s, now_s, lambda name: _limit(tenants.get(name))
-        )
+        self.rates.started(life.actor, wave, turned_s, now_s, tenants.get)
         if life.replaced:
             self.touched.wave(wave)
         for piece in wave.slices:
@@ -555,7 +553,8 @@ class World:
             self.touched.piece(wave.use_case, piece)
         return {piece.lane: self.generations.of_slice(piece) for piece in wave.slices}
 
-    def _returned(self, result: WaveResult) -> None:
+    def _returned(self, actor: Actor, result: WaveResult) -> None:
+        self.rates.returned(actor, result)
         told = [
             f"{receipt.slice} reached {receipt.reached}{_trouble(receipt)}"
             for receipt in result.receipts
@@ -578,7 +577,3 @@ def _trouble(receipt: Receipt) -> str:
         return ""
     at = "" if receipt.error.offset is None else f" at {receipt.error.offset}"
     return f", {receipt.error.code}{at}"
-
-
-def _limit(tenant: Tenant | None) -> Throttle | None:
-    return None if tenant is None else tenant.throttle
