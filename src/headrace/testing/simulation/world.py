@@ -31,7 +31,6 @@ from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.flight_checker import SingleFlight
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Place
-from headrace.testing.memory_store import MemoryStore
 from headrace.testing.simulation.actors import Actor, Killed
 from headrace.testing.simulation.beside import Beside, Job
 from headrace.testing.simulation.cluster import Cluster
@@ -51,6 +50,7 @@ from headrace.testing.simulation.lives import Life, Make
 from headrace.testing.simulation.odds import Odds, draw
 from headrace.testing.simulation.rates import Rates
 from headrace.testing.simulation.sinks import Wrote
+from headrace.testing.simulation.store_clock import tell_time
 from headrace.testing.simulation.topics import FOR_ALL, LATER, TOPIC, WorldTopics, topic_of
 from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.unheard import PersonsLog, Unheard
@@ -101,9 +101,8 @@ class World:
         self.odds: Odds = replace(draw(rng), **self.given)
         self.clock, self.letters = FakeClock(), MemoryDeadLetters()
         self.store = self.make.store()
-        if isinstance(self.store, MemoryStore):
-            # The clock of a database; those of drivers may jump.
-            self.store.data.now_s = self.clock.monotonic_s
+        # The clock of a database; those of drivers may jump.
+        tell_time(self.store, self.clock.monotonic_s)
         self.generations, self.rates = Generations(), Rates()
         self.flight, self.isolation = SingleFlight(), Isolation()
         self.topics = WorldTopics(rng, self.odds, self.clock, self.isolation)
