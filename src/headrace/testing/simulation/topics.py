@@ -287,10 +287,16 @@ class WorldTopics:
         self.log.expire(topic, partition, start)
         return start
 
-    def cut(self, topic: str, partition: int) -> int:
-        """Let a log lose some of its youngest records; return its new end."""
+    def cut(self, topic: str, partition: int, before: int | None = None) -> int:
+        """Let a log lose some of its youngest records; return its new end.
+
+        Args:
+            topic: its name.
+            partition: its number.
+            before: an offset that is lost, and no more than have to be; None: any.
+        """
         edges = self.log.edges(topic, partition)
-        end = self.rng.randint(edges.start, edges.stop)
+        end = self.rng.randint(edges.start, edges.stop) if before is None else before
         if end < edges.stop:
             self.log.truncate(topic, partition, end)
             made = self.made[topic]
