@@ -26,7 +26,7 @@ from headrace.cycle.topics import TopicKeeper
 from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable, WorkerKilled
 from headrace.model import lineage
 from headrace.model.starting import Edge
-from headrace.model.streams import Order, original
+from headrace.model.streams import DataLossPolicy, Order, original
 from headrace.model.waves import Wave
 from headrace.operating import seeking
 from headrace.policies import quarantine
@@ -1073,6 +1073,29 @@ def test_tokens_that_are_given_back_twice_are_found(monkeypatch):
     only(monkeypatch, lost_after=0.2, yields=0.5)
     monkeypatch.setattr(accounts, "_undone", lambda *_: 1.0)
     assert first_wrong(seeds=600, how="were allowed")
+
+
+def test_a_cut_that_is_not_looked_at_where_a_lane_is_stopped_is_found(monkeypatch):
+    of_ranges = losses.Losses._of_ranges
+
+    def passing(self, held, edges):
+        found = of_ranges(self, held, edges)
+        waits = held.deployment.data_loss is DataLossPolicy.SKIP
+        return {
+            name: lost for name, lost in found.items() if not (waits and held.lanes[name].failure)
+        }
+
+    also(monkeypatch, {"cuts": 0.9, "raises": 0.1, "bad": 0.1})
+    monkeypatch.setattr(losses.Losses, "_of_ranges", passing)
+    assert first_wrong(how="behind the end of its log, unseen", known=10)
+
+
+def test_bytes_that_are_paid_as_they_were_guessed_are_found(monkeypatch):
+    def guess(_receipt, undone, guessed):
+        return (1.0 - undone) * guessed
+
+    monkeypatch.setattr(accounts, "_bytes_of", guess)
+    assert first_wrong(how="bytes since", known=100)
 
 
 def test_a_seek_that_keeps_the_epoch_is_found(monkeypatch):

@@ -16,6 +16,7 @@ from headrace.model.streams import PassedRange, State
 from headrace.testing.memory_store import MemoryMembership, MemoryProgress, MemoryStore
 from headrace.testing.memory_store import progress as memory_progress
 from headrace.testing.simulation import brokers, deployed, operators, play, simulate, world
+from headrace.testing.simulation.many import RunOptions
 from headrace.testing.simulation.run import in_memory, silent
 
 RESTARTS = {"restarts": 1.0, "driver_killed": 0.003}
@@ -39,6 +40,15 @@ def test_nothing_is_wrong_where_streams_that_were_left_alone_pass_over(first):
     for seed in range(first, first + 20):
         outcome = simulate(seed, odds=RESTARTS)
         assert not outcome.wrong, str(outcome)
+
+
+def test_nothing_is_wrong_on_the_real_store_which_is_asked_what_time_it_is():
+    counts = Counter()
+    for seed in range(800_000, 800_005):
+        outcome = RunOptions(sqlite=True, odds=RESTARTS).one(seed)
+        assert not outcome.wrong, str(outcome)
+        counts += outcome.counts
+    assert counts["old records passed over"]
 
 
 def test_what_is_forgotten_with_a_loss_does_not_run_in_the_same_turn():

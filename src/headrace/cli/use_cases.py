@@ -188,10 +188,10 @@ def remove(
 ) -> None:
     """End a use case for all tenants, such as one that its file has no more and that runs on.
 
-    Its streams are removed, and tenants that are added later get none. What is in flight may end;
-    its topics and results are left alone. Deployed again it is for tenants that never had it;
-    `streams add` gives it back to the others, from startingOffsets on. So that is said of one that
-    is still in its file.
+    Its streams and reruns are removed, and tenants that are added later get none. What is in flight
+    may end; its topics and results are left alone. Deployed again it is for tenants that never had
+    it; `streams add` gives it back to the others, from startingOffsets on. So that is said of one
+    that is still in its file.
 
     Example: `headrace use-cases remove score`
     """

@@ -7,7 +7,9 @@ given back to the very gates that it was taken from, once. So waves that fail an
 no tokens, and a stream that went to another driver meanwhile leaves no debt to the other streams of
 its tenant.
 
-A wave that runs again does not wait for tokens, as its lanes wait for it; it makes a debt.
+A wave that runs again does not wait for tokens, as its lanes wait for it; it makes a debt. So do
+records that are larger than they were thought to be: a slice pays for bytes by a guess, and once it
+is read, for those that there were.
 
 What was claimed and lost counts as used: its lane has passed it. So does what a task passed before
 it died: where the next attempt finds its lane moved, the lane's position says how far. Of a job
@@ -72,7 +74,9 @@ class Accounts:
         receipts = {receipt.slice.begin: receipt for receipt in result.receipts}
         for begin, paid in self._paid.pop(result.wave.id, {}).items():
             receipt = receipts.get(begin)
-            paid.payment.give_back(1.0 if receipt is None else _undone(receipt, paid.held))
+            undone = 1.0 if receipt is None else _undone(receipt, paid.held)
+            used = 0.0 if receipt is None else _bytes_of(receipt, undone, paid.payment.bytes)
+            paid.payment.give_back(undone, used)
             if receipt is not None and result.error is None:
                 self._settle(paid.held, paid.predicted_s, receipt.seconds)
             elif result.error is not None and paid.held.apart:
@@ -92,6 +96,21 @@ class Accounts:
         most_s, call_limit_s = self.most_credit_s, held.deployment.handler_timeout_s
         most_owed_s = most_debt_s(most_s, call_limit_s, apart=bool(held.apart))
         held.credit_s = settled(held.credit_s, predicted_s, measured_s, most_s, most_owed_s)
+
+
+def _bytes_of(receipt: Receipt, undone: float, guessed: float) -> float:
+    """How many bytes a slice had, of what its lane passed: what was read is known, the rest is not.
+
+    Args:
+        receipt: of the slice.
+        undone: the part of it that its lane did not pass.
+        guessed: how many the whole slice was to have.
+    """
+    records = max(1, receipt.slice.records)
+    unseen = receipt.lost
+    if receipt.superseded:
+        unseen = max(unseen, round((1.0 - undone) * records) - receipt.records)
+    return receipt.bytes + guessed * unseen / records
 
 
 def _undone(receipt: Receipt, held: HeldStream) -> float:

@@ -102,7 +102,7 @@ class Gate:
 
     def spend(self, records: float, bytes_: float) -> Toll:
         """Take tokens; what it does not limit is not taken."""
-        toll = Toll(self, records if self.records else 0.0, bytes_ if self.bytes else 0.0)
+        toll = Toll(self, records if self.records else 0.0, bytes_ if self.bytes else None)
         self.records = self.records.spend(records) if self.records else None
         self.bytes = self.bytes.spend(bytes_) if self.bytes else None
         return toll
@@ -129,7 +129,8 @@ class Toll(NamedTuple):
 
     gate: Gate
     records: float
-    bytes: float
+    #: None where it did not limit them; what was in flight when it began to is not counted
+    bytes: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +138,18 @@ class Payment:
     """What a slice paid."""
 
     tolls: tuple[Toll, ...]
+    #: its bytes, which are a guess before it is read
+    bytes: float
 
-    def give_back(self, part: float) -> None:
-        """Give back a part of it, up to all; called once. Below 0 more of it is taken."""
-        for gate, records, bytes_ in self.tolls:
-            gate.give_back(part * records, part * bytes_)
+    def give_back(self, part: float, used_bytes: float) -> None:
+        """Give back what was not used; called once. Below 0 more is taken, which makes a debt.
+
+        Args:
+            part: of its records, up to all.
+            used_bytes: how many there were of those that were used.
+        """
+        for gate, records, paid in self.tolls:
+            gate.give_back(part * records, 0.0 if paid is None else paid - used_bytes)
 
 
 #: the gates a stream stands behind, with the rate of each now
@@ -182,7 +190,7 @@ class Gates:
         """A slice of a stream was started: it pays at all gates, if need be with a debt."""
         gates = [self._at(name, rate, now_s) for name, rate in self.rates_of(held).items()]
         bytes_ = piece.records * held.cost.bytes_per_record
-        return Payment(tuple(gate.spend(piece.records, bytes_) for gate in gates))
+        return Payment(tuple(gate.spend(piece.records, bytes_) for gate in gates), bytes_)
 
     def _forget(self, now_s: float) -> None:
         if now_s - self._swept_at_s >= KEPT_S:

@@ -182,8 +182,7 @@ class Losses:
         waits = held.deployment.data_loss is DataLossPolicy.SKIP
         until, found = held.deployment.until, dict[str, Lost]()
         for name, lane in held.lanes.items():
-            # A lane that is stopped at a record goes on when somebody says so, and not before.
-            if lane.wave in self.board.flights or (waits and lane.failure is not None):
+            if lane.wave in self.board.flights:
                 continue
             if until is not None and lane.position >= until.get(name, FIRST):
                 continue  # a rerun has nothing left to read there
@@ -191,7 +190,10 @@ class Losses:
             lost = lost_range(lane.position, start, edges.ends.get(name))
             # What goes first of all that is too old is too old itself (`restarts.py`).
             goes = held.restarts and held.stream.id not in self.board.owed and lane.failure is None
-            if lost is not None and not (goes and lost.loss is Loss.RETENTION):
+            # A lane that is stopped at a record goes on when somebody says so, and not before; but
+            # of a log that was cut its record is gone, and others may soon have its offset.
+            stays = goes or (waits and lane.failure is not None)
+            if lost is not None and not (stays and lost.loss is Loss.RETENTION):
                 found[name] = lost
         return found
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from headrace.errors import ConfigError, no_use_case
 from headrace.model.everyone import EVERYONE, is_plain
-from headrace.model.streams import State, StreamId
+from headrace.model.streams import State, StreamId, original
 from headrace.ports import Registry
 
 
@@ -63,7 +63,7 @@ def lacking(
 def retire(registry: Registry, name: str) -> list[StreamId]:
     """Give a use case to no further tenant, and remove its streams; return those that ran.
 
-    Done again where it was cut off, it does the rest.
+    Its reruns end with it, as they run its code. Done again where it was cut off, it does the rest.
 
     Raises:
         UnknownName: nobody deployed it.
@@ -78,7 +78,8 @@ def retire(registry: Registry, name: str) -> list[StreamId]:
     streams = [
         stream.id
         for stream in registry.streams()
-        if stream.id.use_case == name and stream.state is not State.REMOVED
+        if name in (stream.id.use_case, original(stream.id.use_case))
+        and stream.state is not State.REMOVED
     ]
     for stream in streams:
         registry.set_stream_state(stream, State.REMOVED)

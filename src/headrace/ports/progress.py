@@ -102,12 +102,12 @@ class Progress(Protocol):
         Who decides says by moves and failures alike under which epoch; where all that was lost is
         of lanes that nobody ever began, no lane moves, and there are failures alone.
         Together with the moves the failures are kept as ``SKIPPED``, open ones of these lanes
-        become ``RETRIED``, the topic's id is remembered, and the epoch is raised, so that whatever
-        still runs of the old log is refused. What was recorded of the stream is forgotten as by
-        ``seek``, of merged lanes if one is sent back. ``parents`` and ``gone`` are as there.
-        Returns the new epoch. None, and nothing done, if a position is elsewhere, one of the epochs
-        is another, there is neither a move nor a failure, or the stream was removed. Raises the
-        revision.
+        become it, as their records are gone, the topic's id is remembered, and the epoch is raised,
+        so that whatever still runs of the old log is refused. What was recorded of the stream is
+        forgotten as by ``seek``, of merged lanes if one is sent back. ``parents`` and ``gone`` are
+        as there. Returns the new epoch. None, and nothing done, if a position is elsewhere, one of
+        the epochs is another, there is neither a move nor a failure, or the stream was removed.
+        Raises the revision.
         """
 
     def pass_over(

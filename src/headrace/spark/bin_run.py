@@ -59,6 +59,7 @@ from headrace.spark.lane_parts import unnumbered
 from headrace.spark.portions import (
     Portion,
     cut_to,
+    is_whole,
     last_version,
     named_alone,
     nothing_of,
@@ -296,7 +297,9 @@ class BinRun:
         first = portion.planned[0]
         if self._kills(first):
             error = killed(self.use_case.name, first)
-            self.tally.stop(*named_alone(portion, error))
+            # The marker is of the slice: it may have been at another batch of it.
+            told = named_alone(portion, error) if is_whole(portion) else (portion, error)
+            self.tally.stop(*told)
             return portion, None
         began = time.monotonic()
         rules = replace(rules or self.rules, until_s=self._until_s)

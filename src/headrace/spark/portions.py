@@ -200,6 +200,14 @@ def rest_of(portion: Portion, done: Portion) -> Portion:
     return replace(portion, slices=stand, records=left)
 
 
+def is_whole(portion: Portion) -> bool:
+    """Whether it is all that is handled of its slices: no batch of one comes before or after it."""
+    if len(portion.planned) > 1:
+        return True  # slices that are merged are handled in one call
+    ended = portion.behind is not None or portion.reached[0] >= portion.planned[0].until_offset
+    return ended and portion.slices == portion.planned
+
+
 def named_alone(portion: Portion, error: SliceError) -> tuple[Portion, SliceError]:
     """An error with its record, where there is one alone."""
     if error.temporary or portion.records.num_rows != 1:

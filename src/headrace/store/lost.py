@@ -58,7 +58,7 @@ def skip(
         passed = _passed(move, row.topic_id, topic_id)
         there = moved(connection, move.to_offset)
         connection.execute(update(positions).where(lane).values(**there, **passed))
-    stops.release(connection, stream, {move.lane.name for move in moves})
+    stops.leave_behind(connection, stream, {move.lane.name for move in moves})
     failures.note(connection, notes)
     return epoch
 

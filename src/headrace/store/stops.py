@@ -51,6 +51,15 @@ def release(connection: Connection, stream: StreamId, names: Collection[str] | N
     _retry(connection, ours)
 
 
+def leave_behind(connection: Connection, stream: StreamId, names: Collection[str]) -> None:
+    """Let lanes of a stream go on where they stand: the records that they stopped at are gone.
+
+    Such a failure does not come again: what fails at its offset is another record.
+    """
+    ours = of(failures, stream) & failures.c.lane.in_(names)
+    _close(connection, ours, FailureState.SKIPPED)
+
+
 def release_all(connection: Connection, tenants: Collection[str]) -> None:
     """Let no failure of these tenants be open."""
     _retry(connection, failures.c.tenant.in_(tenants))
@@ -58,8 +67,11 @@ def release_all(connection: Connection, tenants: Collection[str]) -> None:
 
 def _retry(connection: Connection, ours: ColumnElement[bool]) -> None:
     """Close those of these failures that are open: whatever they stopped is tried again."""
-    retried = update(failures).where(ours, _is_open).values(state=FailureState.RETRIED.value)
-    connection.execute(retried)
+    _close(connection, ours, FailureState.RETRIED)
+
+
+def _close(connection: Connection, ours: ColumnElement[bool], became: FailureState) -> None:
+    connection.execute(update(failures).where(ours, _is_open).values(state=became.value))
 
 
 def end(connection: Connection, number: int, state: FailureState) -> bool:

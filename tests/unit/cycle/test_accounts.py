@@ -8,7 +8,7 @@ from with_parts import WithParts
 from headrace.board import Board, HeldStream, Lane
 from headrace.connectors.kafka import OFFSETS
 from headrace.cycle.accounts import Accounts
-from headrace.cycle.gates import GateId, GateRate, Gates
+from headrace.cycle.gates import GateId, GateRate, Gates, Payment
 from headrace.errors import OutcomeUnknown, SinkUnavailable, TaskLost
 from headrace.model.plans import Cost
 from headrace.model.receipts import Receipt
@@ -48,6 +48,8 @@ class Till:
         self.waves = 0
         #: records that were reached, by the gates that they had to pass
         self.done = dict.fromkeys(RATES, 0)
+        #: bytes of them
+        self.done_bytes = 0.0
         for name in (KEEP, OTHER):
             self.hand_over(name)
 
@@ -76,11 +78,14 @@ class Till:
         self.names[wave.id] = set(self._rates(self.board.streams[name]))
         self.flights.append(wave)
 
-    def end(self, number, part, error=None, *, told=True):
+    def end(self, number, part, error=None, *, told=True, each=BYTES):
         wave = self.flights.pop(number % len(self.flights))
         (piece,) = wave.slices
         reached = int(piece.records * part) if told else 0
-        receipts = (Receipt(piece, reached, committed=False, seconds=0.5),) if told else ()
+        read = int(reached * each)
+        receipt = Receipt(piece, reached, False, records=reached, bytes=read, seconds=0.5)
+        receipts = (receipt,) if told else ()
+        self.done_bytes += read
         for _ in range(2):  # a second time gives nothing
             self.accounts.returned(WaveResult(wave, receipts, 1.0, error))
         for name in self.names[wave.id]:
@@ -106,6 +111,12 @@ class Till:
             earned = burst + rate.records_per_s * self.now_s
             # What ran on debt is still owed.
             assert self.done[name] + running + tokens <= earned + 1e-6
+            if name == TENANT:
+                owned = self.done_bytes + running * BYTES + self.bytes_left()
+                assert owned <= rate.bytes_per_s * (rate.burst_s + self.now_s) + 1e-6
+
+    def bytes_left(self):
+        return self.gates.gates[TENANT].bytes.refilled(self.now_s).tokens
 
 
 names = st.sampled_from([KEEP, OTHER])
@@ -116,7 +127,7 @@ steps = st.lists(
         st.tuples(st.just("wait"), st.floats(0.01, 3.0)),
         st.tuples(st.just("start"), names, st.integers(1, 30)),
         st.tuples(st.just("again"), names, st.integers(1, 30)),
-        st.tuples(st.just("return"), numbers, parts),
+        st.tuples(st.just("return"), numbers, parts, st.floats(0.0, 5_000.0)),
         st.tuples(st.just("fail"), numbers, parts),
         st.tuples(st.just("vanish"), numbers),
         st.tuples(st.just("hand over"), names),
@@ -136,8 +147,8 @@ def play(till, step, *, does_nothing=False):
                 till.start(name, size)
         case ("again", name, size):
             till.start(name, size)
-        case ("return", number, part) if till.flights:
-            till.end(number, 0.0 if does_nothing else part)
+        case ("return", number, part, each) if till.flights:
+            till.end(number, 0.0 if does_nothing else part, each=each)
         case ("fail", number, part) if till.flights:
             till.end(number, 0.0 if does_nothing else part, error_of(TaskLost("gone")))
         case ("vanish", number) if till.flights:
@@ -186,6 +197,37 @@ def test_over_a_long_run_no_more_is_done_than_burst_and_rate_allow(slices):
         for gate, rate in RATES.items():
             earned = rate.records_per_s * (rate.burst_s + till.now_s)
             assert till.done[gate] <= earned + largest
+
+
+@pytest.mark.parametrize(
+    ("receipt", "used"),
+    [
+        ({"reached": 10, "records": 10, "bytes": 5}, 5),
+        ({"reached": 4, "records": 4, "bytes": 90_000}, 90_000),
+        # Of what was claimed and lost, and of what another attempt did, nobody tells the size.
+        ({"reached": 10, "records": 4, "bytes": 90, "lost": 6, "lost_from": 4}, 90 + 600),
+        ({"reached": 0, "superseded": True}, 700),
+        # Between records there may be offsets without any.
+        ({"reached": 10, "records": 2, "bytes": 300}, 300),
+    ],
+)
+def test_bytes_are_paid_as_there_were_and_by_a_guess_where_nobody_counted(receipt, used):
+    till = Till()
+    till.start(KEEP, 10)
+    (piece,) = till.flights[0].slices
+    till.board.streams[KEEP].lanes["acme.visits[0]"].position = 7
+    made = Receipt(piece, committed=True, **receipt)
+    till.accounts.returned(WaveResult(till.flights[0], (made,), 1.0))
+    assert till.bytes_left() == pytest.approx(1400.0 - used)
+
+
+def test_what_was_in_flight_when_a_limit_was_set_owes_no_bytes():
+    till = Till()
+    gate = till.gates._at(TENANT, GateRate(10.0, None, 2.0), 0.0)
+    payment = Payment((gate.spend(10, 1_000.0),), 1_000.0)
+    gate.change(RATES[TENANT], 0.0)
+    payment.give_back(0.0, 9_000.0)
+    assert gate.bytes.is_full
 
 
 def test_seconds_are_taken_once_and_settled_once_whoever_runs_again():
@@ -298,6 +340,32 @@ def test_a_wave_that_runs_again_makes_no_credit(world):
     world.turns(100)
     # Less than what one slice was predicted to take, however often it ran.
     assert world.driver.board.streams[StreamId("keep", "a")].credit_s < 0.01
+
+
+@pytest.mark.parametrize("order", ["lane", "key", "stream"])
+def test_records_larger_than_they_were_thought_to_be_are_paid_before_anything_else(world, order):
+    read = []
+
+    def handler(table, _context):
+        read.append(table.nbytes)
+        return table.select(["offset"])
+
+    world.use_cases = [world.make(handler, order=order)]
+    world.deploy()
+    world.tenant("a")
+    world.store.registry.set_throttle("a", Throttle(bytes_per_s=10_000.0))
+    world.start()
+    for count, size in ((300, 10), (1_000, 20_000)):
+        rows = [Row(b"x" * size, key=b"%d" % number) for number in range(count)]
+        world.log.append("a.visits", 0, rows)
+        world.turns(40, 0.5)
+    # As many as were planned when they were thought to be small; it owes them for minutes.
+    begun = sum(read)
+    assert 100_000 < begun < 5_000_000
+    world.turns(20, 1.0)
+    assert sum(read) == begun
+    world.turns(20, 100.0)
+    assert begun < sum(read) <= 10_000 * 2_060 + 100_000
 
 
 class Refusing:

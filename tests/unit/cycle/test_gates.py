@@ -104,7 +104,7 @@ def test_what_was_taken_is_gone_until_time_gives_it_back():
 def test_what_a_slice_left_undone_is_given_back():
     one = held("keep", 100)
     made = gates(GateRate(10.0, None, 1.0), one)
-    made.passed(one, piece(one, 10), 0.0).give_back(0.6)
+    made.passed(one, piece(one, 10), 0.0).give_back(0.6, 400.0)
     assert records_of(made, [one], 0.0) == [6]
 
 

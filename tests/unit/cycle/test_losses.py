@@ -11,6 +11,7 @@ from headrace.model.records import FailureState
 from headrace.model.streams import DataLossPolicy, Order, State, StreamId
 from headrace.operating.seeking import seek
 from headrace.policies.data_loss import CUT_PATIENCE_S, LIST_PATIENCE_S
+from headrace.testing.log_fake import Row
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
@@ -212,6 +213,42 @@ def test_a_lane_that_is_stopped_at_a_record_stays_where_it_is(world):
     asleep(world, lambda: None)
     assert world.positions()["acme", 0] == 5
     assert notes(world) == [(0, at, 4, "OffsetOutOfRange")]
+
+
+@pytest.mark.parametrize("order", ["lane", "key", "stream"])
+def test_a_log_cut_before_the_record_that_a_lane_is_stopped_at_is_told_and_read_on(world, order):
+    """Or others would soon be at that offset, and those before it were read by nobody."""
+    values = []
+
+    def picky(table, _context):
+        if b"bad" in table["value"].to_pylist():
+            raise ValueError("cannot read this")
+        values.extend(table["value"].to_pylist())
+        return table.select(["offset"])
+
+    def send(*named):
+        rows = [Row(value, timestamp_ms=int(world.clock.wall_s * 1000)) for value in named]
+        world.log.append(TOPIC, 0, rows)
+
+    world.use_cases = [world.make(picky, order=order)]
+    world.deploy(data_loss=SKIP, retries=0)
+    world.tenant("acme")
+    send(b"0", b"1", b"2", b"3", b"bad")
+    world.start()
+    world.turns(30, seconds=1.0)
+    (stopped,) = world.store.failures.every(ACME, only_open=True)
+    world.log.truncate(TOPIC, 0, 2)
+    world.turns(15, seconds=1.0)
+    assert world.store.failures.every(ACME) == [stopped], "a leader that is cut off may say so"
+    world.turns(60, seconds=1.0)
+    told = [one.error.message for one in world.store.failures.every(ACME) if one.id != stopped.id]
+    assert any("ends at 2, but all before 4 was read: the log was cut" in one for one in told)
+    assert world.store.failures.one(stopped.id).state is FailureState.SKIPPED
+    assert world.store.failures.every(ACME, only_open=True) == []
+    new = [b"new-%d" % number for number in range(5)]
+    send(*new)
+    world.turns(10, seconds=1.0)
+    assert values[-5:] == new
 
 
 @pytest.mark.parametrize("done", [True, False])

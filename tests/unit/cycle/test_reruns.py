@@ -11,6 +11,7 @@ from headrace.cycle.reruns import RerunRange, begin, range_of, renewed_by
 from headrace.errors import ConfigError, StoreUnavailable, Temporary, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import DataLossPolicy, State, StreamId, original
+from headrace.operating.retiring import retire
 from headrace.operating.seeking import seek
 from headrace.ports import Written
 from headrace.testing.mirror_fake import MemoryMirror
@@ -165,6 +166,23 @@ def test_a_rerun_survives_its_driver(live):
     live.turns()
     assert set(live.sink.kept.values()) == {2}
     assert state(live) is State.REMOVED
+
+
+def test_a_use_case_that_is_removed_takes_its_reruns_along(live):
+    begin(live.store, range_of(live.store, live.log, ACME, "earliest", None), 0.2)
+    live.store.registry.set_stream_state(RERUN, State.SUSPENDED)
+    take(live)
+    live.turns(3)
+    assert set(retire(live.store.registry, "keep")) == {ACME, RERUN}
+    live.turns(3)
+    assert state(live) is state(live, ACME) is State.REMOVED
+    assert retire(live.store.registry, "keep") == []
+
+
+def test_a_rerun_is_removed_alone(live):
+    rerun(live, "earliest")
+    assert retire(live.store.registry, "keep~1") == [RERUN]
+    assert state(live, ACME) is State.ACTIVE
 
 
 def test_a_rerun_that_was_ended_is_taken_up_no_more(live):

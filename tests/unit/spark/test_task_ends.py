@@ -208,6 +208,26 @@ def test_the_next_attempt_passes_over_the_slice_that_killed_the_worker(bench, tm
     assert receipts["bolt"].reached == 10
 
 
+@pytest.mark.parametrize(("until", "named"), [(3, None), (1, 0)])
+def test_a_record_that_is_a_batch_of_its_own_is_not_blamed_for_a_later_one(
+    bench, tmp_path, monkeypatch, until, named
+):
+    """The marker says at which slice a worker died, and not at which batch of it."""
+
+    def kills(table, context):
+        if table["offset"][-1].as_py() == until - 1:
+            raise PlayedKill
+        return with_tenant(table, context)
+
+    monkeypatch.setattr("headrace.spark.task.BATCH_RECORDS", 1)
+    path, slices = tmp_path / "marker", bench.slices(until=until)[:1]
+    with pytest.raises(PlayedKill):
+        bench.run(ListSink(), handler=kills, slices=slices, markers=DeadCrumbs(path, slices))
+    markers = CrashMarkers(path, slices)
+    (receipt,) = bench.run(ListSink(), handler=kills, slices=slices, markers=markers)
+    assert (receipt.error.code, receipt.error.offset) == ("WorkerKilled", named)
+
+
 def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
     def kills(_table, _context):
         raise PlayedKill

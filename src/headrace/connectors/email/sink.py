@@ -10,8 +10,9 @@ A server that is merely slow must not get each mail again and again: it has minu
 (``server.py``). When these are over it is asked for nothing more in that call.
 
 Columns, all text and none null: ``to`` (one address), ``subject``, ``body`` (plain text), and
-``id``, unique for each mail within tenant and use case, made from the record, such as
-``"0-1234"`` for partition and offset; a random one would undo all of the above.
+``id``, unique for each mail within tenant and use case, made from the record: what the mail is
+about, or topic, partition, offset and timestamp, as topics of a list, and one that is made again,
+have the same offsets. A random one would undo all of the above.
 
 The address is ``connections.smtp_url``:
 

@@ -89,13 +89,18 @@ class KeptFailures:
         """Give an open failure another state."""
         self._kept[number] = replace(self.still_open(number), state=state)
 
-    def release(self, stream: StreamId, names: Collection[str] | None = None) -> None:
+    def release(
+        self,
+        stream: StreamId,
+        names: Collection[str] | None = None,
+        became: FailureState = FailureState.RETRIED,
+    ) -> None:
         """Let lanes of a stream go on where they stand: all of them, or some."""
         for number, known in self._kept.items():
             lane = known.slice.lane
             ours = lane.stream == stream and (names is None or lane.name in names)
             if ours and known.state is FailureState.OPEN:
-                self._kept[number] = replace(known, state=FailureState.RETRIED)
+                self._kept[number] = replace(known, state=became)
 
 
 def no_failure(number: int) -> str:

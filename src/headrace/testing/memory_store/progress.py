@@ -9,7 +9,7 @@ from headrace.errors import lanes_divided, stream_removed
 from headrace.model.buckets import divided_otherwise
 from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.places import Place
-from headrace.model.records import Failure, LaneStart, Move
+from headrace.model.records import Failure, FailureState, LaneStart, Move
 from headrace.model.streams import PassedRange, Position, Slice, State, StreamId, ids_left, original
 from headrace.model.topic_lists import is_another, is_of, others
 from headrace.model.waves import Wave
@@ -135,7 +135,8 @@ class MemoryProgress:
         other = others(known.topic_id, topic_id)
         gone_by = dict.fromkeys(move.lane.name for move in moves if is_of(move.lane.name, other))
         self.data.passed_over(stream, ranges | gone_by)
-        self.data.failures.release(stream, {move.lane.name for move in moves})
+        gone_with = FailureState.SKIPPED
+        self.data.failures.release(stream, {move.lane.name for move in moves}, gone_with)
         self._turned(stream, parents, gone, [move.lane.name for move in moves])
         recorded.leave_behind(self.data, stream, merged=back, moves=moves)
         for failure in failures:

@@ -27,6 +27,8 @@ from headrace.testing.simulation.troubles import is_poison
 from headrace.testing.simulation.world import World
 
 _MOST_TENANTS = 5
+#: limits in bytes that are set in turn: a small record has some hundred, a large one four thousand
+_BYTES_PER_S = (None, 500.0, 5_000.0)
 #: chance that a person skips what would come through later
 _HASTY = 0.2
 #: chance that it is the tenant of topics for all
@@ -62,8 +64,9 @@ def throttle(world: World) -> None:
     """Set or lift a throttle."""
     world.counts["throttles"] += 1
     limit = world.rng.choice([None, 0.5, 5.0])
+    bytes_per_s = _BYTES_PER_S[world.counts["throttles"] % len(_BYTES_PER_S)]
     with suppress(ConfigError):
-        world.store.registry.set_throttle(_tenant(world), Throttle(records_per_s=limit))
+        world.store.registry.set_throttle(_tenant(world), Throttle(limit, bytes_per_s))
 
 
 def weight(world: World) -> None:

@@ -14,7 +14,7 @@ lost is paid back, and the attempt that finds it pays for it again, unless posit
 before. And what a claim takes that its server carries out late, when its wave was given up and paid
 back: that loss is told elsewhere. Where lanes are merged, each can be given its one record. How
 many records a slice of a bucket has nobody knows before: what was more than was planned is owed,
-and has to be paid before that bucket goes on.
+and has to be paid before that bucket goes on. Bytes are counted in `byte_rates.py`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from dataclasses import dataclass, field
 from headrace.model.buckets import parts_of
 from headrace.model.places import FIRST, number_at
 from headrace.model.records import Move
-from headrace.model.streams import LaneId, Slice, Throttle
+from headrace.model.streams import LaneId, Slice, Tenant
 from headrace.model.waves import Wave
-from headrace.ports import DeadLetter
+from headrace.ports import DeadLetter, WaveResult
+from headrace.testing.simulation.byte_rates import ByteRates
 
 #: a bucket without a whole token lets one record through, in a while
 _ROUNDING = 1.0
@@ -61,6 +62,7 @@ class Rates:
     """The accounts of all drivers."""
 
     found: list[str] = field(default_factory=list)
+    bytes: ByteRates = field(init=False)
     #: by driver's process and tenant
     _accounts: dict[tuple[object, str], Account] = field(default_factory=dict)
     #: whose account a slice goes to
@@ -69,6 +71,10 @@ class Rates:
     _known: set[str] = field(default_factory=set)
     #: who wrote a wave down
     _writers: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Tell of both in one place."""
+        self.bytes = ByteRates(self.found)
 
     def recorded(self, driver: object, wave: Wave, *, heard: bool) -> None:
         """A wave is written down; if it is not started at once, it was taken all the same."""
@@ -83,19 +89,20 @@ class Rates:
         wave: Wave,
         turned_s: float,
         now_s: float,
-        limit: Callable[[str], Throttle | None],
+        tenant_of: Callable[[str], Tenant | None],
     ) -> None:
-        """A driver starts a wave; it knows these limits of tenants, None being none that counts.
+        """A driver starts a wave; it knows these tenants with their limits.
 
         It may have slept since its turn began and it took the records: the bucket filled meanwhile.
         """
         again = _root(wave) in self._known or self._writers.get(_root(wave), driver) is not driver
         self._known.add(_root(wave))
+        self.bytes.started(driver, wave, turned_s, now_s, tenant_of, fresh=not again)
         asked: dict[str, list[Slice]] = {}
         for piece in wave.slices:
             asked.setdefault(piece.lane.tenant, []).append(piece)
         for tenant, pieces in asked.items():
-            account = self._account(driver, tenant, limit(tenant), turned_s)
+            account = self._account(driver, tenant, tenant_of(tenant), turned_s)
             if account is None:
                 continue
             for piece in pieces:
@@ -106,6 +113,10 @@ class Rates:
                 self._started.setdefault(piece.lane, []).append((piece, account))
             if not again:
                 self._check(tenant, account, pieces, now_s)
+
+    def returned(self, driver: object, result: WaveResult) -> None:
+        """A driver is told what came of a wave."""
+        self.bytes.returned(driver, result)
 
     def _check(self, tenant: str, account: Account, pieces: list[Slice], now_s: float) -> None:
         taken = account.taken - account.aside + sum(piece.records for piece in pieces)
@@ -148,9 +159,10 @@ class Rates:
                 return
 
     def _account(
-        self, driver: object, tenant: str, limit: Throttle | None, since_s: float
+        self, driver: object, name: str, tenant: Tenant | None, since_s: float
     ) -> Account | None:
-        key = (driver, tenant)
+        key = (driver, name)
+        limit = None if tenant is None else tenant.throttle
         if limit is None or limit.records_per_s is None:
             self._accounts.pop(key, None)
             return None

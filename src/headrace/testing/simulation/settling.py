@@ -16,7 +16,7 @@ from headrace.model.buckets import replaced
 from headrace.model.lane_names import number_of
 from headrace.model.places import number_at
 from headrace.model.streams import LaneId, State, StreamId, Throttle
-from headrace.policies.data_loss import LIST_PATIENCE_S
+from headrace.policies.data_loss import CUT_PATIENCE_S, LIST_PATIENCE_S
 from headrace.testing.simulation.brokers import make_again
 from headrace.testing.simulation.operators import decide, resume
 from headrace.testing.simulation.topics import lane_of, tenant_of, topic_of
@@ -35,7 +35,7 @@ _LOOKS = 20
 def settle(world: World) -> list[str]:
     """Stop all faults and go on until nothing is left to do; why not, if it never rests."""
     _stop_faults(world)
-    wrong = _rest(world, frozenset())
+    wrong = _stopped_unseen(world) or _rest(world, frozenset())
     world.counts["tenants added by drivers"] = len(world.left_to_drivers - world.unknown_tenants)
     if world.decisions.stopped and not wrong:
         world.counts["streams that waited for a person"] += len(world.decisions.stopped)
@@ -111,6 +111,40 @@ def _go_on_without(world: World) -> None:
         _round(world, _STEP_S, frozenset())
 
 
+def _stopped_unseen(world: World) -> list[str]:
+    """Lanes stopped at records that are cut away: it is told before anybody decides about them."""
+    for failure in world.store.failures.every(only_open=True) if world.odds.cuts else ():
+        _cut_before(world, failure.slice.lane)
+    if not _cut_away(world):
+        return []
+    world.counts["cuts before the record of a stopped lane"] += 1
+    for _ in range(round((TOPICS_EVERY_S + 2 * CUT_PATIENCE_S) / _STEP_S)):
+        _round(world, _STEP_S, frozenset(), decides=False)
+    return [f"{lane} is stopped behind the end of its log, unseen" for lane in _cut_away(world)]
+
+
+def _cut_before(world: World, lane: LaneId) -> None:
+    topic, number, now = topic_of(lane), number_of(lane.name), world.generations.now(lane)
+    taking = topic in world.topics.partitions and number in world.topics.taking(topic)
+    if now is None or not taking or world.log.hides_end(topic, number):
+        return
+    if world.log.edges(topic, number).start < now.at and world.rng.random() < world.odds.cuts:
+        world.topics.cut(topic, number, before=now.at - 1)
+        world.say(f"{topic}[{number}] is cut to {now.at - 1}")
+        world.decisions.lost(topic)
+
+
+def _cut_away(world: World) -> list[LaneId]:
+    at = {position.lane: position.next_offset for position in world.store.progress.load_positions()}
+    lanes = [failure.slice.lane for failure in world.store.failures.every(only_open=True)]
+    return [
+        lane
+        for lane in lanes
+        if not world.log.hides_end(topic_of(lane), number_of(lane.name))
+        and _is_beyond(world, lane, number_at(at[lane]))
+    ]
+
+
 def _waiting(world: World, lost: frozenset[StreamId]) -> list[str]:
     """Whoever lost records is suspended alone, and all others are done."""
     states = {stream.id: stream.state for stream in world.store.registry.streams()}
@@ -152,10 +186,12 @@ def _most_rounds(world: World) -> int:
     return _MOST_ROUNDS + max(longest.values())
 
 
-def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
+def _round(
+    world: World, seconds: float, decided: frozenset[StreamId], *, decides: bool = True
+) -> None:
     if not any(not life.driver._draining for life in world.lives):
         world.start_driver("d0")
-    for failure in world.store.failures.every(only_open=True):
+    for failure in world.store.failures.every(only_open=True) if decides else ():
         decide(world, failure.id or 0)
     for stream in world.store.registry.streams():
         free = stream.id in decided or stream.id not in world.decisions.stopped

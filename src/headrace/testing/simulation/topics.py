@@ -30,6 +30,7 @@ from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
 from headrace.testing.log_fake import MemoryLog, Row
+from headrace.testing.simulation.byte_rates import header_of
 from headrace.testing.simulation.keys import key_of, those_in
 from headrace.testing.simulation.lineage import TrueLineage
 from headrace.testing.simulation.odds import Odds
@@ -286,10 +287,16 @@ class WorldTopics:
         self.log.expire(topic, partition, start)
         return start
 
-    def cut(self, topic: str, partition: int) -> int:
-        """Let a log lose some of its youngest records; return its new end."""
+    def cut(self, topic: str, partition: int, before: int | None = None) -> int:
+        """Let a log lose some of its youngest records; return its new end.
+
+        Args:
+            topic: its name.
+            partition: its number.
+            before: an offset that is lost, and no more than have to be; None: any.
+        """
         edges = self.log.edges(topic, partition)
-        end = self.rng.randint(edges.start, edges.stop)
+        end = self.rng.randint(edges.start, edges.stop) if before is None else before
         if end < edges.stop:
             self.log.truncate(topic, partition, end)
             made = self.made[topic]
@@ -339,8 +346,9 @@ class WorldTopics:
             does, label = drawn(self.rng, self.odds, self.clock.monotonic_s()), self.label(topic)
             value, stamp_ms = f"{does}#{label}".encode(), int(self.clock.now_s() * 1000)
             trouble = trouble_of(value)
-            key = key_of(self.log.edges(topic, partition).stop)
-            row = Row(value, key, timestamp_ms=stamp_ms, readable=trouble.readable)
+            stop = self.log.edges(topic, partition).stop
+            key, headers = key_of(stop), header_of(stop)
+            row = Row(value, key, headers, stamp_ms, trouble.readable)
             offset = self.log.append(topic, partition, [row])
             place = Place(named(topic, label), partition, offset)
             self.ledger.acknowledged(place)

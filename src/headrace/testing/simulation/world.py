@@ -22,7 +22,7 @@ from headrace.model.places import OPEN, number_at
 from headrace.model.plans import Limits
 from headrace.model.receipts import Receipt
 from headrace.model.records import Move
-from headrace.model.streams import LaneId, Slice, Tenant, Throttle
+from headrace.model.streams import LaneId, Slice, Tenant
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, Store, TopicInfo, WaveResult
 from headrace.spark.task import WorkerClients
@@ -31,7 +31,6 @@ from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.flight_checker import SingleFlight
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Place
-from headrace.testing.memory_store import MemoryStore
 from headrace.testing.simulation.actors import Actor, Killed
 from headrace.testing.simulation.beside import Beside, Job
 from headrace.testing.simulation.cluster import Cluster
@@ -51,6 +50,7 @@ from headrace.testing.simulation.lives import Life, Make
 from headrace.testing.simulation.odds import Odds, draw
 from headrace.testing.simulation.rates import Rates
 from headrace.testing.simulation.sinks import Wrote
+from headrace.testing.simulation.store_clock import tell_time
 from headrace.testing.simulation.topics import FOR_ALL, LATER, TOPIC, WorldTopics, topic_of
 from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.unheard import PersonsLog, Unheard
@@ -101,9 +101,8 @@ class World:
         self.odds: Odds = replace(draw(rng), **self.given)
         self.clock, self.letters = FakeClock(), MemoryDeadLetters()
         self.store = self.make.store()
-        if isinstance(self.store, MemoryStore):
-            # The clock of a database; those of drivers may jump.
-            self.store.data.now_s = self.clock.monotonic_s
+        # The clock of a database; those of drivers may jump.
+        tell_time(self.store, self.clock.monotonic_s)
         self.generations, self.rates = Generations(), Rates()
         self.flight, self.isolation = SingleFlight(), Isolation()
         self.topics = WorldTopics(rng, self.odds, self.clock, self.isolation)
@@ -272,7 +271,7 @@ class World:
             self.cluster,
             actor,
             lambda wave: self._launched(life, wave),
-            self._returned,
+            lambda result: self._returned(actor, result),
             self.touched.wave,
         )
         parts = DriverParts(
@@ -529,9 +528,7 @@ class World:
         self.flight.started(wave)
         tenants = {held.tenant.name: held.tenant for held in life.driver.board.streams.values()}
         turned_s, now_s = life.turned_s, self.clock.monotonic_s()
-        self.rates.started(
-            life.actor, wave, turned_s, now_s, lambda name: _limit(tenants.get(name))
-        )
+        self.rates.started(life.actor, wave, turned_s, now_s, tenants.get)
         if life.replaced:
             self.touched.wave(wave)
         for piece in wave.slices:
@@ -555,7 +552,8 @@ class World:
             self.touched.piece(wave.use_case, piece)
         return {piece.lane: self.generations.of_slice(piece) for piece in wave.slices}
 
-    def _returned(self, result: WaveResult) -> None:
+    def _returned(self, actor: Actor, result: WaveResult) -> None:
+        self.rates.returned(actor, result)
         told = [
             f"{receipt.slice} reached {receipt.reached}{_trouble(receipt)}"
             for receipt in result.receipts
@@ -578,7 +576,3 @@ def _trouble(receipt: Receipt) -> str:
         return ""
     at = "" if receipt.error.offset is None else f" at {receipt.error.offset}"
     return f", {receipt.error.code}{at}"
-
-
-def _limit(tenant: Tenant | None) -> Throttle | None:
-    return None if tenant is None else tenant.throttle

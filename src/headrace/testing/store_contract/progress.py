@@ -289,8 +289,11 @@ class TestProgress:
         store.progress.skip_lost(
             ACME, [Move(lane(0), place_at(3), place_at(9), epoch)], [_note(0, 3, 9)], "id-1"
         )
-        assert store.failures.one(moved).state is FailureState.RETRIED
+        assert store.failures.one(moved).state is FailureState.SKIPPED
         assert [failure.id for failure in store.failures.every(only_open=True)] == [left]
+        # What fails at that offset is another record.
+        again = store.failures.keep([failed(0)])[0]
+        assert (again == moved, store.failures.one(again).times) == (False, 1)
 
     def test_what_is_only_noted_is_kept_and_stops_nothing(self, store: Store) -> None:
         epoch = started(store, 3)
