@@ -153,6 +153,18 @@ def is_away(lane: str, text: str, missing: Collection[str]) -> bool:
     return bool(missing) and (whole_lane(lane) in missing or topic_of_lane(lane, text) in missing)
 
 
+def part_of_lane(lane: str, text: str) -> str:
+    """What a list or a pattern calls that which a lane is of: a topic, or a partition of one."""
+    whole = whole_lane(lane)
+    named = not is_pattern(text) and whole in parts_of(text)
+    return whole if named else topic_of_lane(lane, text)
+
+
+def id_without(topic_id: str, topics: Collection[str]) -> str:
+    """The id of a list that has some of its topics no more."""
+    return id_of_list({name: one for name, one in ids_in(topic_id).items() if name not in topics})
+
+
 def id_of_list(ids: Mapping[str, str]) -> str:
     """The id of a list: those of its topics, by name."""
     return json.dumps(ids, sort_keys=True, separators=(",", ":"))

@@ -83,7 +83,8 @@ def seek(
         raise stream_removed(stream.tenant, stream.use_case)
     reads.leave_behind(connection, stream)
     epoch = streams.turn_to(connection, row, stream, topic_id)
-    left_alone.forget(connection, stream, epoch)
+    if offsets:  # who only gives something up says nothing about the rest
+        left_alone.forget(connection, stream, epoch)
     before = {at.lane.name: at.next_offset for at in _positions(connection, of(positions, stream))}
     if divided_otherwise(offsets, before.keys() - set(gone)):
         raise lanes_divided(stream.tenant, stream.use_case)

@@ -12,13 +12,13 @@ from test_restarts import passes
 
 from headrace.cycle.lags import lags
 from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, Temporary
 from headrace.model.places import number_at
 from headrace.model.records import FailureState
 from headrace.model.restarts import Restart
 from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
 from headrace.model.topic_lists import listed
-from headrace.operating.seeking import planned, seek
+from headrace.operating.seeking import carry_out, planned, planned_again, seek
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.at_once import at_once
 from headrace.testing.log_fake import Row
@@ -468,3 +468,78 @@ def test_a_topic_of_which_partitions_are_read_is_away_as_any_other(begins, parts
     assert world.driver.board.streams[ACME].lanes["acme.clicks[0]"].away
     seek(world.store, world.log, ACME, "latest", wait=lambda _: None)
     assert world.row("acme").state == "waiting"
+
+
+GIVES_UP = '{"acme.clicks": null}'
+
+
+def recorded_of_a_topic_that_is_gone(world, **options):
+    """Its driver is dead, a wave of both topics is written down, and one topic is deleted."""
+    world.use_cases = [world.make(topic=BOTH, guarantee="exactly-once")]
+    world.deploy(**options)
+    for name in ("acme.clicks", "acme.visits"):
+        world.log.create_topic(name)
+        sent(world, name, 3)
+    world.store.registry.add_tenant(Tenant("acme"))
+    world.killed_after_writing()
+    world.log.delete_topic("acme.clicks")
+    sent(world, "acme.visits", 4)
+    passes(world, 400.0)
+    world.start()
+    world.turns(20, seconds=1.0)
+
+
+@pytest.mark.parametrize("restart", [None, Restart(300.0)])
+def test_what_is_recorded_of_a_topic_that_is_gone_waits_until_a_person_gives_it_up(world, restart):
+    """With `restart: latest` it held the whole stream for ever, and no seek could let it go."""
+    recorded_of_a_topic_that_is_gone(world, restart=restart)
+    row = world.row("acme")
+    assert (row.state, at(world)["acme.visits[0]"]) == ("waiting", 0)
+    assert f"headrace streams seek acme/keep --to '{GIVES_UP}' gives that up" in row.note
+    waits = "nothing more of the stream is read" if restart else "what runs with it waits"
+    assert waits in row.note
+    plan = planned(world.store, world.log, ACME, GIVES_UP, wait=lambda _: None)
+    assert (plan.offsets, plan.gone, plan.does_something) == ({}, {"acme.clicks[0]"}, True)
+    again = planned_again(world.store, world.log, GIVES_UP, plan, wait=lambda _: None)
+    assert again == plan
+    carry_out(world.store.progress, plan)
+    world.turns(20, seconds=1.0)
+    assert world.store.progress.pending_intents() == []
+    assert at(world) == {"acme.visits[0]": 7}
+    # The wave runs again without it, and what is too old is not read.
+    assert sum(tenant == "acme" for tenant, _ in world.seen) == (9 if restart else 13)
+    assert "acme.clicks is not there yet" in world.row("acme").note
+    assert "gives that up" not in world.row("acme").note
+    world.log.create_topic("acme.clicks")
+    sent(world, "acme.clicks", 2)
+    world.turns(20, seconds=1.0)
+    assert at(world) == {"acme.visits[0]": 7, "acme.clicks[0]": 2}
+    assert world.row("acme").state == "active"
+
+
+def test_what_is_there_or_comes_meanwhile_is_not_given_up(begins):
+    world = begins()
+    with pytest.raises(ConfigError, match=r"acme\.clicks is given up by null, which is for"):
+        planned(world.store, world.log, ACME, GIVES_UP)
+    world.log.delete_topic("acme.clicks")
+    with pytest.raises(ConfigError, match=r"other is given up .*; acme\.clicks is not there"):
+        planned(world.store, world.log, ACME, '{"other": null}')
+    known = world.log.topics
+
+    def comes(_):
+        world.log.topics = known
+        world.log.create_topic("acme.clicks")
+
+    with pytest.raises(Temporary, match="nothing was done, try again"):
+        planned(world.store, world.log, ACME, GIVES_UP, wait=comes)
+
+
+def test_a_partition_of_a_list_is_given_up_by_its_name(begins):
+    world = begins(["{tenant}.visits", "{tenant}.clicks[0]"])
+    world.log.delete_topic("acme.clicks")
+    both = '{"acme.clicks[0]": null, "acme.visits": {"0": 1}}'
+    plan = planned(world.store, world.log, ACME, both, wait=lambda _: None)
+    assert (set(plan.offsets), plan.gone) == ({"acme.visits[0]"}, {"acme.clicks[0]"})
+    carry_out(world.store.progress, plan)
+    assert at(world) == {"acme.visits[0]": 1}
+    assert set(json.loads(stream(world).topic_id)) == {"acme.visits"}

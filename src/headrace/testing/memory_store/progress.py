@@ -93,7 +93,8 @@ class MemoryProgress:
         self.data.changed()
         recorded.leave_reads_behind(self.data, stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
-        self.data.set_stream(stream, silent_s=None)
+        if offsets:
+            self.data.set_stream(stream, silent_s=None)
         self.data.deepen(stream)
         self.data.failures.release(stream, {*offsets, *gone})
         before = {name: at.next_offset for name, at in self.data.positions[stream].items()}
