@@ -32,8 +32,6 @@ from headrace.model.patterns import TENANT
 
 #: the group of a pattern that is whose a topic is
 GROUP: Final = "tenant"
-#: names that tenants may have, to try a pattern with
-ANY_TENANTS: Final = ("acme", "a", "7", "a-7")
 _OF = " of "
 _BUT = " but "
 _ANY = "*"
@@ -113,9 +111,14 @@ def matching(text: str, found: Mapping[str, Collection[str]]) -> list[str]:
     return sorted(name for name in mine if not _is_own(but, name))
 
 
+def is_aside(topic: str) -> bool:
+    """Whether a topic is of dead letters, or of parked records."""
+    return topic.endswith(_ASIDE)
+
+
 def by_tenant(pattern: str, topics: Iterable[str]) -> dict[str, list[str]]:
     """What a regular expression matches, by whose it is; of one without tenants under no name."""
-    names = [name for name in topics if not (name.startswith(_INTERNAL) or name.endswith(_ASIDE))]
+    names = [name for name in topics if not (name.startswith(_INTERNAL) or is_aside(name))]
     whole = rf"\A(?:{pattern})\z"
     does = pc.match_substring_regex(pa.array(names, pa.string()), whole).to_pylist()
     matched = [name for name, matches in zip(names, does, strict=True) if matches]
