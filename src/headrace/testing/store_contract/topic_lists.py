@@ -15,7 +15,8 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.model.places import number_at, place_at
-from headrace.model.records import LaneStart, Move
+from headrace.model.receipts import SliceError
+from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Guarantee, LaneId, Order, Slice, State, Stream, StreamId, Tenant
 from headrace.model.topic_lists import id_of_list, listed
 from headrace.model.topic_patterns import pattern_text
@@ -107,6 +108,20 @@ class TestTopicLists:
                 store.registry.deploy(replace(LIST, topic=listed(fewer)))
         with pytest.raises(ConfigError, match="deploy it under another name"):
             store.registry.deploy(replace(LIST, topic="{tenant}.visits"))
+
+    def test_a_failure_that_comes_again_in_a_longer_list_is_the_same_one(
+        self, store: Store
+    ) -> None:
+        piece = _slices(_begun(store))[0]
+        error = SliceError(
+            temporary=False, code="BadRecord", message="it is none", offset=piece.from_offset
+        )
+        (first,) = store.failures.keep([Failure(piece, error, 1.0, attempts=1)])
+        store.failures.retry(first)
+        longer = replace(piece, topic=f"{piece.topic},acme.wide")
+        again = store.failures.keep([Failure(longer, error, 2.0, attempts=1)])
+        assert again == [first]
+        assert [one.times for one in store.failures.every(BOTH)] == [2]
 
     def test_a_list_does_not_become_longer_by_a_topic_of_another_tenant(self, store: Store) -> None:
         _begun(store)
