@@ -199,8 +199,7 @@ class TopicKeeper:
         marked = [(held, _mark(held)) for held in wanted]
         known: dict[str, TopicInfo] = yield partial(_topics, names)
         yield from self._begin_without([one for one in marked if one[0].stream.topic not in known])
-        for held in wanted:
-            held.shared = self._shared(held, known.get(held.stream.topic))
+        self._find_shared(wanted, known)
         infos = ((held, _known(held, known), mark) for held, mark in marked)
         now_s = self.losses.clock.monotonic_s()
         seen = [
@@ -368,24 +367,19 @@ class TopicKeeper:
         self._wait_for(seen, stuck)
         return [seen_topic for seen_topic in seen if seen_topic.held.stream.id not in stuck]
 
-    def _shared(self, held: HeldStream, info: TopicInfo | None) -> frozenset[str]:
-        """Topics that a pattern matches and that are another tenant's by another use case.
-
-        One that it reads already is its own, also with a partition more.
-        """
-        stream = held.stream
-        if info is None or not is_pattern(stream.topic):
-            return frozenset()
-        read = {topic_of_lane(name, stream.topic) for name in held.lanes}
-        fresh = ids_in(info.topic_id).keys() - read
-        why = self.losses.registry.why_shared(stream.id, fresh) if fresh else None
-        if why is None:
-            return frozenset()
-        # Whose it is is the operator's to know: a tenant sees why its stream waits.
-        if not held.shared:
-            log.warning("a topic is another tenant's as well", **of_stream(stream.id), why=why)
-        asked = self.losses.registry.why_shared
-        return frozenset(topic for topic in fresh if asked(stream.id, [topic]) is not None)
+    def _find_shared(self, wanted: Iterable[HeldStream], known: Mapping[str, TopicInfo]) -> None:
+        """Find topics that patterns match and that are another tenant's by another use case."""
+        asked = [held for held in wanted if is_pattern(held.stream.topic)]
+        new = {held.stream.id: _unread(held, known.get(held.stream.topic)) for held in asked}
+        new = {stream: topics for stream, topics in new.items() if topics}
+        found = self.losses.registry.why_shared(new) if new else {}
+        for held in asked:
+            why = found.get(held.stream.id, {})
+            # Whose it is is the operator's to know: a tenant sees why its stream waits.
+            for topic in sorted(why.keys() - held.shared):
+                of = {**of_stream(held.stream.id), "why": why[topic]}
+                log.warning("a topic is another tenant's as well", **of)
+            held.shared = frozenset(why)
 
     def _begin_lanes(
         self, new: NewLanes, told: Told, started: list[LaneStart], stuck: dict[StreamId, str]
@@ -469,6 +463,14 @@ class TopicKeeper:
 def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
     """Asked in a thread."""
     return log.topics(names)
+
+
+def _unread(held: HeldStream, info: TopicInfo | None) -> frozenset[str]:
+    """Topics of a pattern that it does not read yet; one that it reads is its own."""
+    if info is None:
+        return frozenset()
+    read = {topic_of_lane(name, held.stream.topic) for name in held.lanes}
+    return frozenset(ids_in(info.topic_id).keys() - read)
 
 
 def _known(held: HeldStream, known: Mapping[str, TopicInfo | None]) -> TopicInfo | None:

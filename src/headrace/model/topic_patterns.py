@@ -40,7 +40,6 @@ _INTERNAL = "__"
 _ASIDE = (".dlq", ".parked")
 #: what RE2 can be asked for
 _MOST_GROUPS = 9
-_REMEMBERED = 1 << 14
 
 
 def pattern_text(pattern: str, but: str | None = None) -> str:
@@ -133,11 +132,15 @@ def by_tenant(pattern: str, topics: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-@lru_cache(_REMEMBERED)
-def tenant_in(template: str, topic: str) -> str | None:
-    """Whose a topic is as a use case reads it; None: it does not match; empty: nobody's."""
+def tenants_in(template: str, topics: Iterable[str]) -> dict[str, str]:
+    """Whose topics are as a use case reads them, by topic; empty: nobody's.
+
+    One that does not match is left out.
+    """
     _, pattern, but = _parts(template)
-    return None if _is_own(but, topic) else next(iter(by_tenant(pattern, [topic])), None)
+    others = [topic for topic in topics if not _is_own(but, topic)]
+    found = by_tenant(pattern, others)
+    return {topic: tenant for tenant, those in found.items() for topic in those}
 
 
 def _parts(text: str) -> tuple[str, str, str]:

@@ -426,9 +426,8 @@ def _check_own(store: Store, stream: Stream, fresh: Collection[str]) -> None:
     """See that lanes that a seek lets begin are of no topic that is another tenant's as well."""
     if fresh and is_pattern(stream.topic):
         topics = {topic_of_lane(name, stream.topic) for name in fresh}
-        why = store.registry.why_shared(stream.id, topics)
-        if why is not None:
-            raise ConfigError(why)
+        if why := store.registry.why_shared({stream.id: topics}).get(stream.id):
+            raise ConfigError("; ".join(why[topic] for topic in sorted(why)))
 
 
 def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:

@@ -154,8 +154,9 @@ def test_a_topic_of_two_tenants_is_read_for_neither_of_a_pattern(begins):
         world.store.registry.deploy(other)
     world.store.registry.set_tenant_state("acme-eu", State.REMOVED)
     world.store.registry.deploy(other)
-    assert world.store.registry.why_shared(StreamId("keep", "acme-eu"), ["acme-eu.visits"])
-    assert world.store.registry.why_shared(ACME, ["acme.visits"]) is None
+    other = StreamId("keep", "acme-eu")
+    wanted = {other: ["acme-eu.visits"], ACME: ["acme.visits"]}
+    assert world.store.registry.why_shared(wanted).keys() == {other}
 
 
 def test_of_a_pattern_a_topic_that_is_another_tenants_is_left_out(begins, monkeypatch, capsys):
@@ -164,7 +165,10 @@ def test_of_a_pattern_a_topic_that_is_another_tenants_is_left_out(begins, monkey
     monkeypatch.setattr(
         type(world.store.registry),
         "why_shared",
-        lambda self, stream, topics: f"{', '.join(topics)} would be of two tenants",
+        lambda self, wanted: {
+            stream: {topic: f"{topic} would be of two tenants" for topic in topics}
+            for stream, topics in wanted.items()
+        },
     )
     sent(world, "acme.visits", 1)
     world.turns(40, seconds=1.0)
@@ -191,7 +195,9 @@ def test_another_pattern_is_another_topic(begins):
 def test_a_topic_that_is_read_stays_its_streams_also_with_a_partition_more(begins, monkeypatch):
     world = begins("acme.visits")
     monkeypatch.setattr(
-        type(world.store.registry), "why_shared", lambda self, stream, topics: "shared"
+        type(world.store.registry),
+        "why_shared",
+        lambda self, wanted: {one: dict.fromkeys(of, "shared") for one, of in wanted.items()},
     )
     world.log.widen("acme.visits")
     sent(world, "acme.visits", 2, partition=1)
@@ -243,3 +249,23 @@ def test_where_topics_are_not_listed_only_streams_of_patterns_wait(world, monkey
 
 def unlisted():
     raise BrokerUnavailable("the list did not come in time")
+
+
+def test_the_store_is_asked_once_whose_topics_of_many_streams_are(world, monkeypatch):
+    """Of a thousand new streams it was asked a thousand times, in one turn."""
+    many = [f"t{number}" for number in range(40)]
+    asked, why = [], type(world.store.registry).why_shared
+    monkeypatch.setattr(
+        type(world.store.registry),
+        "why_shared",
+        lambda self, wanted: asked.append(len(wanted)) or why(self, wanted),
+    )
+    world.use_cases = [world.make(topic=PATTERN)]
+    world.deploy()
+    for name in many:
+        world.log.create_topic(f"{name}.visits")
+        world.store.registry.add_tenant(Tenant(name))
+    world.start()
+    world.turns(4)
+    assert len(world.positions()) == 40
+    assert (len(asked), sum(asked)) == (1, 40)

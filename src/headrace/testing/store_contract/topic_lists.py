@@ -193,11 +193,14 @@ class TestTopicLists:
         pattern = pattern_text(r"(?P<tenant>[a-z-]+)\.(visits|clicks)")
         store.registry.deploy(replace(SCORE, use_case="each", topic=pattern))
         ours = StreamId("each", "acme-eu")
-        told = store.registry.why_shared(ours, ["acme-eu.clicks", "acme-eu.visits"])
-        assert told is not None
-        assert "would be of two tenants: of acme-eu as use case each" in told
-        assert store.registry.why_shared(ours, ["acme-eu.clicks"]) is None
-        assert store.registry.why_shared(StreamId("each", "acme"), ["acme.visits"]) is None
+        theirs = StreamId("each", "acme")
+        wanted = {ours: ["acme-eu.clicks", "acme-eu.visits"], theirs: ["acme.visits"]}
+        told = store.registry.why_shared(wanted)
+        assert {stream: set(why) for stream, why in told.items()} == {ours: {"acme-eu.visits"}}
+        assert (
+            "would be of two tenants: of acme-eu as use case each" in told[ours]["acme-eu.visits"]
+        )
+        assert store.registry.why_shared({}) == {}
         with pytest.raises(ConfigError, match="would be of two tenants"):
             store.registry.deploy(replace(SCORE, use_case="more", topic="{tenant}-eu.clicks"))
 
