@@ -4,10 +4,11 @@ A new stream needs its topic's id and its first positions at once. Later, partit
 and then, and a topic can be deleted and made again under its name. Nothing but a description tells,
 and descriptions are not for nothing: the Kafka client keeps some 150 bytes of every topic it
 describes, for ever. So each topic is described every 30 s as long as 40 a second are enough for
-that (1,000 topics); with more of them the round takes longer. Described at once are topics of
-streams that were taken up, those whose log's end went back, and, as far as the 40 allow, those with
-the first record after a quiet time; nothing of them runs before that. A topic that is not there is
-looked for every 2 s, and so is one whose log leaves out a lane that it had.
+that (1,000 topics); with more of them the round takes longer. All topics are listed every 10 s at
+most for streams that read by a pattern, and at once where one has none yet. Described at once are
+topics of streams that were taken up, those whose log's end went back, and, as far as the 40 allow,
+those with the first record after a quiet time; nothing of them runs before that. A topic that is
+not there is looked for every 2 s, and so is one whose log leaves out a lane that it had.
 
 Brokers may answer turns later (`talks.py`). Until they have, nothing runs of a stream that has to
 be looked at first, not even what was recorded in another life, and what was learned of one that
@@ -25,7 +26,7 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.described import as_known, as_taken, without
+from headrace.cycle.described import KeptList, as_known, as_taken, without
 from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided, lacking
 from headrace.cycle.ends import Ends
 from headrace.cycle.first_places import (
@@ -79,6 +80,8 @@ TOPICS_EVERY_S = 30.0
 TOPICS_PER_S = 40.0
 #: one request for many costs less than many for one
 TOPICS_STEP_S = 1.0
+#: between two lists of all topics, but where a pattern has none
+LIST_EVERY_S = 10.0
 #: for topics that are not there yet
 WAITING_EVERY_S = 2.0
 _SHARED = (
@@ -111,6 +114,7 @@ class TopicKeeper:
     _missing: MissingTopics = field(default_factory=MissingTopics)
     #: topics of lanes that would be forgotten if it were sure that they are gone
     _seem_over: dict[str, None] = field(default_factory=dict)
+    _listed: KeptList = field(default_factory=KeptList)
     #: topics of streams that woke up, for the next look
     _woken: dict[str, None] = field(default_factory=dict)
     #: topics that are asked about, and not answered yet
@@ -197,7 +201,11 @@ class TopicKeeper:
     def _look_at(self, names: Sequence[str], asked_s: float) -> Talk[None]:
         wanted = [held for name in names for held in self._streams.get(name, {}).values()]
         marked = [(held, _mark(held)) for held in wanted]
-        known: dict[str, TopicInfo] = yield partial(_topics, names)
+        wait = any(
+            is_pattern(held.stream.topic) and self._waits_for_topics(held) for held in wanted
+        )
+        most_s = 0.0 if wait else LIST_EVERY_S
+        known: dict[str, TopicInfo] = yield partial(_topics, names, self._listed, asked_s, most_s)
         yield from self._begin_without([one for one in marked if one[0].stream.topic not in known])
         self._find_shared(wanted, known)
         infos = ((held, _known(held, known), mark) for held, mark in marked)
@@ -230,6 +238,9 @@ class TopicKeeper:
         self._divide([one for one in seen if is_misdivided(one.held)])
         for seen_topic in seen:
             self._go_on(seen_topic.held)
+
+    def _waits_for_topics(self, held: HeldStream) -> bool:
+        return held.stream.topic_id is None or held.stream.id in self._waiting
 
     def _begin_without(
         self, missing: Sequence[tuple[HeldStream, tuple[object, ...]]]
@@ -460,9 +471,11 @@ class TopicKeeper:
         self.ends.leave(held.stream.id)
 
 
-def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
+def _topics(
+    names: Collection[str], listed: KeptList, now_s: float, most_s: float, log: Log
+) -> dict[str, TopicInfo]:
     """Asked in a thread."""
-    return log.topics(names)
+    return listed.described(log, names, now_s, most_s)
 
 
 def _unread(held: HeldStream, info: TopicInfo | None) -> frozenset[str]:

@@ -269,3 +269,31 @@ def test_the_store_is_asked_once_whose_topics_of_many_streams_are(world, monkeyp
     world.turns(4)
     assert len(world.positions()) == 40
     assert (len(asked), sum(asked)) == (1, 40)
+
+
+def test_all_topics_are_listed_now_and_then_however_many_streams_look(world, monkeypatch):
+    """They were listed in each look, and with many streams a look is in each second."""
+    world.use_cases = [world.make(topic=PATTERN)]
+    world.deploy()
+    listed, all_topics = [], world.log.all_topics
+    monkeypatch.setattr(world.log, "all_topics", lambda: listed.append(0) or all_topics())
+    for number in range(200):
+        world.log.create_topic(f"t{number}.visits")
+        world.store.registry.add_tenant(Tenant(f"t{number}"))
+    world.start()
+    world.turns(10, seconds=1.0)
+    assert len(world.positions()) == 200
+    listed.clear()
+    world.turns(60, seconds=1.0)
+    # Every 10 s, and as often for tenants whom nobody added.
+    assert 4 <= len(listed) <= 6 + 6
+    world.log.create_topic("t7.clicks")
+    world.turns(41, seconds=1.0)
+    found = next(one for one in world.store.registry.streams() if one.id.tenant == "t7")
+    assert set(json.loads(found.topic_id)) == {"t7.visits", "t7.clicks"}
+    listed.clear()
+    world.store.registry.add_tenant(Tenant("late"))
+    world.turns(10, seconds=1.0)
+    world.log.create_topic("late.visits")
+    world.turns(3, seconds=1.0)
+    assert ("late", 0) in world.positions()
