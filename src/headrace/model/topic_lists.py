@@ -214,8 +214,8 @@ def is_of(lane: str, topics: Collection[str]) -> bool:
     return found is not None and found.topic in topics
 
 
-def was_left(topic_id: str, left: Iterable[str], stays: str | None) -> bool:
-    """Whether a topic of it is one that a stream has left, and has not now.
+def topics_left(topic_id: str, left: Iterable[str], stays: str | None) -> frozenset[str]:
+    """The topics of it that a stream has left, and has not now; of one topic as `others` has it.
 
     Args:
         topic_id: what a log tells.
@@ -226,4 +226,4 @@ def was_left(topic_id: str, left: Iterable[str], stays: str | None) -> bool:
     # A topic of a list that it has no id of now may be the one that it had last.
     stay = {**(ids_in(had[-1]) if had else {}), **ids_in(stays)}
     gone = {item for one in had for item in ids_in(one).items()} - stay.items()
-    return not gone.isdisjoint(ids_in(topic_id).items())
+    return frozenset(name for name, one in ids_in(topic_id).items() if (name, one) in gone)

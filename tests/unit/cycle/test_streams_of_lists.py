@@ -543,3 +543,22 @@ def test_a_partition_of_a_list_is_given_up_by_its_name(begins):
     carry_out(world.store.progress, plan)
     assert at(world) == {"acme.visits[0]": 1}
     assert set(json.loads(stream(world).topic_id)) == {"acme.visits"}
+
+
+def test_of_a_topic_that_was_left_its_own_ids_are_told_and_no_others(begins):
+    """All ids of the list were told, twice, and nobody saw which one was meant."""
+    world = begins(data_loss=SKIP)
+    before = world.log.topics(["acme.clicks"])["acme.clicks"]
+    made_again(world, "acme.clicks", 2)
+    after, known = world.log.topics(["acme.clicks"])["acme.clicks"], world.log.topics
+    world.log.topics = lambda names: (
+        known(names) | ({"acme.clicks": before} if "acme.clicks" in names else {})
+    )
+    world.turns(round(TOPICS_EVERY_S) + 4, seconds=1.0)
+    told = (
+        "topic acme.clicks is told to be one that was deleted and made again since "
+        f"(id {before.topic_id}, now {after.topic_id}); a broker"
+    )
+    assert world.row("acme").note.startswith(told)
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        seek(world.store, world.log, ACME, "latest", wait=lambda _: None)

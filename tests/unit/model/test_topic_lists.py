@@ -18,9 +18,9 @@ from headrace.model.topic_lists import (
     others,
     reads_several,
     topic_of_lane,
+    topics_left,
     topics_of,
     topics_read,
-    was_left,
     with_known,
 )
 
@@ -152,6 +152,6 @@ def test_a_topic_of_a_list_without_an_id_may_be_the_one_that_was_had_last():
     """It was told later than the others, and nobody ever read the list again."""
     had = [id_of_list({"a": "1", "b": "1"}), id_of_list({"a": "2", "b": "2"})]
     stays = id_of_list({"a": "2"})
-    assert not was_left(id_of_list({"a": "2", "b": "2"}), had, stays)
-    assert was_left(id_of_list({"a": "2", "b": "1"}), had, stays)
-    assert was_left(id_of_list({"a": "1"}), had, stays)
+    assert not topics_left(id_of_list({"a": "2", "b": "2"}), had, stays)
+    assert topics_left(id_of_list({"a": "2", "b": "1"}), had, stays) == {"b"}
+    assert topics_left(id_of_list({"a": "1"}), had, stays) == {"a"}
