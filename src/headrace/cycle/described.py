@@ -98,12 +98,11 @@ def as_taken(held: HeldStream, info: TopicInfo) -> TopicInfo | None:
     if held.reads == held.stream.topic:
         return info
     mine = lanes_in(held.reads)
+    of = {name: topic_of_lane(name, held.stream.topic) for name in info.lanes}
     lanes = tuple(
-        name
-        for name in info.lanes
-        if name in held.lanes or _is_named(name, mine.get(topic_of_lane(name, held.reads)))
+        name for name, topic in of.items() if name in held.lanes or _is_named(name, mine.get(topic))
     )
-    topics = {*mine, *(topic_of_lane(name, held.reads) for name in lanes)}
+    topics = {*mine, *(of[name] for name in lanes)}
     ids = {topic: one for topic, one in ids_in(info.topic_id).items() if topic in topics}
     return replace(info, topic_id=id_of_list(ids), lanes=lanes) if ids else None
 

@@ -24,6 +24,7 @@ from functools import lru_cache
 
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import in_order, taken_apart
+from headrace.model.topic_names import connection_of
 from headrace.model.topic_patterns import is_pattern
 
 _BETWEEN = ","
@@ -109,8 +110,11 @@ def as_said(text: str, template: str, topic_id: str | None) -> dict[str, str]:
 
 
 def adds_to(text: str, before: str) -> bool:
-    """Whether a list has all that another one has, so that what was read of that goes on."""
-    if not (is_list(text) and is_list(before)):
+    """Whether a list has all that another one has, so that what was read of that goes on.
+
+    A topic alone is a list of one, but for what is in another log than Kafka's.
+    """
+    if not is_list(text) or is_pattern(before) or connection_of(before) is not None:
         return False
     now = lanes_in(text)
     return all(
@@ -181,6 +185,13 @@ def ids_in(topic_id: str | None) -> Mapping[str, str]:
 def _ids_of_list(topic_id: str) -> Mapping[str, str]:
     found: dict[str, str] = json.loads(topic_id)
     return found
+
+
+def as_list_id(topic_id: str, before: str) -> str:
+    """The id of a topic as that of a list, if a stream has read that topic alone until now."""
+    if reads_several(before) or _ONE not in ids_in(topic_id):
+        return topic_id
+    return id_of_list({before: topic_id})
 
 
 def with_known(was: str | None, now: str) -> str:

@@ -261,6 +261,56 @@ def test_lags_count_all_topics_and_tell_what_is_not_there(begins):
     assert lag.faults() == ["topic acme.clicks is not there"]
 
 
+def longer_by_clicks(world):
+    (known,) = world.store.registry.deployments()
+    world.store.registry.deploy(replace(known, topic=listed(BOTH)))
+
+
+@pytest.mark.parametrize("one", [["{tenant}.visits"], "{tenant}.visits"])
+def test_a_list_of_one_becomes_longer_and_what_was_read_of_it_goes_on(begins, one):
+    """It was no list, and another topic."""
+    world = begins(one)
+    longer_by_clicks(world)
+    looked(world)
+    assert (len(world.seen), world.row("acme").state) == (3, "active")
+    world.take()
+    sent(world, "acme.visits", 1)
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 4, "acme.clicks[0]": 3}
+    assert set(json.loads(stream(world).topic_id)) == {"acme.visits", "acme.clicks"}
+
+
+def test_what_is_recorded_of_one_topic_is_done_once_though_its_list_became_longer(world):
+    world.use_cases = [world.make(topic="{tenant}.visits", guarantee="exactly-once")]
+    world.deploy()
+    for name in ("acme.clicks", "acme.visits"):
+        world.log.create_topic(name)
+        sent(world, name, 3)
+    world.store.registry.add_tenant(Tenant("acme"))
+    world.killed_after_writing()
+    assert len(world.store.progress.pending_intents()) == 1
+    longer_by_clicks(world)
+    sent(world, "acme.visits", 2)
+    world.start()
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 5, "acme.clicks[0]": 3}
+    rows = {path.name: pq.read_table(path).num_rows for path in world.folder.rglob("*.parquet")}
+    assert sorted(count for name, count in rows.items() if "acme.visits" in name) == [2, 3]
+    assert sum(rows.values()) == 8
+
+
+def test_a_topic_that_is_made_again_while_its_list_becomes_longer_is_another_one(begins):
+    world = begins("{tenant}.visits", data_loss=SKIP)
+    world.log.delete_topic("acme.visits")
+    world.log.create_topic("acme.visits")
+    sent(world, "acme.visits", 2)
+    longer_by_clicks(world)
+    world.take()
+    world.turns(round(TOPICS_EVERY_S + LIST_PATIENCE_S) + 8, seconds=1.0)
+    assert at(world) == {"acme.visits[0]": 2, "acme.clicks[0]": 3}
+    assert len(world.seen) == 3 + 3 + 2
+
+
 @pytest.mark.parametrize("starting", ["earliest", "latest"])
 def test_a_topic_that_comes_to_a_list_is_read_from_its_beginning_by_the_version_that_names_it(
     begins, starting

@@ -20,7 +20,7 @@ from headrace.errors import (
 from headrace.model.everyone import EVERYONE, has_stream, is_plain
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle, ids_left
-from headrace.model.topic_lists import adds_to, topics_of
+from headrace.model.topic_lists import adds_to, as_list_id, topics_of
 from headrace.policies.stops import Status, changed
 from headrace.store.deployments import check as check_deployment
 from headrace.store.own_topics import Doubt, doubtful, refuse_doubts, told
@@ -247,8 +247,14 @@ class MemoryRegistry:
         for stream in begin:
             self._begin(stream, deployment.topic)
         for stream in reads:
-            self.data.set_stream(stream, topic=topics[stream])
+            self._read_more(stream, topics[stream])
         return True
+
+    def _read_more(self, stream: StreamId, topic: str) -> None:
+        known = self.data.streams[stream]
+        topic_id = known.topic_id and as_list_id(known.topic_id, known.topic)
+        left = tuple(as_list_id(one, known.topic) for one in known.left_ids)
+        self.data.set_stream(stream, topic=topic, topic_id=topic_id, left_ids=left)
 
     def _everyone(self, deployment: Deployment) -> Tenant | None:
         """The reserved tenant, if it begins with a use case that is new."""

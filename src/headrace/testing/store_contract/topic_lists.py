@@ -109,6 +109,21 @@ class TestTopicLists:
         with pytest.raises(ConfigError, match="deploy it under another name"):
             store.registry.deploy(replace(LIST, topic="{tenant}.visits"))
 
+    def test_a_topic_alone_is_a_list_of_one_that_may_become_longer(self, store: Store) -> None:
+        store.registry.deploy(replace(LIST, topic="{tenant}.visits"))
+        store.registry.add_tenant(Tenant("acme"))
+        store.progress.start_lanes([LaneStart(BOTH, "v1", {"acme.visits[0]": place_at(0)})])
+        store.progress.seek(BOTH, {"acme.visits[0]": place_at(3)}, "v2")
+        for other in (listed(["{tenant}.other", "{tenant}.clicks"]), "{tenant}.visits[0]"):
+            with pytest.raises(ConfigError, match="deploy it under another name"):
+                store.registry.deploy(replace(LIST, topic=other))
+        store.registry.deploy(LIST)
+        assert (_stream(store).topic, _at(store)) == (READS, {"acme.visits[0]": 3})
+        # A topic that is made again right then is known for another one.
+        assert _stream(store).topic_id == id_of_list({"acme.visits": "v2"})
+        assert _stream(store).has_left(_id("c1", "v1"))
+        assert not _stream(store).has_left(_id("c1", "v2"))
+
     def test_a_failure_that_comes_again_in_a_longer_list_is_the_same_one(
         self, store: Store
     ) -> None:
