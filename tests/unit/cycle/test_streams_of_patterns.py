@@ -297,3 +297,22 @@ def test_all_topics_are_listed_now_and_then_however_many_streams_look(world, mon
     world.log.create_topic("late.visits")
     world.turns(3, seconds=1.0)
     assert ("late", 0) in world.positions()
+
+
+@pytest.mark.parametrize("starting", ["latest", "earliest"])
+def test_a_stream_that_began_with_nothing_says_that_it_reads_all_that_is_told_later(
+    begins, monkeypatch, starting
+):
+    """Topics that drivers may not describe are in no list, and were read whole once they were."""
+    world = begins("acme.visits", starting_offsets=starting)
+    world.store.registry.set_tenant_state("acme", State.REMOVED)
+    monkeypatch.setattr(world.log, "all_topics", list)
+    world.store.registry.add_tenant(Tenant("bolt"))
+    world.turns(4, seconds=1.0)
+    note = world.row("bolt").note
+    assert "topics that drivers may not describe are not told" in note
+    begun = "It has begun with nothing, as startingOffsets say, so all of a topic is read"
+    seek = "headrace streams seek bolt/keep --to latest passes over what is old"
+    assert (begun in note, seek in note) == (
+        (True, True) if starting == "latest" else (False, False)
+    )
