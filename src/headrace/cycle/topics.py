@@ -43,6 +43,7 @@ from headrace.cycle.first_places import (
     wanted_of,
     without_topic,
 )
+from headrace.cycle.gone_topics import note_missing, over
 from headrace.cycle.lineage import (
     doubtful,
     is_over,
@@ -63,6 +64,7 @@ from headrace.model.places import FIRST
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId
 from headrace.model.topic_lists import (
+    id_without,
     ids_in,
     is_another,
     is_away,
@@ -238,6 +240,7 @@ class TopicKeeper:
         self._divide([one for one in seen if is_misdivided(one.held)])
         for seen_topic in seen:
             self._go_on(seen_topic.held)
+        yield from self._forget_topics([seen_topic.held for seen_topic in seen], now_s)
 
     def _waits_for_topics(self, held: HeldStream) -> bool:
         return held.stream.topic_id is None or held.stream.id in self._waiting
@@ -262,6 +265,33 @@ class TopicKeeper:
                 if held.stream.topic in gone and self._is_same(held, mark)
             ]
         )
+
+    def _forget_topics(self, seen: Iterable[HeldStream], now_s: float) -> Talk[None]:
+        """Forget topics of patterns that are gone for good, and of which nothing is owed."""
+        due = [held for held in seen if over(held, now_s)]
+        if not due:
+            return
+        gone: Collection[str] = yield partial(
+            absent, frozenset().union(*(over(held, now_s) for held in due))
+        )
+        for held in due:
+            topics = over(held, now_s)  # of what came meanwhile something may be owed
+            sure = topics.intersection(gone)
+            held.missing_since |= dict.fromkeys(topics - sure, now_s)
+            if sure and self.board.streams.get(held.stream.id) is held:
+                self._forget_of(held, sure)
+
+    def _forget_of(self, held: HeldStream, topics: Collection[str]) -> None:
+        stream = held.stream
+        names = [name for name in held.lanes if topic_of_lane(name, stream.topic) in topics]
+        if not self.progress.forget_lanes(stream.id, names, held.epoch, topics):
+            return
+        held.drop(names)
+        held.stream = replace(stream, topic_id=id_without(stream.topic_id or "{}", topics))
+        note_missing(held, held.missing_since.keys() - topics, 0.0)
+        self._without(held, list(held.missing_since))
+        self.ends.renew(held)
+        log.info("topics of a pattern are gone", **of_stream(stream.id), topics=sorted(topics))
 
     def _is_same(self, held: HeldStream, mark: tuple[object, ...]) -> bool:
         """Whether a stream is still as it was when something was asked; if not, it is due again."""
@@ -295,6 +325,8 @@ class TopicKeeper:
     def _is_believed(self, held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> bool:
         """Whether it is decided by that; if its topic is another one it is not read for now."""
         stream = held.stream
+        missing = missing_of(held.reads, info.lanes, info.topic_id)
+        note_missing(held, missing, now_s)
         if doubted := doubted_id(held, info, asked_s, now_s):
             self._wait(held, doubted)
             return False
@@ -309,7 +341,6 @@ class TopicKeeper:
             held.looked_at = _FIRST_A_LOOK
         stay = stream.topic_id == info.topic_id and not lanes_go(held, info)
         listed = held.lanes.keys() if stay else set(as_divided(held, info).lanes)
-        missing = missing_of(held.reads, info.lanes, info.topic_id)
         self._without(held, missing)
         for name, lane in held.lanes.items():
             away = is_away(name, stream.topic, missing)

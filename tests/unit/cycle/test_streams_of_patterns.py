@@ -8,6 +8,7 @@ import pytest
 from test_streams_of_lists import ACME, at, looked, made_again, sent, stream
 
 from headrace.cycle import newcomers
+from headrace.cycle.gone_topics import GONE_FOR_S
 from headrace.cycle.newcomers import LOOK_EVERY_S
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
@@ -316,3 +317,82 @@ def test_a_stream_that_began_with_nothing_says_that_it_reads_all_that_is_told_la
     assert (begun in note, seek in note) == (
         (True, True) if starting == "latest" else (False, False)
     )
+
+
+def an_hour_goes_by(world):
+    world.turns(round(GONE_FOR_S / 30) + 3, seconds=30.0)
+
+
+@pytest.mark.parametrize("order", ["lane", "stream"])
+def test_a_topic_that_is_gone_and_was_read_to_its_end_is_forgotten(begins, order):
+    """All that ever were stayed in the store, and the stream waited for them."""
+    world = begins("acme.clicks", "acme.visits", order=order)
+    world.log.delete_topic("acme.clicks")
+    world.turns(40, seconds=30.0)
+    assert at(world).keys() == {"acme.clicks[0]", "acme.visits[0]"}
+    an_hour_goes_by(world)
+    assert at(world) == {"acme.visits[0]": 3}
+    assert set(json.loads(stream(world).topic_id)) == {"acme.visits"}
+    assert (world.row("acme").state, world.row("acme").note) == ("active", "")
+    sent(world, "acme.visits", 1)
+    world.log.create_topic("acme.clicks")
+    sent(world, "acme.clicks", 2)
+    world.turns(50, seconds=1.0)
+    assert at(world) == {"acme.visits[0]": 4, "acme.clicks[0]": 2}
+    assert world.row("acme").state == "active"
+
+
+def owe_records(world):
+    world.engine.paused = True
+    sent(world, "acme.clicks", 2)
+    world.turns(4)
+    world.engine.paused = False
+
+
+def owe_a_decision(world):
+    lane = world.driver.board.streams[ACME].lanes["acme.clicks[0]"]
+    lane.failure = 7
+
+
+def owe_an_end(world):
+    world.log.delete_topic("acme.clicks")
+    world.start()
+
+
+@pytest.mark.parametrize("owe", [owe_records, owe_a_decision, owe_an_end])
+def test_a_topic_that_something_is_owed_of_is_not_forgotten(begins, owe):
+    world = begins("acme.clicks", "acme.visits")
+    owe(world)
+    if "acme.clicks" in world.log.all_topics():
+        world.log.delete_topic("acme.clicks")
+    an_hour_goes_by(world)
+    an_hour_goes_by(world)
+    assert at(world)["acme.clicks[0]"] == 3
+    assert "acme.clicks" in json.loads(stream(world).topic_id)
+
+
+def test_a_topic_that_brokers_do_not_say_to_be_gone_is_not_forgotten(begins, monkeypatch):
+    """Drivers may have lost the right to describe it."""
+    world = begins("acme.clicks", "acme.visits")
+    known, listed = world.log.topics, world.log.all_topics
+    names = lambda these: [name for name in these if name != "acme.clicks"]  # noqa: E731
+    with monkeypatch.context() as hidden:
+        hidden.setattr(world.log, "topics", lambda these: known(names(these)))
+        hidden.setattr(world.log, "all_topics", lambda: names(listed()))
+        an_hour_goes_by(world)
+        an_hour_goes_by(world)
+        assert "acme.clicks" in json.loads(stream(world).topic_id)
+    sent(world, "acme.clicks", 1)
+    world.turns(45, seconds=1.0)
+    assert at(world)["acme.clicks[0]"] == 4
+
+
+def test_a_topic_that_comes_back_within_the_hour_begins_it_anew(begins):
+    world = begins("acme.clicks", "acme.visits", data_loss=DataLossPolicy.SKIP)
+    world.log.delete_topic("acme.clicks")
+    world.turns(100, seconds=30.0)
+    world.log.create_topic("acme.clicks")
+    world.turns(10, seconds=30.0)
+    world.log.delete_topic("acme.clicks")
+    world.turns(100, seconds=30.0)
+    assert "acme.clicks" in json.loads(stream(world).topic_id)

@@ -11,7 +11,7 @@ from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.places import Place
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import PassedRange, Position, Slice, State, StreamId, ids_left, original
-from headrace.model.topic_lists import is_another, is_of, others
+from headrace.model.topic_lists import id_without, is_another, is_of, others
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.memory_store import recorded
@@ -66,10 +66,19 @@ class MemoryProgress:
             self.data.follow(start.stream, followed)
 
     @alone
-    def forget_lanes(self, stream: StreamId, names: Collection[str], epoch: int) -> bool:
+    def forget_lanes(
+        self,
+        stream: StreamId,
+        names: Collection[str],
+        epoch: int,
+        topics: Collection[str] = (),
+    ) -> bool:
         """Forget lanes that are done and that their log does not list any more."""
-        if self.data.stream(stream).epoch != epoch:
+        known = self.data.stream(stream)
+        if known.epoch != epoch:
             return False
+        if topics and known.topic_id is not None:
+            self.data.set_stream(stream, topic_id=id_without(known.topic_id, topics))
         self.data.forget(stream, names)
         self.data.expect(stream)
         return True

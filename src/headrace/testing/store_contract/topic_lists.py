@@ -219,6 +219,19 @@ class TestTopicLists:
         with pytest.raises(ConfigError, match="would be of two tenants"):
             store.registry.deploy(replace(SCORE, use_case="more", topic="{tenant}-eu.clicks"))
 
+    def test_a_topic_is_forgotten_with_its_lanes_under_the_epoch_and_is_then_a_new_one(
+        self, store: Store
+    ) -> None:
+        epoch = _begun(store)
+        gone = (["acme.clicks[0]"], ["acme.clicks"])
+        assert not store.progress.forget_lanes(BOTH, gone[0], epoch - 1, gone[1])
+        assert _stream(store).topic_id == _id("c1", "v1")
+        assert store.progress.forget_lanes(BOTH, gone[0], epoch, gone[1])
+        assert _at(store) == {"acme.visits[0]": 0}
+        known = id_of_list({"acme.visits": "v1"})
+        assert (_stream(store).topic_id, _stream(store).epoch) == (known, epoch)
+        assert not _stream(store).has_left(_id("c2", "v1"))
+
     def test_a_stream_that_is_added_again_may_have_its_topics_again(self, store: Store) -> None:
         _begun(store)
         store.progress.seek(BOTH, {"acme.clicks[0]": place_at(0)}, _id("c2", "v1"))
