@@ -189,9 +189,7 @@ def _ids_of_list(topic_id: str) -> Mapping[str, str]:
 
 def as_list_id(topic_id: str, before: str) -> str:
     """The id of a topic as that of a list, if a stream has read that topic alone until now."""
-    if reads_several(before) or _ONE not in ids_in(topic_id):
-        return topic_id
-    return id_of_list({before: topic_id})
+    return id_of_list({before: topic_id}) if _ONE in ids_in(topic_id) else topic_id
 
 
 def with_known(was: str | None, now: str) -> str:
@@ -204,7 +202,7 @@ def with_known(was: str | None, now: str) -> str:
 
 def others(was: str | None, now: str | None) -> frozenset[str]:
     """Topics that are others than they were; of one topic something that is true of all lanes."""
-    if was == now or was is None or now is None:
+    if was == now:
         return frozenset()
     before, after = ids_in(was), ids_in(now)
     return frozenset(

@@ -18,6 +18,7 @@ from headrace.model.records import FailureState
 from headrace.model.restarts import Restart
 from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
 from headrace.model.topic_lists import listed
+from headrace.operating.again import consequences
 from headrace.operating.seeking import carry_out, planned, planned_again, seek
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.at_once import at_once
@@ -550,6 +551,7 @@ def test_what_is_recorded_of_a_topic_that_is_gone_waits_until_a_person_gives_it_
     assert waits in row.note
     plan = planned(world.store, world.log, ACME, GIVES_UP, wait=lambda _: None)
     assert (plan.offsets, plan.gone, plan.does_something) == ({}, {"acme.clicks[0]"}, True)
+    assert "acme.clicks is given up: what is not read of it never is" in consequences([plan])[1]
     again = planned_again(world.store, world.log, GIVES_UP, plan, wait=lambda _: None)
     assert again == plan
     carry_out(world.store.progress, plan)
