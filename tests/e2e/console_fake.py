@@ -134,7 +134,14 @@ def changing(app, world):
     @app.post("/v1/streams/{tenant}/{use_case}/redrive")
     def redrive(tenant: str, use_case: str, asked: dict):
         sent = min(12, asked.get("limit") or 12)
-        return {"sent": sent, "refused": ["offset 41 came back 3 times"], "left": 12 - sent}
+        read = [f"{tenant}.clicks", f"{tenant}.visits"]
+        return {
+            "sent": sent,
+            "refused": ["offset 41 came back 3 times"],
+            "left": 12 - sent,
+            "topics": read,
+            "dead_letters": [f"{topic}.dlq" for topic in read],
+        }
 
     @app.put("/v1/streams/{tenant}/{use_case}/positions")
     def seek(tenant: str, use_case: str, asked: dict):

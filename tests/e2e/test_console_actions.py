@@ -70,16 +70,21 @@ def test_a_refusal_is_shown_with_what_to_do(visit, moving):
     assert "Mend what it says" in alert.inner_text()
 
 
+def said_in(dialog):
+    return " ".join(dialog.inner_text().split())
+
+
 def test_redrive_counts_before_it_sends(visit, moving):
     _, address = moving
     somebody = visit(address)
     somebody.enter("hr_operator", "tenants/acme-00")
     dialog = asked(somebody.page, "Redrive…")
     dialog.get_by_role("button", name="Send 12 back").wait_for()
+    assert "acme-00.clicks.dlq, acme-00.visits.dlq" in dialog.inner_text()
     dialog.get_by_label("The most to send").fill("5")
     dialog.get_by_role("button", name="Send 5 back").click()
     dialog.get_by_text("5 dead letters").wait_for()
-    assert "7 left for the next time" in dialog.inner_text()
+    assert "sent back to acme-00.clicks, acme-00.visits; 7 left for the next" in said_in(dialog)
 
 
 def test_seek_says_of_each_lane_what_moving_it_does(visit, moving):

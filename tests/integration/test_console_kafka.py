@@ -83,7 +83,13 @@ def test_a_skipped_record_is_kept_and_a_redrive_sends_it_back_once(api, store, t
     assert letter.timestamp() == (TIMESTAMP_CREATE_TIME, 1_700_000_000_123)
     path = f"/v1/streams/{tenant}/score/redrive"
     assert api.post(path, json={"dry_run": True}).json()["sent"] == 1
-    assert api.post(path).json() == {"sent": 1, "refused": [], "left": 0}
+    assert api.post(path).json() == {
+        "sent": 1,
+        "refused": [],
+        "left": 0,
+        "topics": [f"{tenant}.visits"],
+        "dead_letters": [dead_letters_topic(f"{tenant}.visits")],
+    }
     assert api.post(path).json()["sent"] == 0
     values = [message.value() for message in topics.messages(f"{tenant}.visits")]
     assert values == [b"0", b"1", b"2", b"3", b"4", b"3"]

@@ -34,7 +34,7 @@ from headrace.model.records import Deployment
 from headrace.model.restarts import Restart
 from headrace.model.starting import read_starting
 from headrace.model.streams import LaneId, Order, Slice
-from headrace.model.topic_patterns import tenant_in
+from headrace.model.topic_patterns import tenants_in
 from headrace.model.waves import Wave
 from headrace.policies.density import SPREAD
 from headrace.ports import Connections, SchemaKind, WrittenSchema
@@ -157,7 +157,7 @@ def test_the_guides_use_case_of_a_pattern_does_what_it_says():
     names = {}
     exec(guides("def everything"), names)
     made = names["everything"]
-    assert tenant_in(made.topic, "acme.clicks") == "acme"
+    assert tenants_in(made.topic, ["acme.clicks"]) == {"acme.clicks": "acme"}
     rows = handled(made, [b"a", b"b"])
     assert rows["value"].to_pylist() == [b"a", b"b"]
 

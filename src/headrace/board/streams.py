@@ -79,6 +79,11 @@ class HeldStream:
     topics_since: tuple[tuple[int, frozenset[str]], ...] = ()
     #: topics and partitions of its list that are not there, and what is to be done about it
     absent: str | None = None
+    #: topics of its pattern that were told once and are not now, each with the monotonic second
+    #: since which that is so
+    missing_since: dict[str, float] = field(default_factory=dict)
+    #: what of that something is recorded of, which can not run before it comes
+    recorded_of: tuple[str, ...] = ()
     #: topics that its pattern matches, and that are another tenant's
     shared: frozenset[str] = frozenset()
     #: why nothing of it is planned although it is active, such as a topic that is not there yet

@@ -31,6 +31,8 @@ class Board:
     ready: dict[StreamId, None] = field(default_factory=dict)
     #: streams that wait for what was recorded of them
     owing: frozenset[StreamId] = frozenset()
+    #: those of which some waits for a topic that is not there
+    owing_topics: frozenset[StreamId] = frozenset()
     #: streams of recorded waves that are still to run again: held until then, removed or not
     owed: Collection[StreamId] = frozenset()
     #: what at-most-once may yet have claimed
@@ -162,6 +164,14 @@ class Board:
                 held.owes = reasons.get(name)
                 self.ready[name] = None
         self.owing = frozenset(reasons)
+
+    def owe_of_topics(self, away: Mapping[StreamId, Collection[str]]) -> None:
+        """Of these streams, and no others, something is recorded of topics that are not there."""
+        for name in self.owing_topics | away.keys():
+            held = self.streams.get(name)
+            if held is not None:
+                held.recorded_of = tuple(sorted(away.get(name, ())))
+        self.owing_topics = frozenset(away)
 
     def _free(self, wave: Wave) -> None:
         for piece in wave.slices:

@@ -173,7 +173,8 @@ def seek(
         str,
         typer.Option(
             help="earliest, latest, a time such as 2026-05-17T10:05:00+00:00, one offset for all "
-            'partitions, or Spark\'s form \'{"acme.visits":{"0":23}}\'.'
+            'partitions, or Spark\'s form \'{"acme.visits":{"0":23}}\'; of several topics, null '
+            "gives up one that is gone: '{\"acme.clicks\":null}'."
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, move nothing.")] = False,
@@ -203,7 +204,10 @@ def seek(
         several = are_of_several(plan.offsets)
         named = ((lane if several else label_of(lane), at) for lane, at in plan.offsets.items())
         shown = ", ".join(f"{lane}:{at}" for lane, at in named)
-        out.print(f"stream {stream} reads next at {shown}")
+        if plan.given_up:
+            out.print(f"stream {stream} gives up {', '.join(plan.given_up)}")
+        if shown:
+            out.print(f"stream {stream} reads next at {shown}")
 
 
 def _set_state(config: Path, name: str, use_case: str | None, state: State) -> None:

@@ -28,6 +28,7 @@ from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.deploying.offer import connections_of, load
 from headrace.errors import ConfigError, TargetMissing, UnknownName
 from headrace.model.streams import State, Stream
+from headrace.model.topic_patterns import is_pattern, pattern_of
 from headrace.operating.topics import (
     TopicOutcome,
     each_tenant_has_its_own,
@@ -104,6 +105,8 @@ def create(  # noqa: PLR0913 - options of a command
         say(_left_out(waiting), err)
     if inputs:
         _tell_parked(use_cases)
+        for told in _of_patterns(use_cases):
+            say(told, err)
     if any(outcome.error for outcome in found):
         raise typer.Exit(1)
 
@@ -115,6 +118,15 @@ def _tell_parked(use_cases: Sequence[UseCase]) -> None:
             "parks something",
             err,
         )
+
+
+def _of_patterns(use_cases: Sequence[UseCase]) -> list[str]:
+    return [
+        f"{use_case.name}: the topics that it reads are not to be made here: it reads each one "
+        f"that its pattern {pattern_of(use_case.topic)} matches, by whomever it is made"
+        for use_case in sorted(use_cases, key=lambda one: one.name)
+        if is_pattern(use_case.topic)
+    ]
 
 
 def _chosen(known: Collection[UseCase], name: str | None) -> list[UseCase]:
@@ -213,6 +225,8 @@ def _left_out(waiting: Sequence[str]) -> str:
 def _nothing_wanted(use_cases: Sequence[UseCase], waiting: Sequence[str], *, inputs: bool) -> str:
     if waiting:
         return _left_out(waiting)
+    if all(is_pattern(use_case.topic) for use_case in use_cases):
+        return f"nothing is to be made: {'; '.join(_of_patterns(use_cases))}"
     names = ", ".join(sorted(use_case.name for use_case in use_cases))
     if inputs:
         return f"{names}: no tenant has a stream of it; 'headrace tenants add NAME' adds one"

@@ -246,6 +246,8 @@ class Redriven(Shape):
     sent: int = Field(description="Sent back; with `dry_run` those that would have been.")
     refused: list[str] = Field(description="Why a letter stays where it is, a sentence each.")
     left: int = Field(description="Beyond the limit, for the next time; from 100,000 on not all.")
+    topics: list[str] = Field(description="What the stream reads, where letters go back to.")
+    dead_letters: list[str] = Field(description="The topics where letters of it are kept.")
 
 
 class FailureRow(Shape):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
 
+from headrace.connectors.kafka import dead_letters_topic
 from headrace.console.access import Entered, GuardedRoute, sees, stopper_of
 from headrace.console.answers import (
     IfMatch,
@@ -164,14 +165,17 @@ async def redrive_stream(
 
     def decide() -> Response:
         found = live_stream(desk.store.registry, _known(desk, StreamId(use_case, tenant)).id)
+        topics = topics_read(found.topic, found.topic_id)
         done = desk.tools.send_back(
             found.id,
-            ",".join(topics_read(found.topic, found.topic_id)),
+            ",".join(topics),
             generation=generation_of(desk.store.registry, tenant),
             limit=how.limit,
             dry_run=how.dry_run,
         )
-        return answer({"sent": done.sent, "refused": list(done.refused), "left": done.left})
+        told = {"sent": done.sent, "refused": list(done.refused), "left": done.left}
+        of = {"topics": list(topics), "dead_letters": list(map(dead_letters_topic, topics))}
+        return answer({**told, **of})
 
     return await desk.at_kafka.decide(caller, decide)
 

@@ -4,12 +4,16 @@ A log knows topics. Of a pattern those are asked for that match, of all that the
 (`model/topic_lists.py`) each is asked for, and what is there of them is told as if it were one:
 their ids together, and the lanes that the list has of each. A topic that is not there is left out,
 and so holds up no other; only if none of a list is there, the list is not.
+
+To list all topics of a cluster takes long where they are many. A driver looks at patterns in each
+second, so it keeps the list for some (`KeptList`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from headrace.board import HeldStream
 from headrace.errors import BrokerUnavailable
@@ -32,15 +36,42 @@ _Wanted = Mapping[str, frozenset[str]]
 _EVERY = frozenset[str]()
 
 
-def described(log: Log, names: Collection[str]) -> dict[str, TopicInfo]:
+@dataclass(slots=True)
+class KeptList:
+    """All topics that there are, as they were told last; for one thread at a time."""
+
+    _names: Collection[str] = ()
+    _asked_s: float = -math.inf
+
+    def described(
+        self, log: Log, names: Collection[str], now_s: float, most_s: float
+    ) -> dict[str, TopicInfo]:
+        """As `described`, by a list that is no older than so many seconds."""
+
+        def listed() -> Collection[str]:
+            if now_s - self._asked_s >= most_s:
+                self._names, self._asked_s = log.all_topics(), now_s
+            return self._names
+
+        return described(log, names, listed)
+
+
+def described(
+    log: Log, names: Collection[str], listed: Callable[[], Collection[str]] | None = None
+) -> dict[str, TopicInfo]:
     """What is there of topics, lists and patterns, each under its name; see ``Log.topics``.
 
     Where nobody tells which topics there are, patterns are left out as if nothing matched: all
     others are told.
+
+    Args:
+        log: is asked.
+        names: what streams read.
+        listed: tells all topics that there are; without it the log does.
     """
     if not any(map(reads_several, names)):
         return log.topics(names)
-    wanted = _wanted(log, names)
+    wanted = _wanted(names, listed or log.all_topics)
     known = log.topics(_topics(wanted.values())) if wanted else {}
     found = {name: known[name] for name in wanted if name in known}
     several = {name: _together(of, known) for name, of in wanted.items() if reads_several(name)}
@@ -51,7 +82,7 @@ def absent(log: Log, names: Collection[str]) -> Collection[str]:
     """Topics that are surely not there, and lists and patterns of which none is."""
     if not any(map(reads_several, names)):
         return log.absent(names)
-    wanted = _wanted(log, names)
+    wanted = _wanted(names, log.all_topics)
     gone = set(log.absent(_topics(wanted.values()))) if wanted else set()
     return [name for name, of in wanted.items() if gone.issuperset(of)]
 
@@ -67,12 +98,11 @@ def as_taken(held: HeldStream, info: TopicInfo) -> TopicInfo | None:
     if held.reads == held.stream.topic:
         return info
     mine = lanes_in(held.reads)
+    of = {name: topic_of_lane(name, held.stream.topic) for name in info.lanes}
     lanes = tuple(
-        name
-        for name in info.lanes
-        if name in held.lanes or _is_named(name, mine.get(topic_of_lane(name, held.reads)))
+        name for name, topic in of.items() if name in held.lanes or _is_named(name, mine.get(topic))
     )
-    topics = {*mine, *(topic_of_lane(name, held.reads) for name in lanes)}
+    topics = {*mine, *(of[name] for name in lanes)}
     ids = {topic: one for topic, one in ids_in(info.topic_id).items() if topic in topics}
     return replace(info, topic_id=id_of_list(ids), lanes=lanes) if ids else None
 
@@ -90,10 +120,10 @@ def without(info: TopicInfo, topics: Collection[str]) -> TopicInfo | None:
     return replace(info, topic_id=id_of_list(ids), lanes=lanes) if ids else None
 
 
-def _wanted(log: Log, names: Collection[str]) -> dict[str, _Wanted]:
+def _wanted(names: Collection[str], listed: Callable[[], Collection[str]]) -> dict[str, _Wanted]:
     patterns = {pattern_of(name) for name in names if is_pattern(name)}
     try:
-        there = log.all_topics() if patterns else ()
+        there = listed() if patterns else ()
     except BrokerUnavailable:
         return {name: _wanted_of(name, {}) for name in names if not is_pattern(name)}
     found = {pattern: by_tenant(pattern, there) for pattern in patterns}

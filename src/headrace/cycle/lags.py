@@ -349,7 +349,7 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, Place]:
         log: knows which offsets a time means.
         of: the stream to seek.
         to: ``earliest``, ``latest``, an ISO time, these by Kinesis' own names, one offset, or
-            Spark's JSON form with -2 and -1.
+            Spark's JSON form with -2 and -1; what is given up in it (`given_up`) is left out.
 
     Raises:
         ConfigError: ``to`` cannot be understood, or is outside what the log holds.
@@ -366,6 +366,18 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[str, Place]:
         return seek_offsets(of, dict.fromkeys(of.starts, _place(to)))
     asked = list(of.starts)
     return _told(_of_all(BucketLog(log).offsets_at(asked, _timestamp_s(to)), asked), of)
+
+
+def given_up(of: StreamLog, to: str) -> list[str]:
+    """Topics and partitions that a person gives up: ``null`` in Spark's form, of several topics.
+
+    Args:
+        of: the stream to seek.
+        to: what a person typed, as `seek_target` has understood it.
+    """
+    if not (reads_several(of.stream.topic) and to.lstrip().startswith("{")):
+        return []
+    return [name for name, lanes in json.loads(to).items() if lanes is None]
 
 
 def _latest(log: Log, of: StreamLog) -> dict[str, Place]:
@@ -433,6 +445,7 @@ def _from_json(text: str, of: StreamLog) -> dict[str, Place]:
         named = [
             (name, str(at))
             for of_topic, lanes in wanted.items()
+            if lanes is not None or not reads_several(topic)
             for lane, at in lanes.items()
             for name in _meant(lane, of, of_topic)
         ]

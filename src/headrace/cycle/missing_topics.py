@@ -28,6 +28,11 @@ _NAMED = 3
 _NEVER = (
     "internal topics (__*), dead letters (*.dlq) and parked records (*.parked) are never matched"
 )
+_HIDDEN = "topics that drivers may not describe are not told"
+_BEGUN = (
+    "It has begun with nothing, as startingOffsets say, so all of a topic is read that comes or is "
+    "told later"
+)
 
 
 @dataclass(slots=True)
@@ -63,8 +68,18 @@ def without_its_topic(stream: Stream) -> str:
     if is_of_parked(stream.topic, original(stream.id.use_case)):
         return NOTHING_PARKED
     if is_pattern(stream.topic):
-        return f"no topic is told yet that is {stream.topic}; {_NEVER}"
+        return _nothing_matches(stream)
     return f"{not_there(stream.topic)}; '{_make(stream)}' makes it"
+
+
+def _nothing_matches(stream: Stream) -> str:
+    """No log tells of a topic that nobody may describe, so that may be all there is to it."""
+    told = f"no topic is told yet that is {stream.topic}; {_NEVER}, and {_HIDDEN}"
+    if not stream.begun_without_topic:
+        return told
+    return (
+        f"{told}. {_BEGUN}; headrace streams seek {stream.id} --to latest passes over what is old"
+    )
 
 
 def without_topics(stream: Stream, missing: Sequence[str]) -> str:

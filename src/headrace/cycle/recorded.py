@@ -29,6 +29,7 @@ from headrace.cycle.versions import Versions
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.model.topic_lists import part_of_lane
 from headrace.model.waves import Wave
 from headrace.policies.quarantine import HURTS_NEIGHBOURS, divided
 from headrace.ports import Clock, Finished, Progress
@@ -234,7 +235,18 @@ class RecordedWaves:
         for stream in reasons.keys() - self.board.owing:
             log.error("recorded slices can not run", **of_stream(stream), why=reasons[stream])
         self.board.owe(reasons)
+        self.board.owe_of_topics(self._away(waves))
         return past_the_end(waves, self.board, now_s)
+
+    def _away(self, waves: Collection[Wave]) -> dict[StreamId, set[str]]:
+        """Topics and partitions that are not there, by streams of which some of it is recorded."""
+        found = dict[StreamId, set[str]]()
+        for piece in (piece for wave in waves for piece in renewed(wave, self.board).slices):
+            lane = self.board.lane(piece.lane)
+            if lane is not None and lane.away:
+                part = part_of_lane(piece.lane.name, piece.topic)
+                found.setdefault(piece.lane.stream, set()).add(part)
+        return found
 
     def due(
         self, versions: Versions, now_s: float, may_run: Callable[[Wave], bool]

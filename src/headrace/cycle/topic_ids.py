@@ -63,11 +63,14 @@ def doubted_id(held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) 
 
 def told_as_left(stream: Stream, info: TopicInfo) -> str:
     """What is said of an answer that is of a topic which a stream left."""
-    now = "" if stream.topic_id is None else f", now {stream.topic_id}"
-    return (
-        f"{_topic(stream.topic)} is told to be one that was deleted and made again since (id "
-        f"{info.topic_id}{now}); a broker that has not heard of it says so"
-    )
+    was, told = ids_in(stream.topic_id), ids_in(info.topic_id)
+    several = reads_several(stream.topic)
+    those = [
+        f"topic {topic if several else stream.topic} is told to be one that was deleted and made "
+        f"again since (id {told[topic]}{f', now {was[topic]}' if topic in was else ''})"
+        for topic in sorted(stream.topics_left(info.topic_id))
+    ]
+    return f"{', '.join(those)}; a broker that has not heard of it says so"
 
 
 def made_again(stream: Stream, info: TopicInfo, other: Collection[str], what: str) -> str:
@@ -78,10 +81,6 @@ def made_again(stream: Stream, info: TopicInfo, other: Collection[str], what: st
     return ", ".join(
         f"topic {topic} {what} (id {was[topic]}, now {now[topic]})" for topic in sorted(other)
     )
-
-
-def _topic(text: str) -> str:
-    return f"one of the topics {text}" if reads_several(text) else f"topic {text}"
 
 
 def is_the_same(one: TopicInfo, other: TopicInfo | None) -> bool:

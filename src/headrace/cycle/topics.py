@@ -4,10 +4,11 @@ A new stream needs its topic's id and its first positions at once. Later, partit
 and then, and a topic can be deleted and made again under its name. Nothing but a description tells,
 and descriptions are not for nothing: the Kafka client keeps some 150 bytes of every topic it
 describes, for ever. So each topic is described every 30 s as long as 40 a second are enough for
-that (1,000 topics); with more of them the round takes longer. Described at once are topics of
-streams that were taken up, those whose log's end went back, and, as far as the 40 allow, those with
-the first record after a quiet time; nothing of them runs before that. A topic that is not there is
-looked for every 2 s, and so is one whose log leaves out a lane that it had.
+that (1,000 topics); with more of them the round takes longer. All topics are listed every 10 s at
+most for streams that read by a pattern, and at once where one has none yet. Described at once are
+topics of streams that were taken up, those whose log's end went back, and, as far as the 40 allow,
+those with the first record after a quiet time; nothing of them runs before that. A topic that is
+not there is looked for every 2 s, and so is one whose log leaves out a lane that it had.
 
 Brokers may answer turns later (`talks.py`). Until they have, nothing runs of a stream that has to
 be looked at first, not even what was recorded in another life, and what was learned of one that
@@ -25,7 +26,7 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.described import as_known, as_taken, without
+from headrace.cycle.described import KeptList, as_known, as_taken, without
 from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided, lacking
 from headrace.cycle.ends import Ends
 from headrace.cycle.first_places import (
@@ -42,6 +43,7 @@ from headrace.cycle.first_places import (
     wanted_of,
     without_topic,
 )
+from headrace.cycle.gone_topics import note_missing, over
 from headrace.cycle.lineage import (
     doubtful,
     is_over,
@@ -62,6 +64,7 @@ from headrace.model.places import FIRST
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId
 from headrace.model.topic_lists import (
+    id_without,
     ids_in,
     is_another,
     is_away,
@@ -79,6 +82,8 @@ TOPICS_EVERY_S = 30.0
 TOPICS_PER_S = 40.0
 #: one request for many costs less than many for one
 TOPICS_STEP_S = 1.0
+#: between two lists of all topics, but where a pattern has none
+LIST_EVERY_S = 10.0
 #: for topics that are not there yet
 WAITING_EVERY_S = 2.0
 _SHARED = (
@@ -111,6 +116,7 @@ class TopicKeeper:
     _missing: MissingTopics = field(default_factory=MissingTopics)
     #: topics of lanes that would be forgotten if it were sure that they are gone
     _seem_over: dict[str, None] = field(default_factory=dict)
+    _listed: KeptList = field(default_factory=KeptList)
     #: topics of streams that woke up, for the next look
     _woken: dict[str, None] = field(default_factory=dict)
     #: topics that are asked about, and not answered yet
@@ -197,10 +203,13 @@ class TopicKeeper:
     def _look_at(self, names: Sequence[str], asked_s: float) -> Talk[None]:
         wanted = [held for name in names for held in self._streams.get(name, {}).values()]
         marked = [(held, _mark(held)) for held in wanted]
-        known: dict[str, TopicInfo] = yield partial(_topics, names)
+        wait = any(
+            is_pattern(held.stream.topic) and self._waits_for_topics(held) for held in wanted
+        )
+        most_s = 0.0 if wait else LIST_EVERY_S
+        known: dict[str, TopicInfo] = yield partial(_topics, names, self._listed, asked_s, most_s)
         yield from self._begin_without([one for one in marked if one[0].stream.topic not in known])
-        for held in wanted:
-            held.shared = self._shared(held, known.get(held.stream.topic))
+        self._find_shared(wanted, known)
         infos = ((held, _known(held, known), mark) for held, mark in marked)
         now_s = self.losses.clock.monotonic_s()
         seen = [
@@ -231,6 +240,10 @@ class TopicKeeper:
         self._divide([one for one in seen if is_misdivided(one.held)])
         for seen_topic in seen:
             self._go_on(seen_topic.held)
+        yield from self._forget_topics([seen_topic.held for seen_topic in seen], now_s)
+
+    def _waits_for_topics(self, held: HeldStream) -> bool:
+        return held.stream.topic_id is None or held.stream.id in self._waiting
 
     def _begin_without(
         self, missing: Sequence[tuple[HeldStream, tuple[object, ...]]]
@@ -252,6 +265,33 @@ class TopicKeeper:
                 if held.stream.topic in gone and self._is_same(held, mark)
             ]
         )
+
+    def _forget_topics(self, seen: Iterable[HeldStream], now_s: float) -> Talk[None]:
+        """Forget topics of patterns that are gone for good, and of which nothing is owed."""
+        due = [held for held in seen if over(held, now_s)]
+        if not due:
+            return
+        gone: Collection[str] = yield partial(
+            absent, frozenset().union(*(over(held, now_s) for held in due))
+        )
+        for held in due:
+            topics = over(held, now_s)  # of what came meanwhile something may be owed
+            sure = topics.intersection(gone)
+            held.missing_since |= dict.fromkeys(topics - sure, now_s)
+            if sure and self.board.streams.get(held.stream.id) is held:
+                self._forget_of(held, sure)
+
+    def _forget_of(self, held: HeldStream, topics: Collection[str]) -> None:
+        stream = held.stream
+        names = [name for name in held.lanes if topic_of_lane(name, stream.topic) in topics]
+        if not self.progress.forget_lanes(stream.id, names, held.epoch, topics):
+            return
+        held.drop(names)
+        held.stream = replace(stream, topic_id=id_without(stream.topic_id or "{}", topics))
+        note_missing(held, held.missing_since.keys() - topics, 0.0)
+        self._without(held, list(held.missing_since))
+        self.ends.renew(held)
+        log.info("topics of a pattern are gone", **of_stream(stream.id), topics=sorted(topics))
 
     def _is_same(self, held: HeldStream, mark: tuple[object, ...]) -> bool:
         """Whether a stream is still as it was when something was asked; if not, it is due again."""
@@ -285,6 +325,8 @@ class TopicKeeper:
     def _is_believed(self, held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> bool:
         """Whether it is decided by that; if its topic is another one it is not read for now."""
         stream = held.stream
+        missing = missing_of(held.reads, info.lanes, info.topic_id)
+        note_missing(held, missing, now_s)
         if doubted := doubted_id(held, info, asked_s, now_s):
             self._wait(held, doubted)
             return False
@@ -299,7 +341,6 @@ class TopicKeeper:
             held.looked_at = _FIRST_A_LOOK
         stay = stream.topic_id == info.topic_id and not lanes_go(held, info)
         listed = held.lanes.keys() if stay else set(as_divided(held, info).lanes)
-        missing = missing_of(held.reads, info.lanes, info.topic_id)
         self._without(held, missing)
         for name, lane in held.lanes.items():
             away = is_away(name, stream.topic, missing)
@@ -368,24 +409,19 @@ class TopicKeeper:
         self._wait_for(seen, stuck)
         return [seen_topic for seen_topic in seen if seen_topic.held.stream.id not in stuck]
 
-    def _shared(self, held: HeldStream, info: TopicInfo | None) -> frozenset[str]:
-        """Topics that a pattern matches and that are another tenant's by another use case.
-
-        One that it reads already is its own, also with a partition more.
-        """
-        stream = held.stream
-        if info is None or not is_pattern(stream.topic):
-            return frozenset()
-        read = {topic_of_lane(name, stream.topic) for name in held.lanes}
-        fresh = ids_in(info.topic_id).keys() - read
-        why = self.losses.registry.why_shared(stream.id, fresh) if fresh else None
-        if why is None:
-            return frozenset()
-        # Whose it is is the operator's to know: a tenant sees why its stream waits.
-        if not held.shared:
-            log.warning("a topic is another tenant's as well", **of_stream(stream.id), why=why)
-        asked = self.losses.registry.why_shared
-        return frozenset(topic for topic in fresh if asked(stream.id, [topic]) is not None)
+    def _find_shared(self, wanted: Iterable[HeldStream], known: Mapping[str, TopicInfo]) -> None:
+        """Find topics that patterns match and that are another tenant's by another use case."""
+        asked = [held for held in wanted if is_pattern(held.stream.topic)]
+        new = {held.stream.id: _unread(held, known.get(held.stream.topic)) for held in asked}
+        new = {stream: topics for stream, topics in new.items() if topics}
+        found = self.losses.registry.why_shared(new) if new else {}
+        for held in asked:
+            why = found.get(held.stream.id, {})
+            # Whose it is is the operator's to know: a tenant sees why its stream waits.
+            for topic in sorted(why.keys() - held.shared):
+                of = {**of_stream(held.stream.id), "why": why[topic]}
+                log.warning("a topic is another tenant's as well", **of)
+            held.shared = frozenset(why)
 
     def _begin_lanes(
         self, new: NewLanes, told: Told, started: list[LaneStart], stuck: dict[StreamId, str]
@@ -466,9 +502,19 @@ class TopicKeeper:
         self.ends.leave(held.stream.id)
 
 
-def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
+def _topics(
+    names: Collection[str], listed: KeptList, now_s: float, most_s: float, log: Log
+) -> dict[str, TopicInfo]:
     """Asked in a thread."""
-    return log.topics(names)
+    return listed.described(log, names, now_s, most_s)
+
+
+def _unread(held: HeldStream, info: TopicInfo | None) -> frozenset[str]:
+    """Topics of a pattern that it does not read yet; one that it reads is its own."""
+    if info is None:
+        return frozenset()
+    read = {topic_of_lane(name, held.stream.topic) for name in held.lanes}
+    return frozenset(ids_in(info.topic_id).keys() - read)
 
 
 def _known(held: HeldStream, known: Mapping[str, TopicInfo | None]) -> TopicInfo | None:

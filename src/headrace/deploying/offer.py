@@ -23,6 +23,7 @@ from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.reruns import renew_reruns
 from headrace.databases.addresses import parse
 from headrace.deploying.checking import Check, Declared, checked
+from headrace.deploying.made_tenants import refuse_idle
 from headrace.deploying.sent_topics import refuse_sent
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
@@ -394,6 +395,10 @@ def _offered(settings: Settings, found: FoundCode, use_cases: Mapping[str, _U]) 
         raise ConfigError(f"use_cases: {unknown[0]} is not in {found.path}; it has {known}")
     types = {name: kind.topic for name, kind in settings.gateway.types.items()}
     refuse_sent({name: one.topic for name, one in use_cases.items()}, types)
+    for name, one in sorted(use_cases.items()):
+        chosen = settings.of_use_case(name)
+        if chosen.creates_tenants:
+            refuse_idle(name, one.topic, all_tenants=chosen.all_tenants)
     return Offer(found.path, found.code, found.shelf, use_cases)
 
 

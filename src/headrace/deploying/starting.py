@@ -15,6 +15,8 @@ from typing import Any
 
 import structlog
 
+from headrace.connectors.kafka import client_config
+from headrace.deploying.checking import Declared
 from headrace.deploying.offer import (
     Offer,
     check,
@@ -27,6 +29,7 @@ from headrace.deploying.offer import (
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 from headrace.model.records import Deployment
 from headrace.operating.retiring import left_out
+from headrace.operating.topics import absent
 from headrace.ports import Registry, Store
 from headrace.settings import Settings
 from headrace.versions import places_of
@@ -57,7 +60,7 @@ def begin(
     deployed = _deployed(store.registry)
     try:
         # Also of what was found fit once: what its import waits for may be gone by now.
-        offer: Offer[Any] = check(settings, folder, but=() if anew else deployed)
+        offer = check(settings, folder, but=() if anew else deployed)
         # To check may take a minute, and somebody may have deployed meanwhile.
         deployed = _deployed(store.registry)
         new = [
@@ -86,6 +89,7 @@ def begin(
     _configure(settings, store.registry, [deployment.use_case for deployment in old], offer)
     _tell_apart(offer, old)
     _tell_left_out(offer, folder, store.registry)
+    _tell_absent(settings, offer)
     if any(deployment.digest == offer.digest for deployment in old):
         _keep_again(settings, offer)
     return frozenset(offer.use_cases)
@@ -139,6 +143,28 @@ def _tell_left_out(offer: Offer[Any], folder: Path, registry: Registry) -> None:
             "a use case that the file has no more runs on",
             use_case=name,
             why=f"it was deployed; 'headrace use-cases remove {name}' ends it",
+        )
+
+
+def _tell_absent(settings: Settings, offer: Offer[Declared]) -> None:
+    """Tell of topics for all that are written to, are not there, and that nothing else makes.
+
+    A splitter's for strangers is one: without it the first record of an unknown tenant stops a lane
+    of all customers.
+    """
+    named = {name: one.has_to_be_there for name, one in offer.use_cases.items()}
+    topics = {topic for topic in named.values() if topic}
+    try:
+        gone = absent(client_config(settings.kafka_properties()), topics) if topics else ()
+    except HeadraceError as error:
+        log.info("whether topics that are written to are there is not known", why=str(error))
+        return
+    for name in sorted(name for name, topic in named.items() if topic in gone):
+        log.warning(
+            "a topic that is written to is not there",
+            use_case=name,
+            topic=named[name],
+            why=f"'headrace topics create {name}' makes it",
         )
 
 

@@ -211,10 +211,13 @@ class Failure:
 
     @property
     def place(self) -> tuple[LaneId, str, Place, bool]:
-        """The same for failures at the same record, or of slices that begin at the same offset."""
+        """The same for failures at the same record, or of slices that begin at the same offset.
+
+        Also where the list that its stream reads became longer in between.
+        """
         piece, offset = self.slice, self.error.offset
         at = piece.from_offset if offset is None else offset
-        return piece.lane, piece.topic, at, offset is None
+        return piece.lane, piece.lane_topic, at, offset is None
 
     def comes_again(self, after: Failure) -> bool:
         """Whether it is at the place of an earlier one, and of the same record, as far as is known.

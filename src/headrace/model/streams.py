@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from headrace.model.lineage import Lineage, Parent
 from headrace.model.places import OPEN, Place
-from headrace.model.topic_lists import is_another, topic_of_lane, was_left
+from headrace.model.topic_lists import is_another, topic_of_lane, topics_left
 
 #: it becomes part of topics' names, of URLs and of folders; no dot, or the topic of one could be
 #: another's
@@ -277,8 +277,13 @@ class Stream:
 
     def has_left(self, topic_id: str) -> bool:
         """Whether this is the id of a topic that it left, be it before it was removed and added."""
+        return bool(self.topics_left(topic_id))
+
+    def topics_left(self, topic_id: str) -> frozenset[str]:
+        """The topics of this id that it left, by name; of one topic something that is true."""
         last = self.left_ids[-1] if self.left_ids else None
-        return was_left(topic_id, self.left_ids, last if self.topic_id is None else self.topic_id)
+        stays = last if self.topic_id is None else self.topic_id
+        return topics_left(topic_id, self.left_ids, stays)
 
 
 def ids_left(before: Sequence[str], was: str | None, now: str | None) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from functools import lru_cache
 
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import in_order, taken_apart
+from headrace.model.topic_names import connection_of
 from headrace.model.topic_patterns import is_pattern
 
 _BETWEEN = ","
@@ -109,8 +110,11 @@ def as_said(text: str, template: str, topic_id: str | None) -> dict[str, str]:
 
 
 def adds_to(text: str, before: str) -> bool:
-    """Whether a list has all that another one has, so that what was read of that goes on."""
-    if not (is_list(text) and is_list(before)):
+    """Whether a list has all that another one has, so that what was read of that goes on.
+
+    A topic alone is a list of one, but for what is in another log than Kafka's.
+    """
+    if not is_list(text) or is_pattern(before) or connection_of(before) is not None:
         return False
     now = lanes_in(text)
     return all(
@@ -153,6 +157,18 @@ def is_away(lane: str, text: str, missing: Collection[str]) -> bool:
     return bool(missing) and (whole_lane(lane) in missing or topic_of_lane(lane, text) in missing)
 
 
+def part_of_lane(lane: str, text: str) -> str:
+    """What a list or a pattern calls that which a lane is of: a topic, or a partition of one."""
+    whole = whole_lane(lane)
+    named = not is_pattern(text) and whole in parts_of(text)
+    return whole if named else topic_of_lane(lane, text)
+
+
+def id_without(topic_id: str, topics: Collection[str]) -> str:
+    """The id of a list that has some of its topics no more."""
+    return id_of_list({name: one for name, one in ids_in(topic_id).items() if name not in topics})
+
+
 def id_of_list(ids: Mapping[str, str]) -> str:
     """The id of a list: those of its topics, by name."""
     return json.dumps(ids, sort_keys=True, separators=(",", ":"))
@@ -171,6 +187,11 @@ def _ids_of_list(topic_id: str) -> Mapping[str, str]:
     return found
 
 
+def as_list_id(topic_id: str, before: str) -> str:
+    """The id of a topic as that of a list, if a stream has read that topic alone until now."""
+    return id_of_list({before: topic_id}) if _ONE in ids_in(topic_id) else topic_id
+
+
 def with_known(was: str | None, now: str) -> str:
     """The id of what is there, and of topics of a list that were and are not now."""
     known = ids_in(was)
@@ -181,7 +202,7 @@ def with_known(was: str | None, now: str) -> str:
 
 def others(was: str | None, now: str | None) -> frozenset[str]:
     """Topics that are others than they were; of one topic something that is true of all lanes."""
-    if was == now or was is None or now is None:
+    if was == now:
         return frozenset()
     before, after = ids_in(was), ids_in(now)
     return frozenset(
@@ -202,8 +223,8 @@ def is_of(lane: str, topics: Collection[str]) -> bool:
     return found is not None and found.topic in topics
 
 
-def was_left(topic_id: str, left: Iterable[str], stays: str | None) -> bool:
-    """Whether a topic of it is one that a stream has left, and has not now.
+def topics_left(topic_id: str, left: Iterable[str], stays: str | None) -> frozenset[str]:
+    """The topics of it that a stream has left, and has not now; of one topic as `others` has it.
 
     Args:
         topic_id: what a log tells.
@@ -214,4 +235,4 @@ def was_left(topic_id: str, left: Iterable[str], stays: str | None) -> bool:
     # A topic of a list that it has no id of now may be the one that it had last.
     stay = {**(ids_in(had[-1]) if had else {}), **ids_in(stays)}
     gone = {item for one in had for item in ids_in(one).items()} - stay.items()
-    return not gone.isdisjoint(ids_in(topic_id).items())
+    return frozenset(name for name, one in ids_in(topic_id).items() if (name, one) in gone)

@@ -32,8 +32,6 @@ from headrace.model.patterns import TENANT
 
 #: the group of a pattern that is whose a topic is
 GROUP: Final = "tenant"
-#: names that tenants may have, to try a pattern with
-ANY_TENANTS: Final = ("acme", "a", "7", "a-7")
 _OF = " of "
 _BUT = " but "
 _ANY = "*"
@@ -42,7 +40,6 @@ _INTERNAL = "__"
 _ASIDE = (".dlq", ".parked")
 #: what RE2 can be asked for
 _MOST_GROUPS = 9
-_REMEMBERED = 1 << 14
 
 
 def pattern_text(pattern: str, but: str | None = None) -> str:
@@ -113,9 +110,14 @@ def matching(text: str, found: Mapping[str, Collection[str]]) -> list[str]:
     return sorted(name for name in mine if not _is_own(but, name))
 
 
+def is_aside(topic: str) -> bool:
+    """Whether a topic is of dead letters, or of parked records."""
+    return topic.endswith(_ASIDE)
+
+
 def by_tenant(pattern: str, topics: Iterable[str]) -> dict[str, list[str]]:
     """What a regular expression matches, by whose it is; of one without tenants under no name."""
-    names = [name for name in topics if not (name.startswith(_INTERNAL) or name.endswith(_ASIDE))]
+    names = [name for name in topics if not (name.startswith(_INTERNAL) or is_aside(name))]
     whole = rf"\A(?:{pattern})\z"
     does = pc.match_substring_regex(pa.array(names, pa.string()), whole).to_pylist()
     matched = [name for name, matches in zip(names, does, strict=True) if matches]
@@ -130,11 +132,15 @@ def by_tenant(pattern: str, topics: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-@lru_cache(_REMEMBERED)
-def tenant_in(template: str, topic: str) -> str | None:
-    """Whose a topic is as a use case reads it; None: it does not match; empty: nobody's."""
+def tenants_in(template: str, topics: Iterable[str]) -> dict[str, str]:
+    """Whose topics are as a use case reads them, by topic; empty: nobody's.
+
+    One that does not match is left out.
+    """
     _, pattern, but = _parts(template)
-    return None if _is_own(but, topic) else next(iter(by_tenant(pattern, [topic])), None)
+    others = [topic for topic in topics if not _is_own(but, topic)]
+    found = by_tenant(pattern, others)
+    return {topic: tenant for tenant, those in found.items() for topic in those}
 
 
 def _parts(text: str) -> tuple[str, str, str]:

@@ -41,8 +41,14 @@ def consequences(seeks: Sequence[Seek], guarantee: Guarantee | None = None) -> l
         if seek.gone:
             told.append(
                 f"{', '.join(in_order(seek.gone))} of {seek.stream}: its topic has no such lane "
-                "now, and where it was read to is forgotten; should one come, it is read from its "
-                "beginning"
+                "now, and where it was read to is forgotten, with what is recorded of it; should "
+                "one come, it is read from its beginning"
+            )
+        if seek.given_up:
+            told.append(
+                f"{', '.join(seek.given_up)} is given up: what is not read of it never is, and an "
+                "effect of what is recorded may be there or not; with order stream all that is "
+                f"recorded of {seek.stream} goes, and is handled again without it"
             )
         if seek.runs and seek.does_something:
             told.append(

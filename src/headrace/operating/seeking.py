@@ -18,6 +18,9 @@ that another topic does not have: they are forgotten, and nobody waits for them.
 again, it is a new one. One list without a lane is not believed, as by drivers: where lanes may go,
 the log is asked for as long as they ask it, and where none ever goes the seek is refused. Nor is
 the id of a topic that a stream left, unless somebody has suspended the stream.
+
+A topic of several that is not there may come again, so no seek forgets it by the way. Who knows
+that it is gone for good gives it up by its name, with all that is recorded of it.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from headrace.cycle.bucket_log import BucketLog
 from headrace.cycle.lags import (
     StreamLog,
     check_listed,
+    given_up,
     seek_offsets,
     seek_target,
     stream_log,
@@ -55,6 +59,7 @@ from headrace.model.streams import (
 )
 from headrace.model.topic_lists import (
     as_said,
+    id_without,
     is_another,
     is_away,
     is_of,
@@ -98,6 +103,8 @@ class Seek:
     runs: bool = False
     #: what its lanes follow from then on; None: nothing, as in most logs
     parents: Lineage | None = None
+    #: topics and partitions of several that are not there, and that somebody gives up
+    given_up: tuple[str, ...] = ()
 
     @property
     def offsets(self) -> dict[str, Place]:
@@ -136,7 +143,7 @@ def planned(
     stream: StreamId,
     to: str | Mapping[str, Place],
     wait: Callable[[float], object] = time.sleep,
-    sure: Collection[str] = (),
+    before: Seek | None = None,
 ) -> Seek:
     """What it means to let a stream read next at ``to``; does nothing.
 
@@ -146,7 +153,8 @@ def planned(
         stream: the one to seek.
         to: what a person typed (see ``seek_target``), or offsets as for ``seek_offsets``.
         wait: so many seconds, if the log has to be asked again.
-        sure: lanes that it was asked about for long enough.
+        before: the same, as it was planned: about lanes that are gone the log was asked for long
+            enough, and what it gives up stays so where ``to`` is offsets.
 
     Raises:
         UnknownName: there is no such stream.
@@ -158,7 +166,9 @@ def planned(
     positions = store.progress.load_positions([stream])
     of = stream_log(store.registry, log, stream, positions)
     offsets = seek_target(log, of, to) if isinstance(to, str) else seek_offsets(of, to)
-    if not offsets or of.topic is None:
+    told = frozenset[str]() if before is None else before.gone
+    over = _given_up(of, to, before)
+    if not (offsets or over) or of.topic is None:
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
     lanes = places_of(positions)
     followed = lineage_of(positions)
@@ -176,14 +186,17 @@ def planned(
     else:
         check_divided(stream, positions)
     another, away = bool(other), missing_of(of.stream.topic, of.topic.lanes, of.topic.topic_id)
+    _check_away(of.stream, over, away)
     gone = frozenset(
         name
         for name in lanes.keys() - set(of.topic.lanes)
-        if is_of(name, other) or (whole and not is_away(name, of.stream.topic, away))
+        if is_of(name, other)
+        or is_away(name, of.stream.topic, over)
+        or (whole and not is_away(name, of.stream.topic, away))
     )
     # What is divided otherwise by now is gone as well, and no list says so.
-    doubtful = by_whole_lane(gone.difference(sure)).keys() - by_whole_lane(of.topic.lanes).keys()
-    if doubtful and not another:
+    doubtful = by_whole_lane(gone.difference(told)).keys() - by_whole_lane(of.topic.lanes).keys()
+    if doubtful and (over or not another):
         _check_gone(log, of, doubtful, wait)
     shifts, runs = _shifts(of, of.topic, lanes, offsets), of.stream.state is State.ACTIVE
     parents: Lineage | None = None
@@ -192,7 +205,7 @@ def planned(
         known = () if another else lanes
         parents = _whole(of.topic) if whole else _part(of.topic, kept, known, offsets)
         _check_followers(of, shifts, lanes, {**of.topic.parents, **kept})
-    return Seek(stream, shifts, of.topic.topic_id, gone, runs, parents)
+    return Seek(stream, shifts, _left_id(of, lanes, gone, over), gone, runs, parents, over)
 
 
 def planned_again(
@@ -206,10 +219,10 @@ def planned_again(
 
     If they became others, as one was split, it is ``to`` that was meant and not these places.
     """
-    now = planned(store, log, seek.stream, to, wait, seek.gone)
+    now = planned(store, log, seek.stream, to, wait, seek)
     if now.parents != seek.parents:
         return now
-    return planned(store, log, seek.stream, seek.offsets, wait, now.gone)
+    return planned(store, log, seek.stream, seek.offsets, wait, now)
 
 
 def carry_out(progress: Progress, seek: Seek) -> None:
@@ -347,6 +360,33 @@ def _check_followers(
         )
 
 
+def _given_up(of: StreamLog, to: str | Mapping[str, Place], before: Seek | None) -> tuple[str, ...]:
+    if isinstance(to, str):
+        return tuple(given_up(of, to))
+    return () if before is None else before.given_up
+
+
+def _left_id(
+    of: StreamLog, lanes: Collection[str], gone: Collection[str], over: Collection[str]
+) -> str:
+    """The id of what it reads, without topics of which no lane is left."""
+    topic_id = "" if of.topic is None else of.topic.topic_id
+    topic = of.stream.topic
+    left = {topic_of_lane(name, topic) for name in lanes if name not in gone}
+    none = {topic_of_lane(name, topic) for name in gone if is_away(name, topic, over)} - left
+    return id_without(topic_id, none) if none else topic_id
+
+
+def _check_away(stream: Stream, over: Collection[str], away: Collection[str]) -> None:
+    """Refuse to give up what is there, or what the stream does not read."""
+    for part in over:
+        if part not in away:
+            raise ConfigError(
+                f"{part} is given up by null, which is for a topic or a partition of stream "
+                f"{stream.id} that is not there; {', '.join(away) or 'none of them'} is not there"
+            )
+
+
 def _check_gone(
     log: Log, of: StreamLog, gone: Collection[str], wait: Callable[[float], object]
 ) -> None:
@@ -386,9 +426,8 @@ def _check_own(store: Store, stream: Stream, fresh: Collection[str]) -> None:
     """See that lanes that a seek lets begin are of no topic that is another tenant's as well."""
     if fresh and is_pattern(stream.topic):
         topics = {topic_of_lane(name, stream.topic) for name in fresh}
-        why = store.registry.why_shared(stream.id, topics)
-        if why is not None:
-            raise ConfigError(why)
+        if why := store.registry.why_shared({stream.id: topics}).get(stream.id):
+            raise ConfigError("; ".join(why[topic] for topic in sorted(why)))
 
 
 def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:

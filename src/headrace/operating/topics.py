@@ -20,6 +20,7 @@ from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Stream
 from headrace.model.topic_lists import topics_of
 from headrace.model.topic_names import connection_of
+from headrace.model.topic_patterns import is_pattern
 from headrace.sinks import KafkaTopic
 from headrace.splitting import makes_input_of
 from headrace.use_cases import UseCase
@@ -92,7 +93,8 @@ def each_tenant_has_its_own(use_case: UseCase, *, inputs: bool = False) -> bool:
     """Whether a use case writes to topics of which each tenant has one; with ``inputs``: reads."""
     sink = use_case.sink
     written = isinstance(sink, KafkaTopic) and TENANT in sink.topic
-    read = inputs and TENANT in use_case.topic and connection_of(use_case.topic) is None
+    named = TENANT in use_case.topic and not is_pattern(use_case.topic)
+    read = inputs and named and connection_of(use_case.topic) is None
     return written or read
 
 

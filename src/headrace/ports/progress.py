@@ -46,11 +46,18 @@ class Progress(Protocol):
         started while it has one with a position and without an end, as nobody has decided yet.
         """
 
-    def forget_lanes(self, stream: StreamId, names: Collection[str], epoch: int) -> bool:
+    def forget_lanes(
+        self,
+        stream: StreamId,
+        names: Collection[str],
+        epoch: int,
+        topics: Collection[str] = (),
+    ) -> bool:
         """Forget lanes that are done and that their log does not list any more.
 
-        Their children wait for them no longer, and remember that they did. False, and nothing
-        done, if the stream is under another epoch.
+        Their children wait for them no longer, and remember that they did. ``topics``, of several
+        that the stream reads, are forgotten with them: should there be some of these names, they
+        are new. False, and nothing done, if the stream is under another epoch.
         """
 
     def seek(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from headrace.model.records import Deployment
@@ -107,10 +107,13 @@ class Registry(Protocol):
     def add_stream(self, stream: StreamId) -> None:
         """Add one stream of a known tenant and use case; a removed one starts afresh."""
 
-    def why_shared(self, stream: StreamId, topics: Collection[str]) -> str | None:
-        """Why a stream may not read topics: one is another tenant's; None: it may.
+    def why_shared(
+        self, wanted: Mapping[StreamId, Collection[str]]
+    ) -> dict[StreamId, dict[str, str]]:
+        """Of topics that streams would read those that are another tenant's, each with why.
 
-        For those that a pattern matches: of others it is refused when a stream is added.
+        For those that a pattern matches: of others it is refused when a stream is added. Many
+        streams are asked about at once.
         """
 
     def set_stream_state(

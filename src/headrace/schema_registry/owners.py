@@ -24,11 +24,13 @@ from typing import NamedTuple
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, Stream
 from headrace.model.topic_lists import topics_read
+from headrace.model.topic_patterns import is_pattern
 from headrace.ports import Store
 from headrace.ports.sink import plain_fields
 
 _RECORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _KNOWN_S = 2.0
+_PATTERNS_KNOWN_S = 10.0
 
 
 class _Topic(NamedTuple):
@@ -50,7 +52,11 @@ _NOBODYS = _Topic(None, is_sent=False)
 
 
 class Owners:
-    """Knows tenants by topics, as of two seconds ago at most. Safe in several threads."""
+    """Knows tenants by topics, as of two seconds ago at most. Safe in several threads.
+
+    Topics that come to a pattern raise no revision: nobody decided anything, and who is added waits
+    for whoever raises one. So where there is a pattern all is read again, as of ten seconds ago.
+    """
 
     def __init__(self, store: Store, gateway_topics: Sequence[str] = ()) -> None:
         """Take where streams are, and topics of the gateway without their tenant."""
@@ -60,6 +66,8 @@ class Owners:
         self._known: dict[str, _Topic] = {}
         self._revision = -1
         self._asked_s = -_KNOWN_S
+        self._has_patterns = False
+        self._read_s = -_PATTERNS_KNOWN_S
 
     def owner(self, subject: str) -> str | None:
         """The tenant who sees a subject; None: nobody's.
@@ -98,8 +106,10 @@ class Owners:
             now_s = time.monotonic()
             if now_s - self._asked_s >= _KNOWN_S:
                 revision = self._store.revision()
-                if revision != self._revision:
+                may_grow = self._has_patterns and now_s - self._read_s >= _PATTERNS_KNOWN_S
+                if revision != self._revision or may_grow:
                     self._known, self._revision = self._read(), revision
+                    self._read_s = now_s
                 self._asked_s = now_s
             return self._known
 
@@ -107,6 +117,7 @@ class Owners:
         registry = self._store.registry
         alive = [t.name for t in registry.tenants() if t.state is not State.REMOVED]
         streams = [s for s in registry.streams() if s.state is not State.REMOVED]
+        self._has_patterns = any(is_pattern(stream.topic) for stream in streams)
         found: dict[str, _Topic] = {}
         for name, topic in [
             *self._sent(alive, streams),

@@ -35,6 +35,7 @@ from headrace.model.lane_names import spoken
 from headrace.model.receipts import SliceError
 from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
 from headrace.model.streams import LaneId, Slice, State, Stopper, StreamId
+from headrace.model.topic_lists import topic_of_lane
 from headrace.policies import keeping
 from headrace.policies.stops import stopped
 from headrace.store import left_alone, stoppers, stops, streams
@@ -126,7 +127,8 @@ def _again(
             place = row.from_offset if is_slice else row.record_offset
             lane = LaneId(row.use_case, row.tenant, row.lane)
             is_ours = row.epoch >= generations.get(row.tenant, 0)
-            if is_ours and (lane, row.topic, place, is_slice) in at:
+            topic = topic_of_lane(row.lane, row.topic)
+            if is_ours and (lane, topic, place, is_slice) in at:
                 found.append(row.id)
     for numbers in portions(sorted(found)):
         for before in _failures(connection, column.id.in_(numbers) & retried, lock=True):

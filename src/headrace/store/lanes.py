@@ -18,6 +18,7 @@ from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, PassedRange, Position, State, StreamId
+from headrace.model.topic_lists import id_without
 from headrace.store import depths, left_alone, parents, reads, stops, streams
 from headrace.store.depths import Depths
 from headrace.store.moments import moved, now_s
@@ -83,7 +84,8 @@ def seek(
         raise stream_removed(stream.tenant, stream.use_case)
     reads.leave_behind(connection, stream)
     epoch = streams.turn_to(connection, row, stream, topic_id)
-    left_alone.forget(connection, stream, epoch)
+    if offsets:  # who only gives something up says nothing about the rest
+        left_alone.forget(connection, stream, epoch)
     before = {at.lane.name: at.next_offset for at in _positions(connection, of(positions, stream))}
     if divided_otherwise(offsets, before.keys() - set(gone)):
         raise lanes_divided(stream.tenant, stream.use_case)
@@ -100,10 +102,20 @@ def seek(
     return any(before.get(name) != offset for name, offset in offsets.items())
 
 
-def forget(connection: Connection, stream: StreamId, names: Collection[str], epoch: int) -> bool:
-    """Forget lanes, if the stream is under this epoch."""
-    if streams.locked(connection, stream).epoch != epoch:
+def forget(
+    connection: Connection,
+    stream: StreamId,
+    names: Collection[str],
+    epoch: int,
+    topics: Collection[str],
+) -> bool:
+    """Forget lanes, and topics of several, if the stream is under this epoch."""
+    row = streams.locked(connection, stream)
+    if row.epoch != epoch:
         return False
+    if topics and row.topic_id is not None:
+        fewer = update(stream_rows).where(of(stream_rows, stream))
+        connection.execute(fewer.values(topic_id=id_without(row.topic_id, topics)))
     parents.forget(connection, stream, names)
     # When those were moved that are gone nobody knows any more.
     left = update(positions).where(of(positions, stream))

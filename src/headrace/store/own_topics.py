@@ -15,17 +15,18 @@ Streams that are there already go on. Topics of ends and of dead letters are not
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
-from headrace.errors import ConfigError, shared_topic
+from headrace.errors import shared_topic
 from headrace.model.everyone import EVERYONE, is_plain
 from headrace.model.patterns import TENANT
 from headrace.model.streams import State, StreamId
 from headrace.model.topic_lists import topics_of
-from headrace.model.topic_patterns import is_pattern, tenant_in
+from headrace.model.topic_patterns import is_pattern, tenants_in
 from headrace.store.pairs import matching
 from headrace.store.schema import deployments, streams
 
@@ -40,51 +41,78 @@ def refuse_shared(connection: Connection, wanted: Mapping[StreamId, str]) -> Non
         connection: a transaction for a change, in which all use cases of them are deployed.
         wanted: streams that are to begin, and their topics.
     """
+    found = doubtful(
+        {stream: topics_of(text) for stream, text in wanted.items()}, _said(connection)
+    )
+    doubts = {one.other: one.stream for one in found}
+    refuse_doubts(wanted, doubts, _there(connection, doubts))
+
+
+def why_shared(
+    connection: Connection, wanted: Mapping[StreamId, Collection[str]]
+) -> dict[StreamId, dict[str, str]]:
+    """Of topics that streams would read those that are another tenant's as well, each with why."""
+    doubts = doubtful(wanted, _said(connection))
+    return told(doubts, _there(connection, {one.other for one in doubts}))
+
+
+def told(doubts: Iterable[Doubt], there: Collection[StreamId]) -> dict[StreamId, dict[str, str]]:
+    """Of doubts those that hold, by stream and topic, as people are told."""
+    found: dict[StreamId, dict[str, str]] = {}
+    for stream, topic, other in doubts:
+        if other in there:
+            found.setdefault(stream, {})[topic] = str(shared_topic(topic, stream, other))
+    return found
+
+
+def _said(connection: Connection) -> dict[str, str]:
     rows = connection.execute(select(deployments.c.use_case, deployments.c.topic))
-    doubts = doubtful(wanted, {row.use_case: row.topic for row in rows})
+    return {row.use_case: row.topic for row in rows}
+
+
+def _there(connection: Connection, wanted: Collection[StreamId]) -> set[StreamId]:
     there: set[StreamId] = set()
-    for some in matching(streams, doubts):
+    for some in matching(streams, wanted):
         asked = select(streams.c.use_case, streams.c.tenant).where(
             some, streams.c.state != State.REMOVED.value
         )
         there |= {StreamId(row.use_case, row.tenant) for row in connection.execute(asked)}
-    refuse_doubts(wanted, doubts, there)
+    return there
 
 
-def why_shared(connection: Connection, stream: StreamId, topics: Collection[str]) -> str | None:
-    """Why a stream may not read topics that its pattern matches; None: it may."""
-    try:
-        refuse_shared(connection, dict.fromkeys([stream], ",".join(sorted(topics))))
-    except ConfigError as error:
-        return str(error)
-    return None
+class Doubt(NamedTuple):
+    """A topic that is another tenant's as well, if the other stream is there."""
+
+    stream: StreamId
+    topic: str
+    other: StreamId
 
 
 def doubtful(
-    wanted: Mapping[StreamId, str], templates: Mapping[str, str]
-) -> dict[StreamId, StreamId]:
+    wanted: Mapping[StreamId, Collection[str]], templates: Mapping[str, str]
+) -> list[Doubt]:
     """Streams that would read the same topic for another tenant, if they are there.
 
     Args:
         wanted: streams that are to begin, and their topics.
         templates: of each use case its topic, with a place for the tenant.
-
-    Returns:
-        Such a stream -> the one that is to begin.
     """
     use_cases: dict[str, list[str]] = {}
     for use_case, text in templates.items():
         use_cases.setdefault(text, []).append(use_case)
-    parsed = [(one, those) for text, those in use_cases.items() for one in _templates(text)]
-    return {
-        StreamId(use_case, tenant): stream
-        for stream, topics in wanted.items()
-        for topic in topics_of(topics)
-        for template, those in parsed
-        for tenant in template.tenants_of(topic)
+    readers: dict[str, list[StreamId]] = {}
+    for stream, topics in wanted.items():
+        for topic in topics:
+            readers.setdefault(topic, []).append(stream)
+    return [
+        Doubt(stream, topic, StreamId(use_case, tenant))
+        for text, those in use_cases.items()
+        for template in _templates(text)
+        for topic, tenant in template.tenants_of(readers)
+        for stream in readers[topic]
         if tenant != stream.tenant
         for use_case in those
-    }
+    ]
 
 
 def _templates(text: str) -> Iterator[_Template | _Matched]:
@@ -112,11 +140,10 @@ class _Matched:
 
     text: str
 
-    def tenants_of(self, topic: str) -> Iterator[str]:
-        """The one tenant whose topic this would be, or none."""
-        tenant = tenant_in(self.text, topic)
-        if tenant is not None:
-            yield tenant or EVERYONE
+    def tenants_of(self, topics: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Topics of some tenant, each with the one whose it would be."""
+        for topic, tenant in tenants_in(self.text, topics).items():
+            yield topic, tenant or EVERYONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +162,16 @@ class _Template:
         before, *_, after = text.split(TENANT) if not is_plain(text) else (text, "")
         return cls(text, len(text.replace(TENANT, "")), text.count(TENANT), before, after)
 
-    def tenants_of(self, topic: str) -> Iterator[str]:
-        """The one tenant whose topic this would be, or none."""
+    def tenants_of(self, topics: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Topics of some tenant, each with the one whose it would be."""
+        for topic in topics:
+            # Most by far end here: a driver waits for whoever adds thousands of tenants.
+            if topic.endswith(self.after) and topic.startswith(self.before):
+                yield from ((topic, tenant) for tenant in self._tenant_of(topic))
+
+    def _tenant_of(self, topic: str) -> Iterator[str]:
         if self.places == 0:
             yield from (EVERYONE,) if topic == self.text else ()
-            return
-        # Most by far end here: a driver waits for whoever adds thousands of tenants.
-        if not (topic.endswith(self.after) and topic.startswith(self.before)):
             return
         length, odd = divmod(len(topic) - self.letters, self.places)
         tenant = topic[len(self.before) : len(self.before) + length]

@@ -34,10 +34,16 @@ class SqlProgress:
             for lane_start in sorted(starts, key=lambda start: start.stream):
                 lanes.start(connection, lane_start)
 
-    def forget_lanes(self, stream: StreamId, names: Collection[str], epoch: int) -> bool:
+    def forget_lanes(
+        self,
+        stream: StreamId,
+        names: Collection[str],
+        epoch: int,
+        topics: Collection[str] = (),
+    ) -> bool:
         """Forget lanes that are done and that their log does not list any more."""
         with self._database.write() as connection:
-            return lanes.forget(connection, stream, names, epoch)
+            return lanes.forget(connection, stream, names, epoch, topics)
 
     def seek(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
@@ -75,10 +75,12 @@ class SqlRegistry:
             streams.add(connection, stream)
             intents.begin_anew(connection, {stream.tenant})
 
-    def why_shared(self, stream: StreamId, topics: Collection[str]) -> str | None:
-        """Why a stream may not read topics: one is another tenant's; None: it may."""
+    def why_shared(
+        self, wanted: Mapping[StreamId, Collection[str]]
+    ) -> dict[StreamId, dict[str, str]]:
+        """Of topics that streams would read those that are another tenant's, each with why."""
         with self._database.read() as connection:
-            return own_topics.why_shared(connection, stream, topics)
+            return own_topics.why_shared(connection, wanted)
 
     def set_stream_state(
         self,

@@ -26,7 +26,7 @@ from headrace.errors import (
 from headrace.model.everyone import EVERYONE, has_stream, is_plain
 from headrace.model.patterns import TENANT, has_other_braces
 from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
-from headrace.model.topic_lists import is_list, listed, others, parts_of, topics_of
+from headrace.model.topic_lists import as_list_id, is_list, listed, others, parts_of, topics_of
 from headrace.model.topic_names import problem_of
 from headrace.model.topic_patterns import is_kept, is_pattern
 from headrace.policies.stops import Status, changed
@@ -104,14 +104,18 @@ def start(connection: Connection, stream: StreamId, topic: str) -> None:
 
 def read_more(connection: Connection, use_case: str, template: str) -> None:
     """Let the streams of a use case read a longer list; what they read already goes on."""
-    asked = select(streams.c.tenant).where(
+    columns = streams.c.tenant, streams.c.topic, streams.c.topic_id, streams.c.left_ids
+    asked = select(*columns).where(
         streams.c.use_case == use_case, streams.c.state != State.REMOVED.value
     )
-    tenants_of = connection.scalars(asked.order_by(streams.c.tenant).with_for_update()).all()
-    wanted = {StreamId(use_case, name): topic_of(template, name) for name in tenants_of}
+    rows = connection.execute(asked.order_by(streams.c.tenant).with_for_update()).all()
+    wanted = {StreamId(use_case, row.tenant): topic_of(template, row.tenant) for row in rows}
     refuse_shared(connection, wanted)
-    for stream, topic in wanted.items():
-        connection.execute(update(streams).where(of(streams, stream)).values(topic=topic))
+    for row, (stream, topic) in zip(rows, wanted.items(), strict=True):
+        known = None if row.topic_id is None else as_list_id(row.topic_id, row.topic)
+        left = [as_list_id(one, row.topic) for one in json.loads(row.left_ids or "[]")]
+        values = {"topic_id": known, "left_ids": json.dumps(left) if left else None}
+        connection.execute(update(streams).where(of(streams, stream)).values(topic=topic, **values))
 
 
 def fresh(stream: StreamId, topic: str, epoch: int, left: str | None = None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ Nothing here decides anything.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -197,7 +198,7 @@ def shown(
     left = _LEFT_ALONE if held.restarts else ""
     # Who holds a slot hides no word of what was passed over, set aside or lost.
     lately = "; ".join(filter(None, (left or meter.noted(now_s), slot)))
-    note = held.stream.reason or waits_for or trouble or held.absent or lately
+    note = held.stream.reason or waits_for or trouble or _absent(held) or lately
     note = note or waits_told(held.closed)
     if state is not State.ACTIVE:
         return Shown(state.value, note)
@@ -212,6 +213,18 @@ def shown(
         return Shown(ShownState.WAITING, note)
     limited = held.throttled and held.lag_records
     return Shown(ShownState.THROTTLED if limited else ShownState.ACTIVE, note)
+
+
+def _absent(held: HeldStream) -> str:
+    """What is not there, and how that is given up of which something is recorded."""
+    if not (held.absent and held.recorded_of):
+        return held.absent or ""
+    more = "nothing more of the stream is read" if held.restarts else "what runs with it waits"
+    null = json.dumps(dict.fromkeys(held.recorded_of))
+    return (
+        f"{held.absent}; something is recorded of it, and until that has run {more}. If it is gone "
+        f"for good, headrace streams seek {held.stream.id} --to '{null}' gives that up"
+    )
 
 
 def _suspended(held: HeldStream, stopped: int) -> str:

@@ -8,6 +8,7 @@ from headrace.connectors.kafka import topic_shapes
 from headrace.errors import ConfigError
 from headrace.model.records import Deployment
 from headrace.model.streams import State, StreamId
+from headrace.model.topic_patterns import pattern_text
 from headrace.operating import topics as operating_topics
 
 SOURCE = """\
@@ -215,3 +216,27 @@ def test_topics_of_parked_records_are_told_to_be_nobodys_to_make(headrace, kafka
     assert "acme.visits.split.parked" not in made.output
     assert "split-parked: the topics that it reads are not to be made" in made.stderr
     assert "not to be made" not in headrace("topics", "create", "split-parked").output
+
+
+@pytest.mark.parametrize("is_deployed", [True, False])
+def test_of_a_pattern_it_says_that_there_is_nothing_to_make(
+    headrace, kafka, store, config, is_deployed
+):
+    """It said that no tenant has a stream, or that it has to be deployed."""
+    pattern = r"(?P<tenant>[a-z]+)\.(visits|clicks)"
+    of_keep = f'topic=re.compile(r"{pattern}"), sink=P'
+    source = "import re\n" + SOURCE.replace('topic="{tenant}.visits", sink=P', of_keep)
+    (config.parent / "use_cases.py").write_text(source)
+    if is_deployed:
+        store.registry.deploy(Deployment("keep", "use_cases.py", "ab12", pattern_text(pattern)))
+    for words in ((), ("--inputs",)):
+        alone = headrace("topics", "create", "keep", *words)
+        told = " ".join(alone.output.split())
+        assert alone.exit_code == 2
+        assert "nothing is to be made: keep: the topics that it reads are not to be made" in told
+        assert "each one that its pattern (?P<tenant>[a-z]+)" in told
+    beside = headrace("topics", "create", "--inputs")
+    assert beside.exit_code == 0
+    assert "keep: the topics that it reads are not to be made here" in beside.stderr
+    assert "not deployed" not in beside.stderr
+    assert "keep" not in headrace("topics", "create").output

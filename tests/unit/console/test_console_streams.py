@@ -10,8 +10,12 @@ from headrace.console.api import equip
 from headrace.console.places import Places
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import number_of
+from headrace.model.places import FIRST
+from headrace.model.records import LaneStart
 from headrace.model.statistics import WriterFigures
 from headrace.model.streams import State, StreamId
+from headrace.model.topic_lists import id_of_list
+from headrace.model.topic_patterns import pattern_text
 from headrace.ports import SchemaKind
 from headrace.ports.schema_subjects import NewSchema
 
@@ -192,12 +196,43 @@ def test_a_tenant_may_not_seek(api, store):
 
 def test_dead_letters_are_sent_back_up_to_a_limit(api, tools):
     answer = api("POST", f"{PATH}/redrive", "tenant", json={"limit": 5, "dry_run": True})
-    assert answer.json() == {"sent": 7, "refused": ["offset 3: too often"], "left": 2}
+    assert answer.json() == {
+        "sent": 7,
+        "refused": ["offset 3: too often"],
+        "left": 2,
+        "topics": ["acme.visits"],
+        "dead_letters": ["acme.visits.dlq"],
+    }
     assert api("POST", f"{PATH}/redrive").status_code == 200
     assert tools.redriven == [
         (ACME, "acme.visits", 0, 5, True),
         (ACME, "acme.visits", 0, 10_000, False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("topic", "topic_id"),
+    [
+        ("{tenant}.clicks,{tenant}.visits[3],{tenant}.visits[5]", None),
+        (pattern_text(r"(?P<tenant>[a-z]{1,9})\.(visits|clicks)"), True),
+    ],
+)
+def test_dead_letters_are_offered_from_the_topics_that_are_read(api, tools, store, topic, topic_id):
+    """Those of a pattern were offered from the pattern, cut at its commas."""
+    known = next(one for one in store.registry.deployments() if one.use_case == "score")
+    store.registry.deploy(replace(known, use_case="several", topic=topic))
+    stream = StreamId("several", "acme")
+    path = "/v1/streams/acme/several/redrive"
+    none = api("POST", path).json()
+    read = ["acme.clicks", "acme.visits"]
+    assert none["topics"] == ([] if topic_id else read)
+    if topic_id:
+        ids = id_of_list(dict.fromkeys(read, "1"))
+        store.progress.start_lanes([LaneStart(stream, ids, {"acme.visits[0]": FIRST})])
+    found = api("POST", path).json()
+    assert found["topics"] == read
+    assert found["dead_letters"] == ["acme.clicks.dlq", "acme.visits.dlq"]
+    assert tools.redriven[-1][1] == "acme.clicks,acme.visits"
 
 
 def test_kafka_that_does_not_answer_is_503_and_says_no_more(api, tools, store):

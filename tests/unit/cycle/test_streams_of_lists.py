@@ -12,13 +12,14 @@ from test_restarts import passes
 
 from headrace.cycle.lags import lags
 from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, Temporary
 from headrace.model.places import number_at
 from headrace.model.records import FailureState
 from headrace.model.restarts import Restart
 from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
 from headrace.model.topic_lists import listed
-from headrace.operating.seeking import planned, seek
+from headrace.operating.again import consequences
+from headrace.operating.seeking import carry_out, planned, planned_again, seek
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.testing.at_once import at_once
 from headrace.testing.log_fake import Row
@@ -261,6 +262,56 @@ def test_lags_count_all_topics_and_tell_what_is_not_there(begins):
     assert lag.faults() == ["topic acme.clicks is not there"]
 
 
+def longer_by_clicks(world):
+    (known,) = world.store.registry.deployments()
+    world.store.registry.deploy(replace(known, topic=listed(BOTH)))
+
+
+@pytest.mark.parametrize("one", [["{tenant}.visits"], "{tenant}.visits"])
+def test_a_list_of_one_becomes_longer_and_what_was_read_of_it_goes_on(begins, one):
+    """It was no list, and another topic."""
+    world = begins(one)
+    longer_by_clicks(world)
+    looked(world)
+    assert (len(world.seen), world.row("acme").state) == (3, "active")
+    world.take()
+    sent(world, "acme.visits", 1)
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 4, "acme.clicks[0]": 3}
+    assert set(json.loads(stream(world).topic_id)) == {"acme.visits", "acme.clicks"}
+
+
+def test_what_is_recorded_of_one_topic_is_done_once_though_its_list_became_longer(world):
+    world.use_cases = [world.make(topic="{tenant}.visits", guarantee="exactly-once")]
+    world.deploy()
+    for name in ("acme.clicks", "acme.visits"):
+        world.log.create_topic(name)
+        sent(world, name, 3)
+    world.store.registry.add_tenant(Tenant("acme"))
+    world.killed_after_writing()
+    assert len(world.store.progress.pending_intents()) == 1
+    longer_by_clicks(world)
+    sent(world, "acme.visits", 2)
+    world.start()
+    looked(world)
+    assert at(world) == {"acme.visits[0]": 5, "acme.clicks[0]": 3}
+    rows = {path.name: pq.read_table(path).num_rows for path in world.folder.rglob("*.parquet")}
+    assert sorted(count for name, count in rows.items() if "acme.visits" in name) == [2, 3]
+    assert sum(rows.values()) == 8
+
+
+def test_a_topic_that_is_made_again_while_its_list_becomes_longer_is_another_one(begins):
+    world = begins("{tenant}.visits", data_loss=SKIP)
+    world.log.delete_topic("acme.visits")
+    world.log.create_topic("acme.visits")
+    sent(world, "acme.visits", 2)
+    longer_by_clicks(world)
+    world.take()
+    world.turns(round(TOPICS_EVERY_S + LIST_PATIENCE_S) + 8, seconds=1.0)
+    assert at(world) == {"acme.visits[0]": 2, "acme.clicks[0]": 3}
+    assert len(world.seen) == 3 + 3 + 2
+
+
 @pytest.mark.parametrize("starting", ["earliest", "latest"])
 def test_a_topic_that_comes_to_a_list_is_read_from_its_beginning_by_the_version_that_names_it(
     begins, starting
@@ -468,3 +519,98 @@ def test_a_topic_of_which_partitions_are_read_is_away_as_any_other(begins, parts
     assert world.driver.board.streams[ACME].lanes["acme.clicks[0]"].away
     seek(world.store, world.log, ACME, "latest", wait=lambda _: None)
     assert world.row("acme").state == "waiting"
+
+
+GIVES_UP = '{"acme.clicks": null}'
+
+
+def recorded_of_a_topic_that_is_gone(world, **options):
+    """Its driver is dead, a wave of both topics is written down, and one topic is deleted."""
+    world.use_cases = [world.make(topic=BOTH, guarantee="exactly-once")]
+    world.deploy(**options)
+    for name in ("acme.clicks", "acme.visits"):
+        world.log.create_topic(name)
+        sent(world, name, 3)
+    world.store.registry.add_tenant(Tenant("acme"))
+    world.killed_after_writing()
+    world.log.delete_topic("acme.clicks")
+    sent(world, "acme.visits", 4)
+    passes(world, 400.0)
+    world.start()
+    world.turns(20, seconds=1.0)
+
+
+@pytest.mark.parametrize("restart", [None, Restart(300.0)])
+def test_what_is_recorded_of_a_topic_that_is_gone_waits_until_a_person_gives_it_up(world, restart):
+    """With `restart: latest` it held the whole stream for ever, and no seek could let it go."""
+    recorded_of_a_topic_that_is_gone(world, restart=restart)
+    row = world.row("acme")
+    assert (row.state, at(world)["acme.visits[0]"]) == ("waiting", 0)
+    assert f"headrace streams seek acme/keep --to '{GIVES_UP}' gives that up" in row.note
+    waits = "nothing more of the stream is read" if restart else "what runs with it waits"
+    assert waits in row.note
+    plan = planned(world.store, world.log, ACME, GIVES_UP, wait=lambda _: None)
+    assert (plan.offsets, plan.gone, plan.does_something) == ({}, {"acme.clicks[0]"}, True)
+    assert "acme.clicks is given up: what is not read of it never is" in consequences([plan])[1]
+    again = planned_again(world.store, world.log, GIVES_UP, plan, wait=lambda _: None)
+    assert again == plan
+    carry_out(world.store.progress, plan)
+    world.turns(20, seconds=1.0)
+    assert world.store.progress.pending_intents() == []
+    assert at(world) == {"acme.visits[0]": 7}
+    # The wave runs again without it, and what is too old is not read.
+    assert sum(tenant == "acme" for tenant, _ in world.seen) == (9 if restart else 13)
+    assert "acme.clicks is not there yet" in world.row("acme").note
+    assert "gives that up" not in world.row("acme").note
+    world.log.create_topic("acme.clicks")
+    sent(world, "acme.clicks", 2)
+    world.turns(20, seconds=1.0)
+    assert at(world) == {"acme.visits[0]": 7, "acme.clicks[0]": 2}
+    assert world.row("acme").state == "active"
+
+
+def test_what_is_there_or_comes_meanwhile_is_not_given_up(begins):
+    world = begins()
+    with pytest.raises(ConfigError, match=r"acme\.clicks is given up by null, which is for"):
+        planned(world.store, world.log, ACME, GIVES_UP)
+    world.log.delete_topic("acme.clicks")
+    with pytest.raises(ConfigError, match=r"other is given up .*; acme\.clicks is not there"):
+        planned(world.store, world.log, ACME, '{"other": null}')
+    known = world.log.topics
+
+    def comes(_):
+        world.log.topics = known
+        world.log.create_topic("acme.clicks")
+
+    with pytest.raises(Temporary, match="nothing was done, try again"):
+        planned(world.store, world.log, ACME, GIVES_UP, wait=comes)
+
+
+def test_a_partition_of_a_list_is_given_up_by_its_name(begins):
+    world = begins(["{tenant}.visits", "{tenant}.clicks[0]"])
+    world.log.delete_topic("acme.clicks")
+    both = '{"acme.clicks[0]": null, "acme.visits": {"0": 1}}'
+    plan = planned(world.store, world.log, ACME, both, wait=lambda _: None)
+    assert (set(plan.offsets), plan.gone) == ({"acme.visits[0]"}, {"acme.clicks[0]"})
+    carry_out(world.store.progress, plan)
+    assert at(world) == {"acme.visits[0]": 1}
+    assert set(json.loads(stream(world).topic_id)) == {"acme.visits"}
+
+
+def test_of_a_topic_that_was_left_its_own_ids_are_told_and_no_others(begins):
+    """All ids of the list were told, twice, and nobody saw which one was meant."""
+    world = begins(data_loss=SKIP)
+    before = world.log.topics(["acme.clicks"])["acme.clicks"]
+    made_again(world, "acme.clicks", 2)
+    after, known = world.log.topics(["acme.clicks"])["acme.clicks"], world.log.topics
+    world.log.topics = lambda names: (
+        known(names) | ({"acme.clicks": before} if "acme.clicks" in names else {})
+    )
+    world.turns(round(TOPICS_EVERY_S) + 4, seconds=1.0)
+    told = (
+        "topic acme.clicks is told to be one that was deleted and made again since "
+        f"(id {before.topic_id}, now {after.topic_id}); a broker"
+    )
+    assert world.row("acme").note.startswith(told)
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        seek(world.store, world.log, ACME, "latest", wait=lambda _: None)

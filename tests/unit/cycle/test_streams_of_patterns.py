@@ -8,6 +8,7 @@ import pytest
 from test_streams_of_lists import ACME, at, looked, made_again, sent, stream
 
 from headrace.cycle import newcomers
+from headrace.cycle.gone_topics import GONE_FOR_S
 from headrace.cycle.newcomers import LOOK_EVERY_S
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
@@ -154,8 +155,9 @@ def test_a_topic_of_two_tenants_is_read_for_neither_of_a_pattern(begins):
         world.store.registry.deploy(other)
     world.store.registry.set_tenant_state("acme-eu", State.REMOVED)
     world.store.registry.deploy(other)
-    assert world.store.registry.why_shared(StreamId("keep", "acme-eu"), ["acme-eu.visits"])
-    assert world.store.registry.why_shared(ACME, ["acme.visits"]) is None
+    other = StreamId("keep", "acme-eu")
+    wanted = {other: ["acme-eu.visits"], ACME: ["acme.visits"]}
+    assert world.store.registry.why_shared(wanted).keys() == {other}
 
 
 def test_of_a_pattern_a_topic_that_is_another_tenants_is_left_out(begins, monkeypatch, capsys):
@@ -164,7 +166,10 @@ def test_of_a_pattern_a_topic_that_is_another_tenants_is_left_out(begins, monkey
     monkeypatch.setattr(
         type(world.store.registry),
         "why_shared",
-        lambda self, stream, topics: f"{', '.join(topics)} would be of two tenants",
+        lambda self, wanted: {
+            stream: {topic: f"{topic} would be of two tenants" for topic in topics}
+            for stream, topics in wanted.items()
+        },
     )
     sent(world, "acme.visits", 1)
     world.turns(40, seconds=1.0)
@@ -191,7 +196,9 @@ def test_another_pattern_is_another_topic(begins):
 def test_a_topic_that_is_read_stays_its_streams_also_with_a_partition_more(begins, monkeypatch):
     world = begins("acme.visits")
     monkeypatch.setattr(
-        type(world.store.registry), "why_shared", lambda self, stream, topics: "shared"
+        type(world.store.registry),
+        "why_shared",
+        lambda self, wanted: {one: dict.fromkeys(of, "shared") for one, of in wanted.items()},
     )
     world.log.widen("acme.visits")
     sent(world, "acme.visits", 2, partition=1)
@@ -243,3 +250,149 @@ def test_where_topics_are_not_listed_only_streams_of_patterns_wait(world, monkey
 
 def unlisted():
     raise BrokerUnavailable("the list did not come in time")
+
+
+def test_the_store_is_asked_once_whose_topics_of_many_streams_are(world, monkeypatch):
+    """Of a thousand new streams it was asked a thousand times, in one turn."""
+    many = [f"t{number}" for number in range(40)]
+    asked, why = [], type(world.store.registry).why_shared
+    monkeypatch.setattr(
+        type(world.store.registry),
+        "why_shared",
+        lambda self, wanted: asked.append(len(wanted)) or why(self, wanted),
+    )
+    world.use_cases = [world.make(topic=PATTERN)]
+    world.deploy()
+    for name in many:
+        world.log.create_topic(f"{name}.visits")
+        world.store.registry.add_tenant(Tenant(name))
+    world.start()
+    world.turns(4)
+    assert len(world.positions()) == 40
+    assert (len(asked), sum(asked)) == (1, 40)
+
+
+def test_all_topics_are_listed_now_and_then_however_many_streams_look(world, monkeypatch):
+    """They were listed in each look, and with many streams a look is in each second."""
+    world.use_cases = [world.make(topic=PATTERN)]
+    world.deploy()
+    listed, all_topics = [], world.log.all_topics
+    monkeypatch.setattr(world.log, "all_topics", lambda: listed.append(0) or all_topics())
+    for number in range(200):
+        world.log.create_topic(f"t{number}.visits")
+        world.store.registry.add_tenant(Tenant(f"t{number}"))
+    world.start()
+    world.turns(10, seconds=1.0)
+    assert len(world.positions()) == 200
+    listed.clear()
+    world.turns(60, seconds=1.0)
+    # Every 10 s, and as often for tenants whom nobody added.
+    assert 4 <= len(listed) <= 6 + 6
+    world.log.create_topic("t7.clicks")
+    world.turns(41, seconds=1.0)
+    found = next(one for one in world.store.registry.streams() if one.id.tenant == "t7")
+    assert set(json.loads(found.topic_id)) == {"t7.visits", "t7.clicks"}
+    listed.clear()
+    world.store.registry.add_tenant(Tenant("late"))
+    world.turns(10, seconds=1.0)
+    world.log.create_topic("late.visits")
+    world.turns(3, seconds=1.0)
+    assert ("late", 0) in world.positions()
+
+
+@pytest.mark.parametrize("starting", ["latest", "earliest"])
+def test_a_stream_that_began_with_nothing_says_that_it_reads_all_that_is_told_later(
+    begins, monkeypatch, starting
+):
+    """Topics that drivers may not describe are in no list, and were read whole once they were."""
+    world = begins("acme.visits", starting_offsets=starting)
+    world.store.registry.set_tenant_state("acme", State.REMOVED)
+    monkeypatch.setattr(world.log, "all_topics", list)
+    world.store.registry.add_tenant(Tenant("bolt"))
+    world.turns(4, seconds=1.0)
+    note = world.row("bolt").note
+    assert "topics that drivers may not describe are not told" in note
+    begun = "It has begun with nothing, as startingOffsets say, so all of a topic is read"
+    seek = "headrace streams seek bolt/keep --to latest passes over what is old"
+    assert (begun in note, seek in note) == (
+        (True, True) if starting == "latest" else (False, False)
+    )
+
+
+def an_hour_goes_by(world):
+    world.turns(round(GONE_FOR_S / 30) + 3, seconds=30.0)
+
+
+@pytest.mark.parametrize("order", ["lane", "stream"])
+def test_a_topic_that_is_gone_and_was_read_to_its_end_is_forgotten(begins, order):
+    """All that ever were stayed in the store, and the stream waited for them."""
+    world = begins("acme.clicks", "acme.visits", order=order)
+    world.log.delete_topic("acme.clicks")
+    world.turns(40, seconds=30.0)
+    assert at(world).keys() == {"acme.clicks[0]", "acme.visits[0]"}
+    an_hour_goes_by(world)
+    assert at(world) == {"acme.visits[0]": 3}
+    assert set(json.loads(stream(world).topic_id)) == {"acme.visits"}
+    assert (world.row("acme").state, world.row("acme").note) == ("active", "")
+    sent(world, "acme.visits", 1)
+    world.log.create_topic("acme.clicks")
+    sent(world, "acme.clicks", 2)
+    world.turns(50, seconds=1.0)
+    assert at(world) == {"acme.visits[0]": 4, "acme.clicks[0]": 2}
+    assert world.row("acme").state == "active"
+
+
+def owe_records(world):
+    world.engine.paused = True
+    sent(world, "acme.clicks", 2)
+    world.turns(4)
+    world.engine.paused = False
+
+
+def owe_a_decision(world):
+    lane = world.driver.board.streams[ACME].lanes["acme.clicks[0]"]
+    lane.failure = 7
+
+
+def owe_an_end(world):
+    world.log.delete_topic("acme.clicks")
+    world.start()
+
+
+@pytest.mark.parametrize("owe", [owe_records, owe_a_decision, owe_an_end])
+def test_a_topic_that_something_is_owed_of_is_not_forgotten(begins, owe):
+    world = begins("acme.clicks", "acme.visits")
+    owe(world)
+    if "acme.clicks" in world.log.all_topics():
+        world.log.delete_topic("acme.clicks")
+    an_hour_goes_by(world)
+    an_hour_goes_by(world)
+    assert at(world)["acme.clicks[0]"] == 3
+    assert "acme.clicks" in json.loads(stream(world).topic_id)
+
+
+def test_a_topic_that_brokers_do_not_say_to_be_gone_is_not_forgotten(begins, monkeypatch):
+    """Drivers may have lost the right to describe it."""
+    world = begins("acme.clicks", "acme.visits")
+    known, listed = world.log.topics, world.log.all_topics
+    names = lambda these: [name for name in these if name != "acme.clicks"]  # noqa: E731
+    with monkeypatch.context() as hidden:
+        hidden.setattr(world.log, "topics", lambda these: known(names(these)))
+        hidden.setattr(world.log, "all_topics", lambda: names(listed()))
+        an_hour_goes_by(world)
+        an_hour_goes_by(world)
+        assert "acme.clicks" in json.loads(stream(world).topic_id)
+    sent(world, "acme.clicks", 1)
+    world.turns(45, seconds=1.0)
+    assert at(world)["acme.clicks[0]"] == 4
+
+
+def test_a_topic_that_comes_back_within_the_hour_begins_it_anew(begins):
+    world = begins("acme.clicks", "acme.visits", data_loss=DataLossPolicy.SKIP)
+    world.log.delete_topic("acme.clicks")
+    world.turns(100, seconds=30.0)
+    world.log.create_topic("acme.clicks")
+    world.turns(10, seconds=30.0)
+    world.log.delete_topic("acme.clicks")
+    world.turns(100, seconds=30.0)
+    assert "acme.clicks" in json.loads(stream(world).topic_id)

@@ -7,17 +7,34 @@ import pytest
 from structlog.testing import capture_logs
 from two_use_cases import answers, deployment_of, settings, write
 
-from headrace.deploying import checking
+from headrace.deploying import checking, starting
 from headrace.deploying import offer as deploying
+from headrace.deploying.checking import Declared
 from headrace.deploying.offer import check_without_servers, deploy, load
 from headrace.deploying.starting import begin
-from headrace.errors import ConfigError, SinkUnavailable
+from headrace.errors import BrokerUnavailable, ConfigError, SinkUnavailable
 from headrace.model.records import Deployment
 from headrace.model.restarts import Restart
 from headrace.model.streams import Tenant
 from headrace.operating.retiring import retire
+from headrace.operating.topics import has_to_be_there
 from headrace.settings.driver import UseCaseSettings
 from headrace.versions import load_code
+
+
+def declared(check):
+    """What a check tells of a file, which is loaded in this process."""
+    return {
+        name: Declared(
+            one.topic,
+            one.bad_record,
+            one.terms,
+            one.divides_by,
+            one.restart,
+            has_to_be_there=has_to_be_there(one),
+        )
+        for name, one in load_code(check.code, check.path).use_cases.items()
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +44,7 @@ def checks(monkeypatch):
 
     def checked(check):
         made.append(check)
-        return load_code(check.code, check.path).use_cases
+        return declared(check)
 
     monkeypatch.setattr("headrace.deploying.offer.checked", checked)
     return made
@@ -176,7 +193,7 @@ def test_a_start_that_takes_long_undoes_nothing_that_is_deployed_meanwhile(
         deploy(given, load(given, tmp_path), store.registry)
         if not is_fit:
             raise ConfigError("it does not import")
-        return load_code(check.code, check.path).use_cases
+        return declared(check)
 
     monkeypatch.setattr("headrace.deploying.offer.checked", checked)
     write(tmp_path, answer="3")
@@ -409,3 +426,37 @@ def test_up_stays_where_a_table_lacks_a_column_and_says_what_to_do(tmp_path, sto
     assert "headrace use-cases deploy" in logs[0]["why"]
     with pytest.raises(ConfigError, match="country"):
         begin(settings(), tmp_path, store, anew=True)
+
+
+SPLITTER = """\
+from headrace.splitting import ByKey, Topic, split
+
+by_tenant, parked = split(topic="{tenant}.all", operator="acme", to="{tenant}.visits",
+                          tenant=ByKey(), unknown=Topic("strangers"))
+"""
+
+
+@pytest.mark.parametrize("is_there", [True, False, None])
+def test_a_topic_of_strangers_that_is_not_there_is_told_with_what_makes_it(
+    tmp_path, store, monkeypatch, is_there
+):
+    """Only `use-cases deploy` told it, and `up` deploys as well."""
+    (tmp_path / "use_cases.py").write_text(SPLITTER)
+    asked = []
+
+    def absent(config, topics):
+        asked.append(topics)
+        if is_there is None:
+            raise BrokerUnavailable("no broker answers")
+        return set() if is_there else topics
+
+    monkeypatch.setattr(starting, "absent", absent)
+    with capture_logs() as told:
+        begin(settings(), tmp_path, store)
+        begin(settings(), tmp_path, store)
+    assert asked == [{"strangers"}, {"strangers"}]
+    warned = [one for one in told if one["event"] == "a topic that is written to is not there"]
+    assert len(warned) == (2 if is_there is False else 0)
+    for one in warned:
+        assert (one["use_case"], one["topic"]) == ("split", "strangers")
+        assert one["why"] == "'headrace topics create split' makes it"

@@ -11,7 +11,7 @@ from headrace.model.topic_patterns import (
     matching,
     pattern_of,
     pattern_text,
-    tenant_in,
+    tenants_in,
 )
 
 VISITS = pattern_text(r"(?P<tenant>[a-z0-9-]+)\.(visits|clicks)")
@@ -27,6 +27,10 @@ THERE = [
     "clicks-7",
     "clicks-7000",
 ]
+
+
+def tenant_of(text, topic):
+    return tenants_in(text, [topic]).get(topic)
 
 
 def of(tenant):
@@ -45,15 +49,15 @@ def test_a_stream_reads_what_matches_from_end_to_end_and_is_its_tenants():
 
 
 def test_whose_a_topic_is():
-    assert tenant_in(VISITS, "bolt.clicks") == "bolt"
-    assert tenant_in(VISITS, "bolt.mails") is None
-    assert tenant_in(ALL, "clicks-7") == ""
+    assert tenant_of(VISITS, "bolt.clicks") == "bolt"
+    assert tenant_of(VISITS, "bolt.mails") is None
+    assert tenant_of(ALL, "clicks-7") == ""
 
 
 @pytest.mark.parametrize("topic", ["__offsets", "a.dlq", "a.split.parked"])
 def test_what_is_not_for_use_cases_is_never_matched(topic):
     assert found(pattern_text(".*"), [topic, "a"]) == ["a"]
-    assert tenant_in(pattern_text("(?P<tenant>.*)"), topic) is None
+    assert tenant_of(pattern_text("(?P<tenant>.*)"), topic) is None
 
 
 def test_only_a_pattern_with_the_group_is_of_tenants():
@@ -76,7 +80,7 @@ def test_what_a_use_case_writes_it_never_reads_whatever_a_tenant_is_called():
     own = pattern_text(r"(?P<tenant>[a-z0-9-]+)\..*", "{tenant}.scores")
     topics = ["customer-12.visits", "customer-12.scores", "customer-12.scores2"]
     assert found(own.replace(TENANT, "customer-12"), topics) == [topics[2], topics[0]]
-    assert tenant_in(own, "t9.scores") is None
+    assert tenant_of(own, "t9.scores") is None
     every = pattern_text("seen|sent", "{tenant}-a")
     assert (is_plain(every), is_kept(own), is_kept(every)) == (True, True, True)
     assert found(pattern_text("seen|sent", "seen"), ["seen", "sent"]) == ["sent"]
@@ -89,7 +93,7 @@ def test_no_name_of_a_topic_takes_long():
 
 
 def test_a_group_that_takes_no_part_is_nobodys():
-    assert tenant_in(pattern_text(r"((?P<tenant>[a-z]+)\.)?visits"), "visits") is None
+    assert tenant_of(pattern_text(r"((?P<tenant>[a-z]+)\.)?visits"), "visits") is None
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,12 @@
 import pytest
 from registry_parts import where
 
-from headrace.model.records import Deployment
+from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import State, StreamId, Tenant
+from headrace.model.topic_lists import id_of_list
+from headrace.model.topic_patterns import pattern_text
 from headrace.ports.sink import plain_fields
+from headrace.schema_registry import owners as owners_module
 from headrace.schema_registry.owners import Owners
 from headrace.sinks import KafkaTopic, ParquetFiles
 from headrace.testing.memory_store import MemoryStore
@@ -108,3 +111,26 @@ def test_topics_of_a_list_are_each_their_tenants(store):
     deploy(store, "both", "{tenant}.clicks,{tenant}.visits[3]")
     assert told(store, "acme.clicks-value") == ("acme", "acme")
     assert told(store, "bolt.visits-value") == ("bolt", "bolt")
+
+
+def test_a_topic_that_comes_to_a_pattern_is_its_tenants_though_nobody_changed_anything(
+    store, monkeypatch
+):
+    """Its subjects were refused until somebody changed something else."""
+    deploy(store, "all", pattern_text(r"(?P<tenant>[a-z]+)\.(visits|clicks)"))
+    stream, now_s = StreamId("all", "acme"), [0.0]
+    monkeypatch.setattr(owners_module.time, "monotonic", lambda: now_s[0])
+    begun, more = (
+        id_of_list({"acme.visits": "1"}),
+        id_of_list({"acme.visits": "1", "acme.clicks": "2"}),
+    )
+    store.progress.start_lanes([LaneStart(stream, begun, {"acme.visits[0]": 0})])
+    owners = Owners(store)
+    assert owners.owner("acme.visits-value") == "acme"
+    store.progress.start_lanes([LaneStart(stream, more, {"acme.clicks[0]": 0}, begun)])
+    reads, read = [], owners._read
+    monkeypatch.setattr(owners, "_read", lambda: reads.append(now_s[0]) or read())
+    for second in range(1, 22):
+        now_s[0] = float(second)
+        assert owners.changer("acme.clicks-value") == ("acme" if second >= 10 else None)
+    assert reads == [10.0, 20.0]

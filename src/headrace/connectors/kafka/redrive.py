@@ -98,7 +98,8 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
     Args:
         connections: where Kafka is, and the key of seals.
         stream: whose letters; its tenant names the reader only, the topic is the tenant's.
-        topic: the source topic, whose letters are in ``<topic>.dlq``; of a list each of them.
+        topic: the source topic, whose letters are in ``<topic>.dlq``; of a list each of them. Of a
+            pattern that matched nothing yet it is empty, and there is no letter.
         generation: the tenant's, as the store has it.
         limit: the most to send.
         dry_run: only count.
@@ -112,6 +113,8 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
         ConfigError: we may not do this, a record is too large for its topic now, or the topic is
             not in Kafka.
     """
+    if not topic:
+        return Redriven(0, (), 0)
     if connection_of(topic) is not None:
         raise ConfigError(
             f"{topic} is not in Kafka, and nothing is sent back there yet; its letters are in "

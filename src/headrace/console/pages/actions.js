@@ -49,9 +49,8 @@ export function Resume({ of, me, done, onClose }) {
       ${others && html`<li>You did not suspend it, or not alone: only an operator resumes it.</li>`}</ul><//>`;
 }
 
-/* Where the dead letters of a stream are: of each topic, if it reads several. */
-const letters = (read) => [...new Set(read.split(",").map((part) => part.replace(/\[\d+\]$/, "")))]
-  .map((topic) => `${topic.replace(/^([\w.-]+):/, "$1--")}.dlq`).join(", ");
+/* What a pattern reads only the API knows: it says so with how many letters there are. */
+const named = (topics, what) => topics ? html`<b class="name">${topics.join(", ") || "no topic yet"}</b>` : what;
 
 const lane = (failure) => html`partition <b>${failure.partition ?? failure.lane}</b> of <b class="name">${failure.topic}</b>`;
 
@@ -123,14 +122,14 @@ export function Redrive({ of, done, onClose }) {
   const act = async () => {
     const sent = await post(where, asked(false));
     done();
-    return html`<p><b>${plural(sent.sent, "dead letter")}</b> sent back to ${of.topic}; ${sent.left} left for the next
-      time.</p><${Refusals} of=${sent.refused} />`;
+    return html`<p><b>${plural(sent.sent, "dead letter")}</b> sent back to ${named(sent.topics)}; ${sent.left} left for
+      the next time.</p><${Refusals} of=${sent.refused} />`;
   };
   const there = found.data;
   return html`<${Confirm} title="Send dead letters back?" verb=${there ? `Send ${there.sent} back` : "Send back"}
       ready=${Boolean(there && there.sent)} act=${act} onClose=${onClose}>
-    <p>Dead letters of ${stream(of)} go from <b class="name">${letters(of.topic)}</b> to the end of their own partition of
-      <b class="name">${of.topic}</b>, each once, and only this use case reads them.</p>
+    <p>Dead letters of ${stream(of)} go from ${named(there?.dead_letters, "where they are kept")} to the end of their own
+      partition of ${named(there?.topics, "their topic")}, each once, and only this use case reads them.</p>
     ${found.error ? html`<${Problem} error=${found.error} />` : there
       ? html`<dl class="facts"><dt>would be sent</dt><dd class="num">${there.sent}</dd><dt>left for later</dt>
         <dd class="num">${there.left}</dd><dt>refused</dt><dd class="num">${there.refused.length}</dd></dl>

@@ -11,7 +11,7 @@ from headrace.model.lineage import Lineage, depths, is_undecided
 from headrace.model.places import Place
 from headrace.model.records import Failure, FailureState, LaneStart, Move
 from headrace.model.streams import PassedRange, Position, Slice, State, StreamId, ids_left, original
-from headrace.model.topic_lists import is_another, is_of, others
+from headrace.model.topic_lists import id_without, is_another, is_of, others
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.memory_store import recorded
@@ -66,10 +66,19 @@ class MemoryProgress:
             self.data.follow(start.stream, followed)
 
     @alone
-    def forget_lanes(self, stream: StreamId, names: Collection[str], epoch: int) -> bool:
+    def forget_lanes(
+        self,
+        stream: StreamId,
+        names: Collection[str],
+        epoch: int,
+        topics: Collection[str] = (),
+    ) -> bool:
         """Forget lanes that are done and that their log does not list any more."""
-        if self.data.stream(stream).epoch != epoch:
+        known = self.data.stream(stream)
+        if known.epoch != epoch:
             return False
+        if topics and known.topic_id is not None:
+            self.data.set_stream(stream, topic_id=id_without(known.topic_id, topics))
         self.data.forget(stream, names)
         self.data.expect(stream)
         return True
@@ -93,7 +102,8 @@ class MemoryProgress:
         self.data.changed()
         recorded.leave_reads_behind(self.data, stream)
         self._turn_to(stream, topic_id, known.epoch + 1)
-        self.data.set_stream(stream, silent_s=None)
+        if offsets:
+            self.data.set_stream(stream, silent_s=None)
         self.data.deepen(stream)
         self.data.failures.release(stream, {*offsets, *gone})
         before = {name: at.next_offset for name, at in self.data.positions[stream].items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +20,10 @@ from headrace.errors import (
 from headrace.model.everyone import EVERYONE, has_stream, is_plain
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle, ids_left
-from headrace.model.topic_lists import adds_to
+from headrace.model.topic_lists import adds_to, as_list_id, topics_of
 from headrace.policies.stops import Status, changed
 from headrace.store.deployments import check as check_deployment
-from headrace.store.own_topics import doubtful, refuse_doubts
+from headrace.store.own_topics import Doubt, doubtful, refuse_doubts, told
 from headrace.store.streams import check_stream, one_line, topic_of
 from headrace.store.tenant_states import check_states
 from headrace.store.tenants import check, check_may_be_added, check_throttle, check_weight
@@ -251,8 +251,14 @@ class MemoryRegistry:
         for stream in begin:
             self._begin(stream, deployment.topic)
         for stream in reads:
-            self.data.set_stream(stream, topic=topics[stream])
+            self._read_more(stream, topics[stream])
         return True
+
+    def _read_more(self, stream: StreamId, topic: str) -> None:
+        known = self.data.streams[stream]
+        topic_id = known.topic_id and as_list_id(known.topic_id, known.topic)
+        left = tuple(as_list_id(one, known.topic) for one in known.left_ids)
+        self.data.set_stream(stream, topic=topic, topic_id=topic_id, left_ids=left)
 
     def _everyone(self, deployment: Deployment) -> Tenant | None:
         """The reserved tenant, if it begins with a use case that is new."""
@@ -296,21 +302,25 @@ class MemoryRegistry:
         }
 
     @alone
-    def why_shared(self, stream: StreamId, topics: Collection[str]) -> str | None:
-        """Why a stream may not read topics: one is another tenant's; None: it may."""
-        try:
-            self._refuse_shared({stream: ",".join(sorted(topics))})
-        except ConfigError as error:
-            return str(error)
-        return None
+    def why_shared(
+        self, wanted: Mapping[StreamId, Collection[str]]
+    ) -> dict[StreamId, dict[str, str]]:
+        """Of topics that streams would read those that are another tenant's, each with why."""
+        return told(self._doubtful(wanted), self._there())
 
     def _refuse_shared(self, wanted: dict[StreamId, str], *new: Deployment) -> None:
+        found = self._doubtful({one: topics_of(text) for one, text in wanted.items()}, *new)
+        refuse_doubts(wanted, {one.other: one.stream for one in found}, self._there())
+
+    def _doubtful(
+        self, wanted: Mapping[StreamId, Collection[str]], *new: Deployment
+    ) -> list[Doubt]:
         known = [*self.data.deployments.values(), *new]
-        doubts = doubtful(wanted, {deployed.use_case: deployed.topic for deployed in known})
-        there = {
-            name for name, stream in self.data.streams.items() if stream.state is not State.REMOVED
-        }
-        refuse_doubts(wanted, doubts, there)
+        return doubtful(wanted, {deployed.use_case: deployed.topic for deployed in known})
+
+    def _there(self) -> set[StreamId]:
+        streams = self.data.streams.items()
+        return {name for name, stream in streams if stream.state is not State.REMOVED}
 
     def _begin(self, stream: StreamId, template: str) -> None:
         known = self.data.streams.get(stream)

@@ -291,9 +291,15 @@ class Decisions:
             if topic in self.deployed.topics_of(stream.id)
         }
 
-    def _forgotten(self, stream: StreamId, names: Collection[str], epoch: int) -> None:
-        """Parents that are done, and that nobody needs."""
-        del epoch
+    def _forgotten(
+        self,
+        stream: StreamId,
+        names: Collection[str],
+        epoch: int,
+        topics: Collection[str] = (),
+    ) -> None:
+        """Parents that are done, and that nobody needs, or all lanes of topics that are gone."""
+        del epoch, topics
         self.left_alone.moved(stream)
         for name in names:
             lane = LaneId(*stream, name)

@@ -273,6 +273,17 @@ class TestIntents:
         store.progress.seek(ACME, by_lane({0: there}), "id-1", {}, away)
         assert store.progress.pending_intents() == [_wave("w1", sought, stays)]
 
+    def test_a_lane_is_given_up_with_what_is_recorded_of_it_and_nothing_is_sent_elsewhere(
+        self, store: Store
+    ) -> None:
+        epoch = started(store, 0, 0)
+        stays, gone = (_slice(lane(number), epoch) for number in range(2))
+        store.progress.record_intent(_wave("w1", stays, gone))
+        store.progress.seek(ACME, {}, "id-1", None, [gone.lane.name])
+        assert store.progress.pending_intents() == [_wave("w1", stays)]
+        found = {at.lane.name: at.next_offset for at in store.progress.load_positions([ACME])}
+        assert found == {stays.lane.name: stays.from_offset}
+
     @pytest.mark.parametrize(
         ("to", "kept"), [({1: 0}, True), ({1: 3}, False), ({2: 3}, False), ({3: 0}, False)]
     )

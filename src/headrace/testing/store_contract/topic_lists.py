@@ -15,7 +15,8 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.model.places import number_at, place_at
-from headrace.model.records import LaneStart, Move
+from headrace.model.receipts import SliceError
+from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Guarantee, LaneId, Order, Slice, State, Stream, StreamId, Tenant
 from headrace.model.topic_lists import id_of_list, listed
 from headrace.model.topic_patterns import pattern_text
@@ -108,6 +109,35 @@ class TestTopicLists:
         with pytest.raises(ConfigError, match="deploy it under another name"):
             store.registry.deploy(replace(LIST, topic="{tenant}.visits"))
 
+    def test_a_topic_alone_is_a_list_of_one_that_may_become_longer(self, store: Store) -> None:
+        store.registry.deploy(replace(LIST, topic="{tenant}.visits"))
+        store.registry.add_tenant(Tenant("acme"))
+        store.progress.start_lanes([LaneStart(BOTH, "v1", {"acme.visits[0]": place_at(0)})])
+        store.progress.seek(BOTH, {"acme.visits[0]": place_at(3)}, "v2")
+        for other in (listed(["{tenant}.other", "{tenant}.clicks"]), "{tenant}.visits[0]"):
+            with pytest.raises(ConfigError, match="deploy it under another name"):
+                store.registry.deploy(replace(LIST, topic=other))
+        store.registry.deploy(LIST)
+        assert (_stream(store).topic, _at(store)) == (READS, {"acme.visits[0]": 3})
+        # A topic that is made again right then is known for another one.
+        assert _stream(store).topic_id == id_of_list({"acme.visits": "v2"})
+        assert _stream(store).has_left(_id("c1", "v1"))
+        assert not _stream(store).has_left(_id("c1", "v2"))
+
+    def test_a_failure_that_comes_again_in_a_longer_list_is_the_same_one(
+        self, store: Store
+    ) -> None:
+        piece = _slices(_begun(store))[0]
+        error = SliceError(
+            temporary=False, code="BadRecord", message="it is none", offset=piece.from_offset
+        )
+        (first,) = store.failures.keep([Failure(piece, error, 1.0, attempts=1)])
+        store.failures.retry(first)
+        longer = replace(piece, topic=f"{piece.topic},acme.wide")
+        again = store.failures.keep([Failure(longer, error, 2.0, attempts=1)])
+        assert again == [first]
+        assert [one.times for one in store.failures.every(BOTH)] == [2]
+
     def test_a_list_does_not_become_longer_by_a_topic_of_another_tenant(self, store: Store) -> None:
         _begun(store)
         store.registry.deploy(replace(SCORE, use_case="all", topic="acme.wide"))
@@ -178,13 +208,29 @@ class TestTopicLists:
         pattern = pattern_text(r"(?P<tenant>[a-z-]+)\.(visits|clicks)")
         store.registry.deploy(replace(SCORE, use_case="each", topic=pattern))
         ours = StreamId("each", "acme-eu")
-        told = store.registry.why_shared(ours, ["acme-eu.clicks", "acme-eu.visits"])
-        assert told is not None
-        assert "would be of two tenants: of acme-eu as use case each" in told
-        assert store.registry.why_shared(ours, ["acme-eu.clicks"]) is None
-        assert store.registry.why_shared(StreamId("each", "acme"), ["acme.visits"]) is None
+        theirs = StreamId("each", "acme")
+        wanted = {ours: ["acme-eu.clicks", "acme-eu.visits"], theirs: ["acme.visits"]}
+        told = store.registry.why_shared(wanted)
+        assert {stream: set(why) for stream, why in told.items()} == {ours: {"acme-eu.visits"}}
+        assert (
+            "would be of two tenants: of acme-eu as use case each" in told[ours]["acme-eu.visits"]
+        )
+        assert store.registry.why_shared({}) == {}
         with pytest.raises(ConfigError, match="would be of two tenants"):
             store.registry.deploy(replace(SCORE, use_case="more", topic="{tenant}-eu.clicks"))
+
+    def test_a_topic_is_forgotten_with_its_lanes_under_the_epoch_and_is_then_a_new_one(
+        self, store: Store
+    ) -> None:
+        epoch = _begun(store)
+        gone = (["acme.clicks[0]"], ["acme.clicks"])
+        assert not store.progress.forget_lanes(BOTH, gone[0], epoch - 1, gone[1])
+        assert _stream(store).topic_id == _id("c1", "v1")
+        assert store.progress.forget_lanes(BOTH, gone[0], epoch, gone[1])
+        assert _at(store) == {"acme.visits[0]": 0}
+        known = id_of_list({"acme.visits": "v1"})
+        assert (_stream(store).topic_id, _stream(store).epoch) == (known, epoch)
+        assert not _stream(store).has_left(_id("c2", "v1"))
 
     def test_a_stream_that_is_added_again_may_have_its_topics_again(self, store: Store) -> None:
         _begun(store)
