@@ -276,6 +276,29 @@ def test_a_stream_that_is_gone_stops_its_tenant_alone(world):
     assert world.there("acme.visits") == {"a": [b"a1"]}
 
 
+def test_a_service_of_each_tenant_that_is_away_or_not_said_is_its_tenants_alone():
+    there = Server("kinesis://eu-central-1?endpoint=http://127.0.0.1:1", "AKIAOURS", "a secret")
+    site = Site(Connections({}, "", servers={"k-acme": there}), None, in_company=True)
+    sink = KinesisStream("visits", at="k-{tenant}")
+    sink.prepare(site)
+    writer = sink.open(site)
+    acme, bolt = writer.write([effect("a1"), effect("a1", tenant="bolt")])
+    assert (acme.error.code, bolt.error.code) == ("SinkUnavailable", "TargetMissing")
+    assert "no answer" in acme.error.message
+    assert "'k-bolt'" in bolt.error.message
+    shown = f"{acme} {writer!r} {sinks.service_of(site.connections, 'k-acme')!r}"
+    assert "a secret" not in shown
+    assert "AKIAOURS" not in shown
+
+
+def test_a_connection_that_is_no_kinesis_is_refused_at_the_deploy():
+    site = Site(Connections({}, "", servers={"there": Server("dynamodb://eu-central-1")}), None)
+    with pytest.raises(ConfigError, match="connection there is no Kinesis"):
+        KinesisStream("visits", at="there").prepare(site)
+    with pytest.raises(ConfigError, match="nowhere"):
+        KinesisStream("visits", at="nowhere").prepare(site)
+
+
 # --- what is declared
 
 
