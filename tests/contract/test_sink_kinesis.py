@@ -148,6 +148,7 @@ class TestKinesisStreamOnAServer(OnKinesis):
         return Site(self.connections, None)
 
 
+@pytest.mark.slow
 class TestKinesisStreamOfEachTenantOnAServer(TestKinesisStreamOnAServer):
     """A stream for each tenant."""
 
