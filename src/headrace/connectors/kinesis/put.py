@@ -133,7 +133,7 @@ class _Call:
             before = len(self.taken)
             slow = self._sent_once(lines)
             tries = tries + 1 if len(self.taken) == before else 0
-            if slow and not self._waited(tries):
+            if slow and self.over is None and not self._waited(tries):
                 self.refused |= {_key(line[0]): (line[0], too_much(self.where)) for line in slow}
                 break
             lines = slow

@@ -213,6 +213,15 @@ def test_where_nobody_answers_nothing_more_is_sent(world):
     assert len(world.service.requests) == 2
 
 
+def test_what_came_too_soon_is_not_waited_for_where_nobody_answers(world):
+    world.kinesis.fate_of = lambda key, _: SLOW if key == "a" else None
+    world.service.errors = [None, None, ConnectionError("away")]
+    (written,) = world.write(effect("c1", "a1", "b1", "b2"))
+    assert codes(written) == [(1, "SinkUnavailable"), (3, "SinkUnavailable")]
+    assert "no answer" in written.refused[0].error.message
+    assert world.slept == []
+
+
 def test_at_most_once_sends_nothing_again_that_may_be_there(world):
     world.service.errors, world.service.is_done = [None, TimeoutError("late")], True
     (written,) = world.write(effect("a1", "a2", "a3", may_repeat=False))
