@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.connectors.files.parquet import ParquetFiles
     from headrace.connectors.hbase.table import HBaseTable
     from headrace.connectors.kafka.sink import KafkaTopic
+    from headrace.connectors.kinesis.sink import KinesisStream
     from headrace.connectors.outcomes import failed, identity
     from headrace.connectors.redis.hashes import RedisHashes
     from headrace.connectors.search.index import SearchIndex
@@ -36,6 +37,7 @@ __all__ = [
     "Email",
     "HBaseTable",
     "KafkaTopic",
+    "KinesisStream",
     "ParquetFiles",
     "RedisHashes",
     "SearchIndex",
@@ -56,6 +58,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of it
             "headrace.connectors.files.parquet": ("ParquetFiles",),
             "headrace.connectors.hbase.table": ("HBaseTable",),
             "headrace.connectors.kafka.sink": ("KafkaTopic",),
+            "headrace.connectors.kinesis.sink": ("KinesisStream",),
             "headrace.connectors.outcomes": (
                 "failed",
                 "identity",

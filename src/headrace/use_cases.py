@@ -35,7 +35,7 @@ from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.topic_lists import listed, reads_topics
-from headrace.model.topic_names import connection_of, problem_of
+from headrace.model.topic_names import connection_of, may_be_one, problem_of
 from headrace.model.topic_patterns import pattern_text
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
@@ -50,6 +50,7 @@ from headrace.ports import (
     facts_of,
     marks_partitions,
     needs_registry,
+    topic_of,
 )
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order, RestartFrom)
@@ -508,6 +509,12 @@ def _log_problem(made: UseCase) -> str | None:
     """What cannot be had of a topic that is not Kafka's."""
     if connection_of(made.topic) is None:
         return None
+    written = topic_of(made.sink)
+    if written and may_be_one(made.topic, written):
+        return (
+            f"its sink writes to {written}, which it reads itself: its results would come back "
+            "without end; write to another one"
+        )
     for what, instead in needing_ends(made).items():
         return (
             f"{what} needs a log that says where its lanes end, and of {made.topic} only reading "

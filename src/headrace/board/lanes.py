@@ -206,12 +206,12 @@ class Lane:
         """Whether a visit of it came to its end, so that it waited for nothing."""
         return self.visits is not None and self.visits.behind is not None
 
-    def visited(self, receipt: Receipt, now_s: float) -> None:
-        """A slice of it came to its end, where only reading tells that."""
+    def visited(self, receipt: Receipt, now_s: float, readers: int = 1) -> None:
+        """A slice of it came to its end, where only reading tells that; so many read it."""
         if receipt.behind is None or receipt.superseded:
             return
         visits = self.visits or Visits()
-        self.visits = visits.came_back(receipt.records, receipt.behind, now_s)
+        self.visits = visits.came_back(receipt.records, receipt.behind, now_s, readers)
         rests = self.position == receipt.reached and not self.visits.is_due(now_s)
         self.end = self.position if rests else OPEN
 

@@ -52,6 +52,8 @@ class HeldStream:
     epoch: int
     #: what the log that it is read from says of places
     measures: Places
+    #: streams that read its topic, of whatever use cases and drivers; it is one of them
+    readers: int = 1
     #: by name, in the order of names
     lanes: dict[str, Lane] = field(default_factory=dict)
     #: some of them are buckets

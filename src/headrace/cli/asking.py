@@ -27,7 +27,7 @@ from headrace.model.streams import State, StreamId, original
 from headrace.operating.again import consequences, is_more, of_removal
 from headrace.operating.repeats import repeated
 from headrace.operating.seeking import Seek, Shift, begun_again
-from headrace.ports import Log, Store
+from headrace.ports import Connections, Log, Store
 from headrace.store import open_store
 from headrace.use_cases import UseCase
 
@@ -164,8 +164,13 @@ def ask_removal(store: Store, tenants: Sequence[str], config: Path, *command: st
 
 def log_of(config: Path) -> Log:
     """What is in the logs that are read."""
+    return open_log(connections_in(config), asks_once=True)
+
+
+def connections_in(config: Path) -> Connections:
+    """Where all servers are, as the YAML file says."""
     settings, folder = settings_and_folder(config)
-    return open_log(connections_of(settings, folder), asks_once=True)
+    return connections_of(settings, folder)
 
 
 def _can_be_asked() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,14 @@ from typing import Annotated
 import typer
 
 from headrace.cli.amounts import StreamName, UseCaseApart, stream_of
-from headrace.cli.asking import YesOption, agree_to, ask_again, log_of, show
+from headrace.cli.asking import (
+    YesOption,
+    agree_to,
+    ask_again,
+    connections_in,
+    log_of,
+    show,
+)
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -29,7 +37,9 @@ from headrace.cli.servers import folder_of, remembered, running_up
 from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, wanted
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import are_of_several, label_of
+from headrace.model.places import Place
 from headrace.model.streams import State
+from headrace.operating.leases import asks_for_leases, lease_places
 from headrace.operating.seeking import carry_out, planned, planned_again
 
 app = typer.Typer(
@@ -174,7 +184,8 @@ def seek(
         typer.Option(
             help="earliest, latest, a time such as 2026-05-17T10:05:00+00:00, one offset for all "
             'partitions, or Spark\'s form \'{"acme.visits":{"0":23}}\'; of several topics, null '
-            "gives up one that is gone: '{\"acme.clicks\":null}'."
+            "gives up one that is gone: '{\"acme.clicks\":null}'; of a stream of Kinesis 'LEASES "
+            "entities:my-app', a connection and a table of the Kinesis Client Library."
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, move nothing.")] = False,
@@ -192,13 +203,16 @@ def seek(
     with store_of(config) as store:
         stream = stream_of(name, use_case)
         with closing(log_of(config)) as log:
-            plan = planned(store, log, stream, to)
+            target: str | Mapping[str, Place] = to
+            if asks_for_leases(to):
+                target = lease_places(store, log, connections_in(config), stream, to)
+            plan = planned(store, log, stream, target)
             show([plan], config)
             if dry_run:
                 return
             if not yes:
                 words = ("streams", "seek", str(stream), "--to", to)
-                again = partial(planned_again, store, log, to)
+                again = partial(planned_again, store, log, target)
                 plan = agree_to(plan, again, config, *words)
         carry_out(store.progress, plan)
         several = are_of_several(plan.offsets)

@@ -68,6 +68,10 @@ def write(
     ]
 
 
+class Waits(SinkUnavailable):
+    """A row was not offered, since one of its key before it, in the same effect, was not taken."""
+
+
 class GivenUp:
     """Whether no more is offered in this call, and why."""
 
@@ -145,6 +149,8 @@ def _outcome(effect: Effect, call: _Call, number: int) -> Written:
     is_whole = number in call.in_parts or len(refused) == effect.output.num_rows
     if missing or not effect.may_repeat or is_whole:
         return failed(first)
-    return Written(
-        refused=tuple(RefusedRow(row, failed(refused[row]).error) for row in sorted(refused))
-    )
+    return Written(refused=tuple(_named(row, refused[row]) for row in sorted(refused)))
+
+
+def _named(row: int, error: HeadraceError) -> RefusedRow:
+    return RefusedRow(row, None if isinstance(error, Waits) else failed(error).error)

@@ -163,7 +163,7 @@ class Applier:
         """An open slice came to its end: what its log said of the lane is known now."""
         lane = held.lanes.get(receipt.slice.lane.name)
         if lane is not None:
-            lane.visited(receipt, now_s)
+            lane.visited(receipt, now_s, held.readers)
 
     def _job_failed(self, done: Committed, error: SliceError) -> None:
         """Nobody knows what was done: wait, or look for the culprit."""

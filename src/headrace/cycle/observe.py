@@ -11,7 +11,7 @@ What cannot be learned at this moment leaves the board as it is; nothing here st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -95,9 +95,8 @@ class Observer:
             return False
         loaded = {deployment.use_case: deployment for deployment in deployments}
         self._newcomers.follow(deployments)
-        streams = [
-            stream for stream in self.store.registry.streams() if stream.id.use_case in loaded
-        ]
+        every = self.store.registry.streams()
+        streams = [stream for stream in every if stream.id.use_case in loaded]
         of_loaded = streams
         # After the streams: somebody may just now be added, and a tenant never goes away.
         tenants = {tenant.name: tenant for tenant in self.store.registry.tenants()}
@@ -110,6 +109,7 @@ class Observer:
         epochs = self._hold([stream.id for stream in new], now_s)
         for stream in streams:
             self._take(stream, tenants[stream.id.tenant], loaded[stream.id.use_case], epochs)
+        self._count_readers(every)
         self._costs.clear()
         self._positions(streams)
         self._follow(streams)
@@ -279,6 +279,12 @@ class Observer:
             self.board.streams[stream.id] = held
         held.stream, held.tenant, held.deployment = stream, tenant, deployment
         held.unfit = None
+
+    def _count_readers(self, every: Iterable[Stream]) -> None:
+        """Tell streams who else reads their topics, be it for another driver."""
+        readers = Counter(stream.topic for stream in every if stream.state is State.ACTIVE)
+        for held in self.board.streams.values():
+            held.readers = max(1, readers[held.stream.topic])
 
     def _positions(self, streams: list[Stream]) -> None:
         """Believe the store about all of them, but those that somebody took over meanwhile."""

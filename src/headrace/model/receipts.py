@@ -48,6 +48,9 @@ class Behind(NamedTuple):
     seconds: float | None
     #: the lane takes no more records, and this was the last
     sealed: bool = False
+    #: of what its log gives of the lane in a second, to all who read it, this took so many seconds'
+    #: worth; 0: nothing is rationed
+    spent_s: float = 0.0
 
     @property
     def caught_up(self) -> bool:

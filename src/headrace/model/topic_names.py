@@ -45,6 +45,16 @@ def within(connection: str, name: str) -> str:
     return f"{connection}{_BETWEEN}{name}"
 
 
+def may_be_one(one: str, other: str) -> bool:
+    """Whether two topics, as use cases say them, are one topic for some tenant."""
+    return _is_among(one, other) or _is_among(other, one)
+
+
+def _is_among(topic: str, pattern: str) -> bool:
+    anyone = re.escape(pattern).replace(re.escape(TENANT), "[a-z0-9-]+")
+    return re.fullmatch(anyone, topic.replace(TENANT, "t")) is not None
+
+
 def problem_of(topic: str) -> str | None:
     """Why no topic can be called so, as a use case says it; None if one can."""
     if _BETWEEN in topic and connection_of(topic) is None:

@@ -17,6 +17,7 @@ from headrace.sinks import (
     Email,
     HBaseTable,
     KafkaTopic,
+    KinesisStream,
     ParquetFiles,
     RedisHashes,
     SearchIndex,
@@ -29,6 +30,12 @@ _CALLED: Final = {
     SearchIndex: "index",
     DynamoTable: "table",
     HBaseTable: "table",
+}
+_SENT: Final[dict[type, str]] = {
+    KafkaTopic: "messages",
+    TenantTopics: "messages",
+    KinesisStream: "records",
+    Email: "mails",
 }
 _REPLACED: Final = ": rows that are as new as those there, or newer, replace them"
 _BUT: Final[dict[type, str]] = {
@@ -57,10 +64,8 @@ def repeated(sink: Sink | None) -> str:
             told = f"Delta table {sink.folder}: rows come a second time"
         case ParquetFiles():
             told = "files: rows come a second time, unless a slice is cut as it was"
-        case KafkaTopic() | TenantTopics():
-            told = "messages: they are sent a second time"
-        case Email():
-            told = "mails: they are sent a second time"
+        case KafkaTopic() | TenantTopics() | KinesisStream() | Email():
+            told = f"{_SENT[type(sink)]}: they are sent a second time"
         case None:
             told = "what the handler writes by itself is written a second time"
         case _:

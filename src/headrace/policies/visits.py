@@ -9,12 +9,20 @@ A visit takes up to so many records as it is guessed to find, and more than the 
 asked for one record would never see that there are a thousand. What it costs is settled afterwards
 by what it found, so a guess that is too high costs nobody anything but room in a bin.
 
+Where a log rations what it gives of a lane, that is a budget of all who read the lane, whichever
+driver they are of. Each of them knows how many they are, and after a visit rests for as long as
+what it took is worth, times as many: so all of them together take no more than there is, and nobody
+has to be refused. A shard of Kinesis gives five answers a second; of three use cases that read it
+each has one in a second, since a log counts seconds, and of a second's five no whole two are left
+for each. Only then may a lane be visited more seldom than every `SELDOM_S`.
+
 Nothing here is known; whoever shows it to people says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import floor
 
 from headrace.model.receipts import Behind
 
@@ -28,6 +36,21 @@ SOON_S = 0.25
 SELDOM_S = 2.0
 #: part of what the last visit told in the rate that is remembered
 _NEW_PART = 0.5
+#: a quotient of floats that is a whole number may come out below it
+_ROUNDING = 1e-9
+
+
+def rest_s(spent_s: float, readers: int) -> float:
+    """How long one of so many readers rests after a visit, so that their log refuses none of them.
+
+    Args:
+        spent_s: how many seconds' worth of what the log gives to all the visit took.
+        readers: how many there are.
+    """
+    share_s = spent_s * max(1, readers)
+    if not 0 < share_s < 1:
+        return share_s
+    return 1 / floor(1 / share_s + _ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +77,22 @@ class Visits:
         sealed = self.behind is not None and self.behind.sealed
         return now_s >= self.due_s and not sealed
 
-    def came_back(self, records: int, behind: Behind, now_s: float) -> Visits:
-        """What is known after a visit that came to its end."""
+    def came_back(self, records: int, behind: Behind, now_s: float, readers: int = 1) -> Visits:
+        """What is known after a visit that came to its end, of a lane that so many read."""
         if self.behind is not None and now_s > self.at_s:
             rate_per_s = records / (now_s - self.at_s)
             rate_per_s = self.rate_per_s + _NEW_PART * (rate_per_s - self.rate_per_s)
         else:
             rate_per_s = self.rate_per_s
-        pause_s = SOON_S if records else min(SELDOM_S, 2 * self.pause_s)
+        rests_s = rest_s(behind.spent_s, readers)
+        pause_s = max(rests_s, SOON_S if records else min(SELDOM_S, 2 * self.pause_s))
         found = replace(self, found=records > 0, behind=behind, at_s=now_s, rate_per_s=rate_per_s)
         if behind.caught_up:
             guess = int(MORE * rate_per_s * pause_s)
             return replace(found, waits=max(LEAST, guess), pause_s=pause_s, due_s=now_s + pause_s)
         guess = max(MORE * records, int(rate_per_s * (behind.seconds or 0.0)))
         # One that found nothing and is not at the end is gone on with, but not as fast as can be.
-        due_s = now_s if records else now_s + SOON_S
+        due_s = now_s + max(rests_s, 0.0 if records else SOON_S)
         return replace(found, waits=max(LEAST, guess), pause_s=SOON_S, due_s=due_s)
 
     @property

@@ -83,6 +83,7 @@ from headrace.ports.sink import (
     facts_of,
     marks_partitions,
     needs_shared_folder,
+    topic_of,
 )
 from headrace.ports.statistics import Statistics
 from headrace.ports.store import Store
@@ -169,4 +170,5 @@ __all__ = [
     "names_writers",
     "needs_registry",
     "needs_shared_folder",
+    "topic_of",
 ]

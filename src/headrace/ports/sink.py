@@ -214,6 +214,16 @@ def server_of(sink: object) -> str:
     return at if isinstance(at, str) else ""
 
 
+def topic_of(sink: object) -> str:
+    """What use cases call the topic that a sink writes to; empty if it is none outside of Kafka.
+
+    It says so by an attribute ``writes_topic``. Who reads it would be given its own results again,
+    without end.
+    """
+    topic = getattr(sink, "writes_topic", None)
+    return topic if isinstance(topic, str) else ""
+
+
 def marks_partitions(sink: object) -> bool:
     """Whether it knows by offsets of whole partitions what was written exactly once.
 

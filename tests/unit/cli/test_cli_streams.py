@@ -442,6 +442,24 @@ def test_a_seek_to_where_it_stands_is_no_question(headrace, store, fail):
 
 
 @pytest.mark.usefixtures("visits")
+def test_where_an_application_stands_is_told_by_its_table_of_leases(headrace, store, monkeypatch):
+    result = headrace(*SEEK, "LEASES entities:my-app", "--yes")
+    assert result.exit_code != 0
+    assert "is a topic of Kafka, of which no table has leases" in " ".join(result.output.split())
+    asked = []
+
+    def by_its_table(_store, _log, connections, stream, to):
+        asked.append((connections.servers, stream, to))
+        return {"acme.visits[0]": 5, "acme.visits[1]": 7}
+
+    monkeypatch.setattr(streams, "lease_places", by_its_table)
+    result = headrace(*SEEK, "LEASES entities:my-app", "--yes")
+    assert result.exit_code == 0, result.output
+    assert asked == [({}, ACME, "LEASES entities:my-app")]
+    assert offsets(store) == {0: 5, 1: 7}
+
+
+@pytest.mark.usefixtures("visits")
 def test_what_it_means_for_the_sink_is_said_where_the_use_case_is_known(headrace, config, store):
     (config.parent / "use_cases.py").write_text(
         "from headrace import use_case\n"

@@ -2,6 +2,7 @@
 
 import pickle
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -153,3 +154,23 @@ def test_it_travels_with_what_it_has(service, kinesis):
     service.put(name, b"0")
     copy = pickle.loads(pickle.dumps(kinesis))
     assert Service(copy, copy.clock.move).values(name) == [b"0"]
+
+
+def test_a_request_with_too_much_is_refused_as_a_whole(service, kinesis):
+    name = service.make()
+    small, large = ({"PartitionKey": "k", "Data": b"0" * size} for size in (1, 2**20))
+    for records in ([small] * 501, [small, large], [{**large, "Data": b"0" * (2**20 - 1)}] * 6):
+        codes = ("ValidationException", "InvalidArgumentException")
+        refused(partial(kinesis.put_records, StreamName=name, Records=records), *codes)
+    assert service.values(name) == []
+
+
+def test_of_many_records_some_are_refused_and_told_in_their_places(service, kinesis):
+    name = service.make()
+    kinesis.fate_of = lambda key, _: SPENT if key == "b" else None
+    told = kinesis.put_records(
+        StreamName=name, Records=[{"PartitionKey": key, "Data": key.encode()} for key in "abc"]
+    )
+    assert told["FailedRecordCount"] == 1
+    assert [one.get("ErrorCode") for one in told["Records"]] == [None, SPENT, None]
+    assert service.values(name) == [b"a", b"c"]

@@ -1,27 +1,20 @@
 """Where DynamoDB is, as the YAML file says it, and one client of each such connection a process.
 
-A client holds a few connections, which all writers of the process share. Nothing is asked a second
-time by the client on its own: whether something may be written again, and when, is for the sink to
-say. All of an answer has so many seconds, also where it comes byte by byte, and no more than what
-those have who wait for it.
+How long its answers are waited for is common to Amazon's services (``amazon_clients.py``).
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import re
-import threading
-import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from headrace.connectors.amazon_clients import AmazonService
 from headrace.connectors.dynamodb.library import demand_its_own, library
 from headrace.connectors.own_servers import ALONE, OwnServers
 from headrace.connectors.tls_files import context_of, options_of
-from headrace.databases.deadline import Deadline
-from headrace.databases.sockets import SocketInTime
 from headrace.errors import ConfigError, TargetMissing
 from headrace.ports import Server
 
@@ -68,77 +61,24 @@ def address_of(server: Server, name: str) -> Address:
     return Address(split.netloc, endpoint, given.get("ca_file"), user, password)
 
 
-class Service:
+class Service(AmazonService):
     """DynamoDB, as this process speaks to it; contacts nobody before it is asked for something."""
 
     def __init__(self, name: str, address: Address, waits: tuple[float, float] = ALONE) -> None:
-        self.where = f"connection {name}"
         self.address = address
         #: tables that were found to be what their sinks describe
         self.fitted: set[str] = set()
-        self._waits = waits
-        self._deadline = Deadline()
-        self._made: Any = None
-        self._making = threading.Lock()
+        self._seconds = waits
+        super().__init__(f"connection {name}", self._opened, waits)
 
-    def __repr__(self) -> str:
-        return f"Service({self.where})"
-
-    def asked(self, operation: str, request: dict[str, Any], until_s: float = math.inf) -> Any:
-        """The answer to a request.
-
-        Args:
-            operation: as the client calls it, such as ``put_item``.
-            request: its parameters.
-            until_s: second of the steady clock until which others wait.
-
-        Raises:
-            Exception: whatever the client does; see ``library.translated``.
-            SinkUnavailable: what came back is no answer of DynamoDB.
-        """
-        end_s = min(until_s, time.monotonic() + self._waits[1])
-        with self._deadline.until(end_s):
-            try:
-                return getattr(self._client(), operation)(**request)
-            except library().errors.NoCredentialsError:
-                # They may be there the next time.
-                self.close()
-                raise
-
-    def close(self) -> None:
-        """Give the connections up."""
-        with self._making:
-            client, self._made = self._made, None
-        if client is not None:
-            client.close()
-
-    def _client(self) -> Any:
-        if (made := self._made) is not None:
-            return made
-        # Credentials may be asked for by then, of whoever gives this machine its role.
-        kept: _Kept = self._deadline.connected(self._make)
-        return kept.client
-
-    def _make(self) -> _Kept:
-        with self._making:
-            if self._made is None:
-                self._made = _client(self.address, self._waits, self.where)
-                _hurry(self._made._endpoint.http_session, self._deadline)
-                self._made.meta.events.register("before-parse.dynamodb", self._look_at)
-            return _Kept(self._made)
+    def _opened(self) -> Any:
+        client = _client(self.address, self._seconds, self.where)
+        # What comes back and is no answer of DynamoDB raises ``SinkUnavailable``.
+        client.meta.events.register("before-parse.dynamodb", self._look_at)
+        return client
 
     def _look_at(self, response_dict: dict[str, Any], **_: Any) -> None:
         demand_its_own(response_dict, self.where)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A client; one that comes too late is kept for the next time."""
-
-    client: Any
-
-    def close(self) -> None:
-        """Nobody waits for it now."""
 
 
 def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
@@ -171,28 +111,6 @@ def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
             f"{where}: the client cannot begin with its region and its endpoint; mend the URL "
             "under 'connections:' and start drivers anew"
         ) from None
-
-
-def _hurry(session: Any, deadline: Deadline) -> None:
-    """Have all waits of a client's connections end with the time of their thread."""
-    pools = session._pool_classes_by_scheme
-    for scheme, pool in list(pools.items()):
-        kind = _in_time(pool.ConnectionCls, deadline)
-        pools[scheme] = type(pool.__name__, (pool,), {"ConnectionCls": kind})
-
-
-def _in_time(kind: Any, deadline: Deadline) -> Any:
-    class InTime(kind):  # type: ignore[misc]
-        sock: Any
-
-        def connect(self) -> None:
-            self.sock = SocketInTime(deadline.connected(self._connected), deadline)
-
-        def _connected(self) -> Any:
-            super().connect()
-            return self.sock
-
-    return InTime
 
 
 _services = OwnServers[Service](

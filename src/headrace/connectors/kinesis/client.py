@@ -32,7 +32,8 @@ _SPENT: Final = frozenset(
         "KMSThrottlingException",
     }
 )
-_UNKNOWN_USER: Final = frozenset(
+#: what is signed with is of nobody
+UNKNOWN_USER: Final = frozenset(
     {
         "UnrecognizedClientException",
         "IncompleteSignatureException",
@@ -41,7 +42,8 @@ _UNKNOWN_USER: Final = frozenset(
         "MissingAuthenticationTokenException",
     }
 )
-_SIGNATURE: Final = "InvalidSignatureException"
+#: what was signed does not fit, or was signed at another time
+SIGNATURE: Final = "InvalidSignatureException"
 #: how far a clock may be off where the service does not say what time it is
 ODD_CLOCK_MS: Final = 300_000
 #: seconds after which a shard gives more
@@ -98,23 +100,20 @@ def translated(error: Exception, where: str) -> HeadraceError:
     code = code_of(error)
     if not code:
         # Its text can have an address, and no more; a key is never in it.
-        return BrokerUnavailable(f"{where}: Kinesis does not answer: {_short(str(error))}")
+        return BrokerUnavailable(f"{where}: Kinesis does not answer: {short(str(error))}")
     if code in _SPENT:
         return Spent(f"{where}: read as much as may be for now ({code})", retry_after_s=SPENT_S)
     if code == MISSING:
         return TopicMissing(f"{where} is not there; create the stream or remove who reads it")
-    said = _short(str(getattr(error, "response", {})["Error"].get("Message", "")))
+    said = short(str(getattr(error, "response", {})["Error"].get("Message", "")))
     return _to_mend(code, said, where) or Temporary(f"{where}: not now: {code}: {said}")
 
 
 def _to_mend(code: str, said: str, where: str) -> HeadraceError | None:
     """What a person has to do something about."""
-    if code == _SIGNATURE and said.startswith(("Signature expired", "Signature not yet current")):
-        # What is said behind these words has what was signed.
-        return BrokerUnavailable(
-            f"{where}: this machine's clock is wrong: {said.split(':', maxsplit=1)[0]}"
-        )
-    if code in _UNKNOWN_USER or code == _SIGNATURE:
+    if code == SIGNATURE and (clock := wrong_clock(said)):
+        return BrokerUnavailable(f"{where}: {clock}")
+    if code in UNKNOWN_USER or code == SIGNATURE:
         return BrokerUnavailable(f"{where}: Kinesis does not take these credentials ({code})")
     if code.startswith("AccessDenied"):
         return BrokerUnavailable(f"{where}: a right is missing: {said}")
@@ -141,5 +140,19 @@ def moment(ms: int) -> datetime:
     return datetime.fromtimestamp(max(0, ms) / 1000, UTC)
 
 
-def _short(text: str) -> str:
+def wrong_clock(said: str) -> str | None:
+    """What is told where a signature is not of this time; None where it is not for that."""
+    if not said.startswith(("Signature expired", "Signature not yet current")):
+        return None
+    # What is said behind these words has what was signed.
+    return f"this machine's clock is wrong: {said.split(':', maxsplit=1)[0]}"
+
+
+def is_spent(code: str) -> bool:
+    """Whether nothing was done, since it was too much for this second."""
+    return code in _SPENT
+
+
+def short(text: str) -> str:
+    """A text in one line, no longer than a message bears."""
     return " ".join(text.split())[:500]

@@ -82,21 +82,32 @@ class KinesisClients:
             CodeNotLoaded: Amazon's client is not installed on this machine.
         """
         at = address_of(connections.server(self.at), self.at)
-        client: Kinesis = _client(at, f"connection {self.at}")
+        client: Kinesis = client_of(at, f"connection {self.at}")
         return client
 
 
-def _client(at: Address, where: str) -> Any:
+def client_of(at: Address, where: str, waits: tuple[float, float] = (_CONNECT_S, _READ_S)) -> Any:
+    """The client of an address; contacts nobody.
+
+    Args:
+        at: the address.
+        where: what messages call it.
+        waits: seconds to connect, and for an answer.
+
+    Raises:
+        ConfigError: it cannot begin with its region and its endpoint.
+        CodeNotLoaded: Amazon's client is not installed on this machine.
+    """
     try:
-        import boto3  # noqa: PLC0415 - only who reads Kinesis needs it
+        import boto3  # noqa: PLC0415 - only who speaks to Kinesis needs it
         from botocore.config import Config  # noqa: PLC0415
     except ImportError as error:
         raise not_here("Kinesis needs boto3", "kinesis", error) from error
     # What it meets is told by who asked, and what it sends is nobody's to log.
     logging.getLogger("botocore").setLevel(logging.CRITICAL)
     config = Config(
-        connect_timeout=_CONNECT_S,
-        read_timeout=_READ_S,
+        connect_timeout=waits[0],
+        read_timeout=waits[1],
         retries={"total_max_attempts": 1, "mode": "standard"},
         max_pool_connections=_MOST_CONNECTIONS,
         tcp_keepalive=True,

@@ -75,8 +75,8 @@ def read_shard(told: Mapping[str, Any]) -> Shard:
     keys, numbers = told["HashKeyRange"], told["SequenceNumberRange"]
     parents = (told.get("ParentShardId"), told.get("AdjacentParentShardId"))
     return Shard(
-        _number(told["ShardId"]),
-        tuple(sorted(_number(parent) for parent in parents if parent)),
+        number_of(told["ShardId"]),
+        tuple(sorted(number_of(parent) for parent in parents if parent)),
         HashRange(int(keys["StartingHashKey"]), int(keys["EndingHashKey"])),
         int(numbers["StartingSequenceNumber"]),
         "EndingSequenceNumber" in numbers,
@@ -108,7 +108,12 @@ def misplaced_keys(shards: Collection[Shard]) -> str:
     return ""
 
 
-def _number(shard_id: str) -> int:
+def number_of(shard_id: str) -> int:
+    """The number of a shard, by what the service calls it.
+
+    Raises:
+        ValueError: it is called otherwise.
+    """
     found = _ID.fullmatch(shard_id)
     if found is None:
         raise ValueError(f"a shard is called {shard_id!r}, and not shardId- with twelve digits")

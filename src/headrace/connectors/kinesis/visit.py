@@ -47,8 +47,10 @@ from headrace.model.streams import Slice
 
 log = structlog.get_logger(__name__)
 
-#: answers of a visit: a shard gives five a second to all who read it
-_MOST_ANSWERS = 4
+#: what a shard gives in a second to all who read it
+_ANSWERS_PER_S, _BYTES_PER_S = 5, 2 * 1024 * 1024
+#: answers of a visit: those of others are to find room in the same second
+_MOST_ANSWERS = 2
 #: of a slice that was read before; most of these are pauses
 _ALL_ANSWERS = 60
 #: how long an empty shard's place stays as it is
@@ -81,6 +83,9 @@ class Visit:
     #: of a record that is to blame: the place behind it
     past: Place | None = None
     _bytes: int = 0
+    #: answers that were asked for, and the bytes that they had
+    _asked: int = 0
+    _gave: int = 0
     #: the highest number whose record was passed
     _passed: int = -1
     _is_over: bool = False
@@ -95,6 +100,9 @@ class Visit:
             self._read()
         except HeadraceError as error:
             self._fail(error)
+        if self.behind is not None:
+            spent_s = max(self._asked / _ANSWERS_PER_S, self._gave / _BYTES_PER_S)
+            self.behind = self.behind._replace(spent_s=spent_s)
 
     @property
     def iterator(self) -> str | None:
@@ -114,6 +122,7 @@ class Visit:
     def _answers(self) -> Iterator[Came]:
         """Answers until there is nothing more, or enough for now."""
         for _ in range(_MOST_ANSWERS if self.slice.is_open else _ALL_ANSWERS):
+            self._asked += 1
             try:
                 came = self.walk.next(self._left())
             except Spent:
@@ -121,6 +130,7 @@ class Visit:
                     return
                 self.pause(SPENT_S)
                 continue
+            self._gave += sum(len(one.data) + len(one.key.encode()) for one in came.records)
             yield came
             if came.caught_up:
                 return

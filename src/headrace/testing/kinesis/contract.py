@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from headrace.connectors.kinesis.shards import Shard, misplaced_keys, read_shard
+from headrace.connectors.kinesis.shards import Shard, ShardOf, misplaced_keys, read_shard
 
 __all__ = ["Service", "TestReshards", "TestService"]
 
@@ -273,6 +273,22 @@ class TestService:
         service.wait(0.25)
         told = service.client.get_records(ShardIterator=told["NextShardIterator"])
         assert [record["Data"] for record in told["Records"]] == [b"1"]
+
+    def test_many_records_go_each_to_its_shard_and_are_told_in_their_places(
+        self, service: Service
+    ) -> None:
+        name = service.make(2)
+        given = [{"PartitionKey": f"k{number}", "Data": b"%d" % number} for number in range(500)]
+        told = service.client.put_records(StreamName=name, Records=given)
+        assert told["FailedRecordCount"] == 0
+        kept = {
+            (record["SequenceNumber"], shard.shard_id): (record["PartitionKey"], record["Data"])
+            for shard in (ShardOf(name, number) for number in range(2))
+            for record in service.read(service.iterator(name, "TRIM_HORIZON", shard.number))[0]
+        }
+        for one, answer in zip(given, told["Records"], strict=True):
+            put = kept[answer["SequenceNumber"], answer["ShardId"]]
+            assert put == (one["PartitionKey"], one["Data"])
 
     def test_a_number_that_the_shard_did_not_give_is_refused(self, service: Service) -> None:
         name, other = service.make(), service.make()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -38,7 +38,15 @@ _LAST_KEY = 2**128 - 1
 EXPIRES_S = 300.0
 #: most bytes and records of an answer
 MOST_BYTES, MOST_RECORDS = 10 * 1024 * 1024, 10_000
+#: most records of a request, their bytes together, and those of one
+MOST_PUT, MOST_PUT_BYTES, MOST_RECORD_BYTES = 500, 5 * 1024 * 1024, 1024 * 1024
 _DAY_S = 86_400.0
+
+
+def _taken(key: str, data: bytes) -> str | None:
+    """What becomes of a record: it is taken."""
+    del key, data
+    return None
 
 
 @dataclass
@@ -58,6 +66,8 @@ class FakeKinesis:
     throttles: bool = True
     #: what the next calls are refused with, by code
     refusals: deque[str] = field(default_factory=deque)
+    #: what a record of many is refused with, by code, by its key and data; None: it is taken
+    fate_of: Callable[[str, bytes], str | None] = _taken
     streams: dict[str, FakeStream] = field(default_factory=dict)
     made: int = 0
 
@@ -168,10 +178,24 @@ class FakeKinesis:
     ) -> Answer:
         """Write a record to the shard that has its hash key."""
         stream = self._stream(StreamName)
-        digest = int(hashlib.md5(PartitionKey.encode()).hexdigest(), 16)  # noqa: S324 - its hash
-        shard = stream.open_shard(digest if ExplicitHashKey is None else int(ExplicitHashKey))
-        kept = shard.take(self.clock.now_s(), PartitionKey, Data)
-        return self._answered(ShardId=shard.shard_id, SequenceNumber=str(kept.number))
+        return self._answered(**self._put(stream, PartitionKey, Data, ExplicitHashKey))
+
+    def put_records(
+        self,
+        *,
+        StreamName: str,  # noqa: N803
+        Records: Sequence[Mapping[str, Any]],  # noqa: N803
+    ) -> Answer:
+        """Write some records, each as if alone; what becomes of each is told in its place."""
+        stream = self._stream(StreamName)
+        if len(Records) > MOST_PUT:
+            raise ServiceError("ValidationException", f"there are {len(Records)} records")
+        sizes = [len(one["Data"]) + len(one["PartitionKey"].encode()) for one in Records]
+        if max(sizes) > MOST_RECORD_BYTES or sum(sizes) > MOST_PUT_BYTES:
+            raise ServiceError("InvalidArgumentException", "a record, or all of them, too large")
+        told = [self._put_one(stream, one["PartitionKey"], one["Data"]) for one in Records]
+        failed = sum("ErrorCode" in one for one in told)
+        return self._answered(Records=told, FailedRecordCount=failed)
 
     def get_shard_iterator(
         self,
@@ -249,6 +273,20 @@ class FakeKinesis:
         return self._gave(taken, cursor._replace(after=after, from_s=now_s, issued_s=now_s), 0.0)
 
     # inside
+
+    def _put_one(self, stream: FakeStream, key: str, data: bytes) -> dict[str, Any]:
+        code = self.fate_of(key, data)
+        if code is not None:
+            return {"ErrorCode": code, "ErrorMessage": "the fake was told to refuse it"}
+        return self._put(stream, key, data, None)
+
+    def _put(
+        self, stream: FakeStream, key: str, data: bytes, hash_key: str | None
+    ) -> dict[str, Any]:
+        digest = int(hashlib.md5(key.encode()).hexdigest(), 16)  # noqa: S324 - its hash
+        shard = stream.open_shard(digest if hash_key is None else int(hash_key))
+        kept = shard.take(self.clock.now_s(), key, data)
+        return {"ShardId": shard.shard_id, "SequenceNumber": str(kept.number)}
 
     def _stream(self, name: str) -> FakeStream:
         if self.refusals:

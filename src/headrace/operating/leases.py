@@ -1,0 +1,57 @@
+"""Going on where an application of the Kinesis Client Library stands, by the table that it kept.
+
+Who moves over stops the application, and seeks the stream to its table, before a driver reads it or
+while the stream is suspended. Then what was checkpointed is done, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from headrace.connectors.dynamodb.items_there import items_there
+from headrace.connectors.kinesis.leases import leases_of, places_of
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.places import Place
+from headrace.model.streams import StreamId
+from headrace.model.topic_names import connection_of, own_name
+from headrace.ports import Connections, Log, Store
+
+_WORD: Final = "LEASES "
+
+
+def asks_for_leases(to: str) -> bool:
+    """Whether a person names a table of leases as the place to seek."""
+    return to.startswith(_WORD)
+
+
+def lease_places(
+    store: Store, log: Log, connections: Connections, stream: StreamId, to: str
+) -> Mapping[str, Place]:
+    """Where all lanes of a stream go on, by a table of leases; what ``planned`` is to be given.
+
+    Args:
+        store: knows the stream.
+        log: has it.
+        connections: the table is at one of them.
+        stream: the one to seek.
+        to: as a person typed it, such as ``LEASES entities:my-app``.
+
+    Raises:
+        UnknownName: there is no such stream.
+        ConfigError: it is none of Kinesis, or the table does not say where all of it stands.
+        SinkUnavailable: DynamoDB does not answer.
+    """
+    at, _, table = to.removeprefix(_WORD).strip().partition(":")
+    if not at or not table:
+        raise ConfigError("write it as 'LEASES entities:my-app': a connection, and its table")
+    found = next((known for known in store.registry.streams() if known.id == stream), None)
+    if found is None:
+        raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
+    if connection_of(found.topic) is None:
+        raise ConfigError(f"{found.topic} is a topic of Kafka, of which no table has leases")
+    leases = leases_of(items_there(connections, at, table), own_name(found.topic))
+    info = log.topics([found.topic]).get(found.topic)
+    if info is None:
+        raise ConfigError(f"stream {found.topic} is not there")
+    return places_of(leases, log.start_offsets(info.lanes), info.parents)
