@@ -56,6 +56,19 @@ class Place:
             return None
         return next((file for root in self.roots if (file := _file_of(name, root))), None)
 
+    def hidden(self, name: str) -> Path | None:
+        """The file of the user's that Python's own module of this name hides here.
+
+        A test that runs in its folder may well find it. Not so in a package, whose tests find that
+        package by its name.
+        """
+        top = name.partition(".")[0]
+        is_pythons = top in sys.stdlib_module_names and top not in sys.builtin_module_names
+        if self.installed or not is_pythons:
+            return None
+        roots = [root for root in self.roots if not (root / _INIT).is_file()]
+        return next((file for root in roots if (file := _file_of(top, root))), None)
+
     def compiled(self, name: str) -> Path | None:
         """The file of a local module that has no source."""
         wanted = [Path(*name.split(".")).with_suffix(suffix) for suffix in EXTENSION_SUFFIXES]
@@ -175,6 +188,11 @@ def _local(given: Import, place: Place, path: Path) -> Iterator[tuple[str, Path]
     at = f"{path}, line {given.line}"
     for name in given.names:
         if place.local(name) is None:
+            if hidden := place.hidden(name):
+                raise ConfigError(
+                    f"{at}: {name} is a module of Python's own, and that is what runs; "
+                    f"{hidden} has its name and is no part of the version: rename it"
+                )
             if found := place.compiled(name):
                 raise ConfigError(
                     f"{at}: {name} is compiled ({found}) and cannot travel with the use case; "

@@ -355,10 +355,37 @@ def test_equal_sources_of_another_folder_read_what_lies_beside_them(tmp_path):
         assert use_case(None, None) == on_a_worker(use_case) == release
 
 
-def test_pythons_own_library_is_never_local(tmp_path):
-    write(tmp_path / "use_cases.py", answer="json.dumps(1)", imports="import json")
-    (tmp_path / "json.py").write_text("raise SystemExit\n")
+@pytest.mark.parametrize("file", ["statistics.py", "statistics/__init__.py"])
+@pytest.mark.parametrize(
+    "imports",
+    ["import statistics", "def late():\n    from statistics import rates", "import rules"],
+)
+def test_a_file_named_as_a_module_of_pythons_own_is_refused(tmp_path, file, imports):
+    write(tmp_path / "use_cases.py", imports=imports)
+    (tmp_path / "rules.py").write_text("import statistics\n")
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("def rates(x):\n    return x\n")
+    told = rf"line \d: statistics is a module of Python's own, .*{tmp_path}/{file} .*: rename it"
+    with pytest.raises(ConfigError, match=told):
+        load(tmp_path)
+
+
+def test_a_file_named_as_a_module_of_pythons_own_may_lie_there_if_nothing_means_it(tmp_path):
+    write(tmp_path / "use_cases.py", answer="json.dumps(1)", imports="import json, time")
+    for name in ("statistics.py", "time.py"):  # that one of Python's own comes before any folder
+        (tmp_path / name).write_text("raise SystemExit\n")
     assert load(tmp_path).use_cases["count"](None, None) == "1"
+
+
+@pytest.mark.parametrize("folder", [".", "flows"])
+def test_in_a_package_pythons_own_module_and_that_of_the_package_are_two(tmp_path, folder):
+    imports = "import statistics\nfrom flows import statistics as ours"
+    answer = "(statistics.mean([2]), ours.MINE)"
+    write(tmp_path / "flows" / "score.py", imports=imports, answer=answer)
+    (tmp_path / "flows" / "__init__.py").touch()
+    (tmp_path / "flows" / "statistics.py").write_text("MINE = 3\n")
+    module = "score.py" if folder == "flows" else "flows/score.py"
+    assert on_a_worker(load(tmp_path / folder, module).use_cases["count"]) == (2, 3)
 
 
 def test_data_beside_the_module_is_found(tmp_path):
