@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.connectors.own_servers import ALONE
-from headrace.databases.deadline import Deadline
+from headrace.databases.deadline import ANSWER_BYTES, Deadline
 from headrace.databases.sockets import SocketInTime
 
 
@@ -37,7 +37,7 @@ class AmazonService:
         """
         self.where = where
         self._new, self._waits = make, waits
-        self._deadline = Deadline()
+        self._deadline = Deadline(ANSWER_BYTES)
         self._made: Any = None
         self._making = threading.Lock()
 
