@@ -106,7 +106,8 @@ def matching(text: str, found: Mapping[str, Collection[str]]) -> list[str]:
         found: what its pattern found, as `by_tenant` has it.
     """
     whose, _, but = _parts(text)
-    mine = found.get(whose, found.get("", ()) if whose == _ALL else ())
+    # A pattern without tenants finds topics of nobody, and one with them none of nobody.
+    mine = found.get(whose, found.get("", ()))
     return sorted(name for name in mine if not _is_own(but, name))
 
 

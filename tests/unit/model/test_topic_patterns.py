@@ -111,3 +111,8 @@ def test_a_group_that_takes_no_part_is_nobodys():
 def test_what_could_not_be_kept_is_refused(pattern, told):
     with pytest.raises(ValueError, match=told):
         pattern_text(pattern)
+
+
+def test_the_group_may_be_the_ninth_one():
+    text = pattern_text("(a)" * 8 + "(?P<tenant>b+)")
+    assert tenant_of(text, "a" * 8 + "bb") == "bb"
