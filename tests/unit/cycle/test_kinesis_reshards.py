@@ -1,13 +1,15 @@
 """Shards split and merge under a driver: nothing is lost, nothing twice, no key out of order."""
 
-import random
+import json
+from pathlib import Path
 
 import pytest
 
+from kinesis_schedules import KEYS, Schedule, outcome
 from kinesis_world import DAY_S, STREAM, KinesisWorld
 
 NOTHING = (set(), set(), set())
-KEYS = [f"k{number}" for number in range(12)]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -116,79 +118,40 @@ def days(world):
         world.turns(2, 0.3)
 
 
-class Schedule:
-    """What happens to a stream and its driver, by chance."""
-
-    def __init__(self, world, seed):
-        self.world, self.chance = world, random.Random(seed)
-        self.deeds = [
-            (30, self.write),
-            (30, self.turn),
-            (6, self.split),
-            (5, self.merge),
-            (4, self.kill),
-            (4, self.kill_after_writing),
-            (4, self.lose_a_wave),
-            (4, self.others_read),
-            (3, self.iterators_expire),
-            (2, self.list_late),
-        ]
-
-    def play(self, steps=60):
-        """Play it to its end."""
-        self.world.begin(self.chance.choice([1, 2, 3]))
-        weights = [weight for weight, _ in self.deeds]
-        for _ in range(steps):
-            ((_, deed),) = self.chance.choices(self.deeds, weights)
-            deed()
-        self.world.settle()
-
-    def write(self):
-        for _ in range(self.chance.randint(1, 8)):
-            self.world.put(self.chance.choice(KEYS), self.chance.randint(1, 4))
-
-    def turn(self):
-        self.world.turns(self.chance.randint(1, 6), self.chance.choice([0.0, 0.1, 0.3, 2.0]))
-
-    def split(self):
-        if 0 < len(self.world.shards) < 8:
-            self.world.split(self.chance.choice(self.world.shards).number)
-
-    def merge(self):
-        shards = self.world.shards
-        place = self.chance.randrange(8)
-        pair = shards[place : place + 2]
-        if len(pair) == 2 and pair[0].keys.last + 1 == pair[1].keys.first:
-            self.world.service.merge(STREAM, *(one.number for one in pair))
-
-    def kill(self):
-        self.world.start()
-
-    def kill_after_writing(self):
-        self.world.killed_after_writing()
-        self.world.start()
-
-    def lose_a_wave(self):
-        self.world.engine.accidents.append(self.chance.choice(["before", "after"]))
-
-    def others_read(self):
-        stream = self.world.kinesis.streams[STREAM]
-        shard = self.chance.choice(list(stream.shards.values()))
-        for _ in range(5):
-            shard.spend(self.world.clock.now_s(), self.chance.choice([0, 10**6, 10**7]))
-
-    def iterators_expire(self):
-        self.world.clock.move(301)
-
-    def list_late(self):
-        self.world.kinesis.listed_after_s = self.chance.choice([0, 0, 5, 60])
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_nothing_is_lost_or_twice_or_out_of_order(world, seed):
     Schedule(world, seed).play()
     assert world.judge() == NOTHING
     assert world.is_well()
+
+
+def test_a_day_that_passes_loses_nothing_and_what_expired_unread_is_told(world):
+    schedule = Schedule(world, 20)
+    schedule.play(20)
+    schedule.a_day_passes()
+    schedule.write()
+    world.settle()
+    assert world.judge() == NOTHING
+    assert world.is_well()
+    assert schedule.expire_unread()
+
+
+def test_a_schedule_of_a_seed_is_judged_and_counted(tmp_path, monkeypatch):
+    found = outcome(1000, tmp_path / "one")
+    assert (found.lost, found.twice, found.inverted, found.wrong) == (0, 0, 0, [])
+    assert found.counts["records"] > 0
+    monkeypatch.setattr("headrace.connectors.kinesis.log.lineage_of", lambda _stream, _shards: {})
+    planted = outcome(3, tmp_path / "planted")
+    assert planted.inverted
+    assert planted.wrong[0].startswith("out of order")
+
+
+def test_the_results_are_of_as_many_schedules_as_the_page_says():
+    told = json.loads((ROOT / "docs" / "kinesis-schedules.json").read_text())
+    page = " ".join((ROOT / "docs" / "kinesis.md").read_text().split())
+    assert f"{told['schedules']:,} random schedules" in page
+    assert told["failed"] == []
+    assert (told["lost"], told["twice"], told["out of order"]) == (0, 0, 0)
 
 
 def test_shards_that_wait_for_nobody_are_found_by_a_schedule(world, monkeypatch):
