@@ -236,9 +236,9 @@ def test_a_driver_that_forgets_what_it_wrote_down_is_found(monkeypatch):
 def test_a_replay_that_leaves_out_more_than_a_cut_took_is_found(monkeypatch):
     note, cut, topics = Notebook.note, WorldTopics.cut, set()
 
-    def noted_cut(self, topic, partition):
+    def noted_cut(self, topic, partition, before=None):
         topics.add(topic)
-        return cut(self, topic, partition)
+        return cut(self, topic, partition, before)
 
     def short(self, effect):
         spans = zip(effect.slices, effect.reached, strict=True)
