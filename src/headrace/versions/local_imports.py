@@ -16,6 +16,7 @@ from headrace.errors import ConfigError
 from headrace.versions.code import parents
 
 _DYNAMIC = ("import_module", "__import__")
+_BY_FILE = ("spec_from_file_location", "SourceFileLoader", "run_path")
 _LISTING = ("iter_modules", "walk_packages")
 #: by what a module may say its own package
 _OWN = ("__package__", "__name__")
@@ -96,12 +97,32 @@ def _by_call(node: ast.Call, package: str) -> Iterator[Import]:
     word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     if word in _LISTING:
         yield from _listed(node, package)
+    elif word in _BY_FILE:
+        yield Import(node.lineno, tuple(_by_file(node)), dynamic=True)
     elif word in _DYNAMIC and (said := _text(_argument(node, 0, "name"))):
         yield from (
             _relative(node, said, package)
             if said[0] == "."
             else [Import(node.lineno, (said,), dynamic=True)]
         )
+
+
+def _by_file(node: ast.Call) -> Iterator[str]:
+    """Modules that a call may mean by the name and the path that it says.
+
+    Of ``("a", Path(__file__).parent / "b" / "c.py")`` these are ``a``, ``c`` and ``b.c``.
+    """
+    texts = [found for found in ast.walk(node) if isinstance(found, ast.Constant) and _text(found)]
+    texts.sort(key=lambda found: (found.lineno, found.col_offset))
+    said = [_text(found) for found in texts]
+    if _text(_argument(node, 0, "fullname")):
+        yield from (name for name in said[:1] if name.replace(".", "").isidentifier())
+    parts = [part for part in "/".join(said).split("/") if part not in ("", ".")]
+    is_whole = any(_text(given).startswith("/") for given in node.args)  # nor beside what says it
+    if not is_whole and parts and parts[-1].endswith(".py") and parts[-1] != "__init__.py":
+        parts[-1] = parts[-1].removesuffix(".py")
+        endings = (parts[begin:] for begin in range(len(parts)))
+        yield from (".".join(ending) for ending in endings if all(map(str.isidentifier, ending)))
 
 
 def _relative(node: ast.Call, said: str, package: str) -> Iterator[Import]:

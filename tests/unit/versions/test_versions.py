@@ -520,6 +520,18 @@ REFUSED = [
         "line 4: parts.one is a local module",
     ),
     (
+        "from importlib.util import *\nx = lambda: spec_from_file_location('helper', Path('any'))",
+        "line 4: helper is a local module",
+    ),
+    (
+        "import runpy\ndef late():\n    runpy.run_path(Path(__file__).with_name('helper.py'))",
+        "line 5: helper is a local module, .*write 'import helper'",
+    ),
+    (
+        "import runpy\ndef late():\n    runpy.run_path(join(HERE, './parts', 'one.py'))",
+        r"line 5: parts\.one is a local module",
+    ),
+    (
         "import pkgutil, parts\nx = list(pkgutil.iter_modules(parts.__path__))",
         r"line 4: what is looked for in the folder of parts is not seen",
     ),
