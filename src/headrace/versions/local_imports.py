@@ -17,6 +17,7 @@ from headrace.versions.code import parents
 
 _DYNAMIC = ("import_module", "__import__")
 _BY_FILE = ("spec_from_file_location", "SourceFileLoader", "run_path")
+_DATA = ("pkgutil.get_data", "importlib.resources.files")
 _LISTING = ("iter_modules", "walk_packages")
 #: by what a module may say its own package
 _OWN = ("__package__", "__name__")
@@ -33,6 +34,8 @@ class Import:
     dynamic: bool = False
     #: it is a call such as ``pkgutil.iter_modules(a.__path__)``, which looks into a's folder
     listing: bool = False
+    #: it is a call such as ``pkgutil.get_data("a", "table")``, which finds a by its whole name
+    data: bool = False
 
 
 def parsed(source: bytes, path: str) -> ast.Module:
@@ -61,6 +64,7 @@ def imports_of(tree: ast.Module, path: str, name: str, *, package: bool) -> Iter
     Raises:
         ConfigError: a relative import leads out of its package, or there is none.
     """
+    data = _data_calls(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield Import(node.lineno, tuple(alias.name for alias in node.names))
@@ -68,6 +72,9 @@ def imports_of(tree: ast.Module, path: str, name: str, *, package: bool) -> Iter
             base = _base(node, path, name, package)
             names = [f"{base}.{alias.name}" for alias in node.names if alias.name != "*"]
             yield Import(node.lineno, (base, *names))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in data:
+            if said := _text(_argument(node, 0, "package")):
+                yield Import(node.lineno, (said,), data=True)
         elif isinstance(node, ast.Call):
             yield from _by_call(node, name if package else name.rpartition(".")[0])
 
@@ -89,6 +96,17 @@ def _base(node: ast.ImportFrom, path: str, name: str, package: bool) -> str:
         )
     above = inside[-node.level]
     return f"{above}.{node.module}" if node.module else above
+
+
+def _data_calls(tree: ast.Module) -> frozenset[str]:
+    """How a source says the functions that find data by the name of a package."""
+    found = set(_DATA)
+    for node in [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]:
+        for alias in node.names:
+            taken = f"{node.module}.{alias.name}"
+            wanted = [said for said in _DATA if f"{said}.".startswith(f"{taken}.")]
+            found |= {said.replace(taken, alias.asname or alias.name, 1) for said in wanted}
+    return frozenset(found)
 
 
 def _by_call(node: ast.Call, package: str) -> Iterator[Import]:
