@@ -51,7 +51,7 @@ from headrace.errors import UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, StreamId
 from headrace.operating.over import reruns_over
-from headrace.operating.retiring import lacking, left_out, retire
+from headrace.operating.retiring import lacking, left_out, retire, taken_from
 from headrace.operating.rollout import (
     Rollout,
     Standings,
@@ -247,9 +247,12 @@ def deploy(
             say(f"warning: {trouble}", err)
         offer = check(settings, folder, only=name)
         asked = {deployment.use_case: deployment for deployment in wanted(settings, offer, name)}
+        before = store.registry.deployments()
+        paths = paths_so_far(offer, folder, store.registry)
         changed = {
             deployment.use_case for deployment in deploy_into(settings, offer, store.registry, name)
         }
+        _tell_taken(taken_from(before, paths, changed), offer.path)
         revisions = {
             deployment.use_case: deployment.revision
             for deployment in asked_again(store.registry, asked, asked if no_wait else changed)
@@ -263,7 +266,6 @@ def deploy(
             else waited(Rollout(store, deployments, settings.driver.lease), wait_s)
         )
         newer = overtaken(store.registry, deployments)
-        paths = paths_so_far(offer, folder, store.registry)
         runs_on = left_out(store.registry, paths, offer.use_cases)
         declared = {name: offer.use_cases[name] for name in asked}
         operators = {name: one.operator for name, one in declared.items() if one.operator}
@@ -281,6 +283,16 @@ def deploy(
     _tell_absent(connections_of(settings, folder).kafka, declared)
     if not no_wait and (newer or not is_done(found)):
         raise typer.Exit(1)
+
+
+def _tell_taken(before: Mapping[str, str], path: Path) -> None:
+    """Tell of use cases that were another file's, before anybody waits for drivers."""
+    for name, module in before.items():
+        say(
+            f"warning: {name} was deployed from {module}, and is that of {path} from now on; if it "
+            "was not meant: deploy it there again, and give one of the two another name",
+            err,
+        )
 
 
 def _tell_idle(

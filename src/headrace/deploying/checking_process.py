@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TextIO
 
 from headrace.connectors.by_topic import require_log
@@ -119,10 +120,11 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
 
 def _load(check: Check) -> dict[str, UseCase]:
     """Import it, and leave the process as a driver is left."""
-    before, path_before = before_load(), list(sys.path)
+    before, path_before, ran = before_load(), list(sys.path), set[str]()
+    sys.addaudithook(partial(_note_run, ran))
     use_cases = load_code(check.code, check.path).use_cases
     gc.collect()  # what it dropped is closed as a driver closes it, and within the limit
-    refuse_elsewhere(check.code, folder_of_file(check.path), path_before)
+    refuse_elsewhere(check.code, folder_of_file(check.path), path_before, ran)
     refuse_late(check.code, path_before)
     _put_back(check, before, str(check.path), "it is imported")
     return use_cases
@@ -240,6 +242,12 @@ def _refuse_spark(event: str, given: tuple[Any, ...]) -> None:
             "a Spark session is made here; take that of the frame (frame.sparkSession) in a "
             "handler of form wave, and make none in the module"
         )
+
+
+def _note_run(files: set[str], event: str, given: tuple[Any, ...]) -> None:
+    """Note the file of code that is run; each import does that, and each call that runs a file."""
+    if event == "exec":
+        files.add(str(getattr(given[0], "co_filename", "")))
 
 
 if __name__ == "__main__":

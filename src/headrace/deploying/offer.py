@@ -200,18 +200,22 @@ def check_without_servers(settings: Settings, folder: Path) -> None:
 def paths_so_far(offer: Offer[Any], folder: Path, registry: Registry) -> set[str]:
     """Where the file of an offer is, and where others were that were deployed out of ``folder``.
 
+    It counts by other links that lead to it, too.
+
     One that is still there may be of another YAML file, and one without a copy here of another
     machine; neither is told.
     """
-    here, gone = as_asked(folder), set[str]()
+    here, places = as_asked(folder), {str(offer.path)}
     for deployment in registry.deployments():
         path = Path(deployment.module)
+        if path.resolve() == offer.path.resolve():
+            places.add(deployment.module)
         ours = path.is_relative_to(here) and not path.exists()
         # A copy that is damaged tells nothing either.
         with suppress(ConfigError):
             if ours and offer.shelf.take(deployment.digest) is not None:
-                gone.add(deployment.module)
-    return {str(offer.path), *gone}
+                places.add(deployment.module)
+    return places
 
 
 def file_that_gives(settings: Settings, folder: Path, name: str) -> Path | None:

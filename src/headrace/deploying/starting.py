@@ -9,7 +9,7 @@ What a version has to pass before it is deployed is in `checking.py`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from headrace.deploying.offer import (
 )
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 from headrace.model.records import Deployment
-from headrace.operating.retiring import left_out
+from headrace.operating.retiring import left_out, taken_from
 from headrace.operating.topics import absent
 from headrace.ports import Registry, Store
 from headrace.settings import Settings
@@ -69,7 +69,9 @@ def begin(
             if anew or deployment.use_case not in deployed
         ]
         if new:
+            paths = paths_so_far(offer, folder, store.registry)
             deploy_chosen(settings, offer, store.registry, new)
+            _tell_taken(taken_from(deployed.values(), paths, {one.use_case for one in new}))
     except (ConfigError, SinkUnavailable) as error:
         places = {str(path) for path in places_of(settings.module, folder)}
         ours = {name for name, deployment in deployed.items() if deployment.module in places}
@@ -135,6 +137,15 @@ def _tell_apart(offer: Offer[Any], deployed: Sequence[Deployment]) -> None:
                 digest=deployment.digest[:12],
                 why=f"'headrace use-cases deploy {name}' deploys {offer.digest[:12]}",
             )
+
+
+def _tell_taken(before: Mapping[str, str]) -> None:
+    for name, module in before.items():
+        log.warning(
+            "a use case that was deployed from another file is replaced",
+            use_case=name,
+            why=f"{module} had it; if it was not meant, deploy it there again",
+        )
 
 
 def _tell_left_out(offer: Offer[Any], folder: Path, registry: Registry) -> None:

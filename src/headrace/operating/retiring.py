@@ -9,11 +9,12 @@ A use case stays in the store: its positions tell how far it came, and its name 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from headrace.errors import ConfigError, no_use_case
 from headrace.model.everyone import EVERYONE, is_plain
+from headrace.model.records import Deployment
 from headrace.model.streams import State, StreamId, original
 from headrace.ports import Registry
 
@@ -35,6 +36,23 @@ def left_out(registry: Registry, modules: Collection[str], names: Collection[str
         and deployment.use_case not in names
         and (deployment.all_tenants or deployment.use_case in run)
     ]
+
+
+def taken_from(
+    before: Iterable[Deployment], modules: Collection[str], names: Collection[str]
+) -> dict[str, str]:
+    """Use cases that another file had until they were deployed now, with its path.
+
+    Args:
+        before: what was deployed until then.
+        modules: path of the file, and those that it had before.
+        names: the use cases that are deployed now.
+    """
+    return {
+        known.use_case: known.module
+        for known in before
+        if known.use_case in names and known.module not in modules
+    }
 
 
 def lacking(

@@ -4,7 +4,8 @@ A module may put a folder on ``sys.path`` and import from there. Reading (`readi
 follow that, so what lies there would be no part of the version: a change in it is no new version,
 and Python keeps what it imported first, so that after the next deploy some processes run the old
 one and some the new one, in silence. So whoever has imported a version to check it asks here, and
-such a module is refused by its name.
+such a module is refused by its name. So is a file that is run by a call, such as those with
+``spec_from_file_location``, which need not leave anything in ``sys.modules``.
 
 Installed is what the environment has, and what lay on Python's path before. Of what ``PYTHONPATH``
 names, a folder below that of the use cases is none: that is somebody's source, not an installation.
@@ -19,7 +20,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import Any
 
 from headrace.errors import ConfigError
 from headrace.versions.code import Code
-from headrace.versions.loading import PREFIX, is_of_version
+from headrace.versions.loading import PREFIX, is_of_version, origin_of
 from headrace.versions.local_imports import imports_of, parsed
 
 _LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
@@ -35,36 +36,59 @@ _LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
 _LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
-def refuse_elsewhere(code: Code, folder: Path, path_before: Sequence[str]) -> None:
+def refuse_elsewhere(
+    code: Code, folder: Path, path_before: Sequence[str], ran: Collection[str]
+) -> None:
     """Refuse a version that was imported with something from elsewhere.
 
     Args:
         code: the version, whose main module is imported.
         folder: where that was read.
         path_before: ``sys.path`` as it was before.
+        ran: files of which code was run meanwhile, as the code names them.
 
     Raises:
         ConfigError: what it was, and what to do.
     """
+    is_installed, here = _installed(folder.resolve(), path_before), folder.resolve()
+    apart = (
+        "it would not be part of the version, and after a deploy old and new would run side by side"
+    )
+    hooked: set[Path] = set()
+    for name, file in _imported(code):
+        if is_installed(file):
+            continue
+        if not _is_hooked(name):
+            raise ConfigError(
+                f"{name} is imported from {file}, which is neither installed nor beside the use "
+                f"case: {apart}; leave sys.path alone: {_advice(name, file, here)}"
+            )
+        hooked.add(file.parent)
+    for file in _by_call(ran, code, folder):
+        if not is_installed(file) and hooked.isdisjoint(file.parents):
+            raise ConfigError(
+                f"{file} is run by a call, where it is not seen: {apart}; "
+                f"{_advice(file.stem, file, here)}"
+            )
+
+
+def _installed(here: Path, path_before: Sequence[str]) -> Callable[[Path], bool]:
+    """What tells whether a file is installed, for use cases in the folder ``here``."""
     libraries = _with_links(_environment())
     others = _with_links(filter(None, path_before))
     sources = _with_links(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
-    here = folder.resolve()
     # Whoever installs a folder below the use case means it; not so who has it all on the path.
     below = {root for root in others - sources if not here.is_relative_to(root)}
-    for name, file in _imported(code):
+
+    def is_installed(file: Path) -> bool:
         # A package may be a link into a store of packages.
         places = (file, file.resolve())
         roots = libraries | (below if file.resolve().is_relative_to(here) else others)
         if any(place.is_relative_to(root) for place in places for root in roots):
-            continue
-        if not _LIBRARY_FOLDERS.isdisjoint(file.parts) or _is_hooked(name):
-            continue
-        raise ConfigError(
-            f"{name} is imported from {file}, which is neither installed nor beside the use case: "
-            "it would not be part of the version, and after a deploy old and new would run side by "
-            f"side; {_advice(name, file, folder.resolve())}"
-        )
+            return True
+        return not _LIBRARY_FOLDERS.isdisjoint(file.parts)
+
+    return is_installed
 
 
 def refuse_late(code: Code, path_before: Sequence[str]) -> None:
@@ -96,7 +120,7 @@ def _advice(name: str, file: Path, folder: Path) -> str:
     parts = [*file.relative_to(folder).parent.parts, name.rpartition(".")[2]]
     if not all(part.isidentifier() for part in parts):
         return f"{install}, or move it beside the use case"
-    return f"leave sys.path alone and write 'import {'.'.join(parts)}', or {install}"
+    return f"write 'import {'.'.join(parts)}', or {install}"
 
 
 def _imported(code: Code) -> Iterator[tuple[str, Path]]:
@@ -114,6 +138,15 @@ def _imported(code: Code) -> Iterator[tuple[str, Path]]:
     for name in sorted(_tops_said(code) - sys.modules.keys()):
         if _may_be_elsewhere(name) and (file := _would_be(name)):
             yield name, file
+
+
+def _by_call(ran: Collection[str], code: Code, folder: Path) -> list[Path]:
+    """Files of Python that were run, and are of no module that was imported."""
+    imported = {getattr(module, "__dict__", {}).get("__file__") for module in sys.modules.values()}
+    known = {os.path.realpath(file) for file in imported if isinstance(file, str)}
+    known |= {os.path.realpath(origin_of(module, folder)) for module in code.modules}
+    files = {os.path.abspath(file) for file in ran if file.endswith(".py") and os.path.isfile(file)}
+    return sorted(Path(file) for file in files if os.path.realpath(file) not in known)
 
 
 def _is_there(file: str) -> bool:

@@ -18,7 +18,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.resources.readers import FileReader
 from pathlib import Path
 from types import ModuleType
 
@@ -189,7 +190,7 @@ class _Finder(MetaPathFinder):
         origin = origin_of(module, folder)
         spec = ModuleSpec(
             fullname,
-            _Loader(code, module, prefix),
+            _Loader(code, module, prefix, origin),
             origin=origin,
             is_package=module.package,
         )
@@ -205,8 +206,18 @@ class _Bare(Loader):
 
 
 class _Loader(Loader):
-    def __init__(self, code: Code, module: LocalModule, prefix: str) -> None:
+    def __init__(self, code: Code, module: LocalModule, prefix: str, path: str) -> None:
         self._code, self._module, self._prefix = code, module, prefix
+        #: where it was read
+        self._path = path
+
+    def get_data(self, path: str) -> bytes:
+        """What ``pkgutil.get_data`` reads."""
+        return Path(path).read_bytes()
+
+    def get_resource_reader(self, name: str) -> FileReader:
+        """What ``importlib.resources`` reads."""
+        return FileReader(SourceFileLoader(name, self._path))
 
     def exec_module(self, module: ModuleType) -> None:
         file = str(module.__file__)

@@ -16,6 +16,8 @@ from headrace.errors import ConfigError
 from headrace.versions.code import parents
 
 _DYNAMIC = ("import_module", "__import__")
+_BY_FILE = ("spec_from_file_location", "SourceFileLoader", "run_path")
+_DATA = ("pkgutil.get_data", "importlib.resources.files")
 _LISTING = ("iter_modules", "walk_packages")
 #: by what a module may say its own package
 _OWN = ("__package__", "__name__")
@@ -32,6 +34,8 @@ class Import:
     dynamic: bool = False
     #: it is a call such as ``pkgutil.iter_modules(a.__path__)``, which looks into a's folder
     listing: bool = False
+    #: it is a call such as ``pkgutil.get_data("a", "table")``, which finds a by its whole name
+    data: bool = False
 
 
 def parsed(source: bytes, path: str) -> ast.Module:
@@ -60,6 +64,7 @@ def imports_of(tree: ast.Module, path: str, name: str, *, package: bool) -> Iter
     Raises:
         ConfigError: a relative import leads out of its package, or there is none.
     """
+    data = _data_calls(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield Import(node.lineno, tuple(alias.name for alias in node.names))
@@ -67,6 +72,9 @@ def imports_of(tree: ast.Module, path: str, name: str, *, package: bool) -> Iter
             base = _base(node, path, name, package)
             names = [f"{base}.{alias.name}" for alias in node.names if alias.name != "*"]
             yield Import(node.lineno, (base, *names))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in data:
+            if said := _text(_argument(node, 0, "package")):
+                yield Import(node.lineno, (said,), data=True)
         elif isinstance(node, ast.Call):
             yield from _by_call(node, name if package else name.rpartition(".")[0])
 
@@ -90,18 +98,49 @@ def _base(node: ast.ImportFrom, path: str, name: str, package: bool) -> str:
     return f"{above}.{node.module}" if node.module else above
 
 
+def _data_calls(tree: ast.Module) -> frozenset[str]:
+    """How a source says the functions that find data by the name of a package."""
+    found = set(_DATA)
+    for node in [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]:
+        for alias in node.names:
+            taken = f"{node.module}.{alias.name}"
+            wanted = [said for said in _DATA if f"{said}.".startswith(f"{taken}.")]
+            found |= {said.replace(taken, alias.asname or alias.name, 1) for said in wanted}
+    return frozenset(found)
+
+
 def _by_call(node: ast.Call, package: str) -> Iterator[Import]:
     """What a call imports, or looks for, in a module of ``package``."""
     called = node.func
     word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     if word in _LISTING:
         yield from _listed(node, package)
+    elif word in _BY_FILE:
+        yield Import(node.lineno, tuple(_by_file(node)), dynamic=True)
     elif word in _DYNAMIC and (said := _text(_argument(node, 0, "name"))):
         yield from (
             _relative(node, said, package)
             if said[0] == "."
             else [Import(node.lineno, (said,), dynamic=True)]
         )
+
+
+def _by_file(node: ast.Call) -> Iterator[str]:
+    """Modules that a call may mean by the name and the path that it says.
+
+    Of ``("a", Path(__file__).parent / "b" / "c.py")`` these are ``a``, ``c`` and ``b.c``.
+    """
+    texts = [found for found in ast.walk(node) if isinstance(found, ast.Constant) and _text(found)]
+    texts.sort(key=lambda found: (found.lineno, found.col_offset))
+    said = [_text(found) for found in texts]
+    if _text(_argument(node, 0, "fullname")):
+        yield from (name for name in said[:1] if name.replace(".", "").isidentifier())
+    parts = [part for part in "/".join(said).split("/") if part not in ("", ".")]
+    is_whole = any(_text(given).startswith("/") for given in node.args)  # nor beside what says it
+    if not is_whole and parts and parts[-1].endswith(".py") and parts[-1] != "__init__.py":
+        parts[-1] = parts[-1].removesuffix(".py")
+        endings = (parts[begin:] for begin in range(len(parts)))
+        yield from (".".join(ending) for ending in endings if all(map(str.isidentifier, ending)))
 
 
 def _relative(node: ast.Call, said: str, package: str) -> Iterator[Import]:

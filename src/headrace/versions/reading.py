@@ -204,6 +204,11 @@ def _local(given: Import, place: Place, path: Path) -> Iterator[tuple[str, Path]
                 f"{at}: what is looked for in the folder of {name} is not seen, and does not "
                 "travel with the use case; import each module of it by a statement"
             )
+        if given.data and not place.installed:
+            raise ConfigError(
+                f"{at}: {name} is a local module, which a call does not find by this name; write "
+                f"'import {name}', and {name}.__name__ in the call"
+            )
         if given.dynamic:
             raise ConfigError(
                 f"{at}: {name} is a local module, and imported by a call it is not seen; write "

@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from headrace.cli import up as up_command
 from headrace.cli import use_cases
+from headrace.cli.app import app
 from headrace.cli.servers import folder_of
 from headrace.deploying.offer import deploy as deploy_into
 from headrace.embedded.folder_lock import holder
@@ -128,6 +130,20 @@ def test_what_a_module_had_under_its_former_name_is_named_by_deploy(headrace, co
     assert "pages is not in flows.py any more, and runs on" in told
     assert "'headrace use-cases remove pages' ends it" in told
     assert "score is" not in told, "it is of a file that was never here"
+
+
+def test_a_deploy_of_what_another_folder_had_says_so(headrace, config, tmp_path):
+    (tmp_path / "use_cases.py").write_text(SOURCE)
+    assert "was deployed from" not in headrace("use-cases", "deploy").output
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "use_cases.py").write_text(SOURCE + "# mine\n")
+    (tmp_path / "second" / "headrace.yaml").write_text(config.read_text())
+    second = ("use-cases", "deploy", "--config", str(tmp_path / "second" / "headrace.yaml"))
+    told = CliRunner().invoke(app, second)
+    paths = f"{tmp_path}/use_cases.py, and is that of {tmp_path}/second/use_cases.py from now on"
+    assert (told.exit_code, told.stderr.count("was deployed from")) == (0, 1)
+    assert f"warning: pages was deployed from {paths}" in " ".join(told.stderr.split())
+    assert "was deployed from" not in CliRunner().invoke(app, second).output
 
 
 def test_a_use_case_that_is_removed_and_still_in_its_file_is_named(headrace, config, store):

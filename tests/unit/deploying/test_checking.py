@@ -371,6 +371,33 @@ def test_what_is_imported_from_a_folder_that_is_no_part_of_a_version_is_refused(
     assert "install it as a package" in str(refused.value)
 
 
+SPEC = """
+from importlib import util
+spec = util.spec_from_file_location("any", FILE)
+spec.loader.exec_module(util.module_from_spec(spec))
+"""
+
+
+@pytest.mark.parametrize("call", [SPEC, "import runpy\nrunpy.run_path(FILE)"])
+@pytest.mark.parametrize("folder", ["lib", "elsewhere"])
+def test_a_file_that_a_call_runs_is_refused(check, tmp_path, call, folder):
+    place = folder_at(tmp_path, folder) / "rules.py"
+    place.write_text("RATE = 2\n")
+    with pytest.raises(ConfigError, match=rf"{place} is run by a call, where") as refused:
+        check(top=f"FILE = r'{place}'\n{call}")
+    assert ("write 'import lib.rules'" in str(refused.value)) == (folder == "lib")
+    assert "install it as a package" in str(refused.value)
+
+
+def test_what_libraries_run_and_what_is_no_python_is_no_import(check, tmp_path):
+    (tmp_path / "page.html").write_text("made = 1")
+    check(
+        top=f"exec(compile('made = 1', r'{tmp_path}/page.html', 'exec'))\n"
+        "import runpy, this\nrunpy.run_path(this.__file__)\n"
+        "try:\n    import absent\nexcept ImportError:\n    pass",
+    )
+
+
 @pytest.mark.parametrize(("folder", "fits"), [("lib", False), ("elsewhere", True)])
 def test_what_the_environment_names_is_installed_but_for_what_lies_below_the_use_case(
     check, tmp_path, monkeypatch, folder, fits

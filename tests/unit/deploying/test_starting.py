@@ -81,6 +81,27 @@ def test_what_the_file_has_no_more_is_named_with_what_ends_it(tmp_path, store, c
     assert "runs on" not in capsys.readouterr().out
 
 
+def test_a_start_that_replaces_what_another_folder_had_says_so(tmp_path, store, capsys):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for number, folder in enumerate((first, second)):
+        folder.mkdir()
+        write(folder, names=("one",), answer=str(number))
+    begin(settings(), first, store)
+    begin(settings(), second, store)
+    begin(settings(), first, store, anew=True)
+    assert "from another file" not in capsys.readouterr().out
+    begin(settings(), second, store, anew=True)
+    told = capsys.readouterr().out
+    assert told.count("a use case that was deployed from another file is replaced") == 1
+    assert f"{first}/use_cases.py had it" in told
+    link = tmp_path / "current"
+    link.symlink_to("second")
+    write(second, names=("one",), answer="3")
+    begin(settings(), link, store, anew=True)
+    begin(settings(), second, store, anew=True)
+    assert "from another file" not in capsys.readouterr().out
+
+
 def test_a_restart_that_the_file_says_no_more_is_over_with_the_next_start(tmp_path, store):
     def started(use_cases, answer="1"):
         write(tmp_path, names=("one",), answer=answer)

@@ -398,6 +398,28 @@ def test_data_beside_the_module_is_found(tmp_path):
     assert on_a_worker(load(tmp_path).use_cases["count"]) == "table"
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "resources.files(parts).joinpath('t').read_text()",
+        "resources.files('parts.deep'.replace('parts', parts.__name__)).joinpath('t').read_text()",
+        "pkgutil.get_data(parts.__name__, 't').decode()",
+        "pkgutil.get_data(parts.deep.leaf.__name__, 't').decode()",
+        "pkgutil.get_data(__name__, 'parts/t').decode()",
+    ],
+)
+def test_data_is_found_beside_the_module_as_pythons_own_library_finds_it(tmp_path, answer):
+    imports = "import parts.deep.leaf, pkgutil\nfrom importlib import resources"
+    write(tmp_path / "use_cases.py", answer=answer, imports=imports)
+    for folder in (tmp_path / "parts", tmp_path / "parts" / "deep"):
+        folder.mkdir()
+        (folder / "__init__.py").touch()
+        (folder / "t").write_text("table")
+    (tmp_path / "parts" / "deep" / "leaf.py").touch()
+    made = load(tmp_path).use_cases["count"]
+    assert made(None, None) == on_a_worker(made) == "table"
+
+
 def test_what_a_handler_gives_to_spark_goes_by_value(tmp_path):
     write(tmp_path / "use_cases.py", answer="twice", imports="from helper import twice")
     (tmp_path / "helper.py").write_text(
@@ -520,6 +542,30 @@ REFUSED = [
         "line 4: parts.one is a local module",
     ),
     (
+        "from importlib.util import *\nx = lambda: spec_from_file_location('helper', Path('any'))",
+        "line 4: helper is a local module",
+    ),
+    (
+        "import runpy\ndef late():\n    runpy.run_path(Path(__file__).with_name('helper.py'))",
+        "line 5: helper is a local module, .*write 'import helper'",
+    ),
+    (
+        "import runpy\ndef late():\n    runpy.run_path(join(HERE, './parts', 'one.py'))",
+        r"line 5: parts\.one is a local module",
+    ),
+    (
+        "import pkgutil\ndef late():\n    pkgutil.get_data('parts', 't')",
+        r"line 5: parts is a local module, .*'import parts', and parts\.__name__ in the call",
+    ),
+    (
+        "from importlib import resources\nx = lambda: resources.files('parts')",
+        r"line 4: parts is a local module, .*parts\.__name__ in the call",
+    ),
+    (
+        "from importlib.resources import files as f\nx = lambda: f('parts')",
+        r"line 4: parts is a local module, .*parts\.__name__ in the call",
+    ),
+    (
         "import pkgutil, parts\nx = list(pkgutil.iter_modules(parts.__path__))",
         r"line 4: what is looked for in the folder of parts is not seen",
     ),
@@ -626,7 +672,10 @@ def test_an_odd_name_is_one_like_any_other(tmp_path, name):
 
 def test_of_an_installed_module_its_own_package_alone_is_local(tmp_path, monkeypatch):
     installed = tmp_path / "site-packages"
-    imports = "from .rules import answer\nfrom elsewhere import other"
+    imports = (
+        "from .rules import answer\nfrom elsewhere import other\nfrom importlib import resources\n"
+        "def late():\n    return resources.files('flows')"
+    )
     write(installed / "flows" / "score.py", answer="(answer(), other)", imports=imports)
     (installed / "flows" / "__init__.py").write_text("")
     (installed / "flows" / "rules.py").write_text("def answer():\n    return 7\n")
