@@ -908,8 +908,8 @@ def test_a_search_that_takes_what_passes_for_a_records_fault_is_found(monkeypatc
 
 
 def test_order_stream_that_takes_an_unknown_end_for_an_empty_lane_is_found(monkeypatch):
-    def naive(lane, name, places, *, merged):
-        shown = view(lane, name, places, merged=False)
+    def naive(lane, name, places, *, merged, **said):
+        shown = view(lane, name, places, merged=False, **said)
         return replace(shown, goes_on=lane.end > shown.end)
 
     view = Lane.view
