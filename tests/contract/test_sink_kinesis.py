@@ -109,7 +109,7 @@ class Fake(AmazonService):
         return self._new()
 
 
-class TestKinesisStream(OnKinesis):
+class TestKinesisStream(OnKinesis, SinkContract):
     """On a fake of the service."""
 
     @pytest.fixture(autouse=True)

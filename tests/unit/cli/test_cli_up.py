@@ -153,7 +153,8 @@ def test_down_ends_what_runs_and_says_what_goes_on(folder, running):
 def test_down_waits_for_processes_that_have_given_up_the_folder_and_still_end(folder, running):
     process = running("late")
     assert headrace(folder, "down").exit_code == 0
-    assert process.poll() == 0
+    # It may be no more than what is left of a process while its threads end.
+    assert process.wait(0.5) == 0
 
 
 def test_down_kills_what_does_not_end_in_time(folder, running, monkeypatch):
