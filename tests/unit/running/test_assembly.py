@@ -68,7 +68,7 @@ def test_a_cluster_that_only_spark_submit_knows_counts_too(tmp_path, monkeypatch
     write(tmp_path)
     session = _SessionOf(master)
     monkeypatch.setattr("headrace.running.assembly.build_session", lambda *_: session)
-    monkeypatch.setattr("headrace.running.assembly.calm_garbage_collection", lambda: None)
+    monkeypatch.setattr("headrace.running.assembly.collect_apart", lambda: None)
     given = {"master": None, "database_url": f"sqlite:///{tmp_path}/store.db"}
     if refused:
         with (
@@ -103,7 +103,7 @@ def closed(monkeypatch):
         method = "stop" if kind is _SessionOf else "close"
         monkeypatch.setattr(kind, method, noted(kind.__name__, getattr(kind, method)))
     monkeypatch.setattr("headrace.running.assembly.build_session", lambda *_: session)
-    monkeypatch.setattr("headrace.running.assembly.calm_garbage_collection", lambda: None)
+    monkeypatch.setattr("headrace.running.assembly.collect_apart", lambda: None)
     return names
 
 
