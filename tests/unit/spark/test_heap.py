@@ -206,7 +206,7 @@ def test_a_worker_that_is_held_between_two_tasks_ends(watched, how):
 
 def test_a_walk_that_takes_long_ends_no_worker(watched):
     kept = [Node() for _ in range(300_000)]
-    watched.heap.patience_s = 0.001
+    watched.heap.patience_s = 0.01
     for _ in range(5):
         watched.settle(changed=True)
     assert not OVER.is_set()
