@@ -52,10 +52,10 @@ class HeldStream:
     epoch: int
     #: what the log that it is read from says of places
     measures: Places
-    #: streams that read its topic, of whatever use cases and drivers; it is one of them
-    readers: int = 1
     #: by name, in the order of names
     lanes: dict[str, Lane] = field(default_factory=dict)
+    #: streams that read its topic, of whatever use cases and drivers; it is one of them
+    readers: int = 1
     #: some of them are buckets
     is_divided: bool = False
     #: lanes that wait, or waited, for others to come to their ends; of most logs there are none

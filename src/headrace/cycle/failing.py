@@ -166,13 +166,25 @@ class Failing:
         """Let the board follow, unless the lane was sent elsewhere before its failure was kept."""
         piece, error = failure.slice, failure.error
         held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
-        told = {**of_slice(piece), "offset": error.offset, "error": error.message}
-        if held is None or held.epoch > piece.epoch:
-            log.warning("failed before it was sent elsewhere", **told, failure=number)
-            return
-        if lane is not None:
+        is_over = held is None or held.epoch > piece.epoch
+        if lane is not None and not is_over:
             lane.failure = number
-        log.error("use case stopped" if is_all else "lane stopped", **told, failure=number)
+        if is_over:
+            log.warning(
+                "failed before it was sent elsewhere",
+                **of_slice(piece),
+                offset=error.offset,
+                error=error.message,
+                failure=number,
+            )
+            return
+        log.error(
+            "use case stopped" if is_all else "lane stopped",
+            **of_slice(piece),
+            offset=error.offset,
+            error=error.message,
+            failure=number,
+        )
 
     def settled(self) -> None:
         """A result was committed as a whole."""

@@ -419,8 +419,8 @@ class TopicKeeper:
             why = found.get(held.stream.id, {})
             # Whose it is is the operator's to know: a tenant sees why its stream waits.
             for topic in sorted(why.keys() - held.shared):
-                of = {**of_stream(held.stream.id), "why": why[topic]}
-                log.warning("a topic is another tenant's as well", **of)
+                id_, reason = held.stream.id, why[topic]
+                log.warning("a topic is another tenant's as well", **of_stream(id_), why=reason)
             held.shared = frozenset(why)
 
     def _begin_lanes(

@@ -41,12 +41,6 @@ _LOOK_EVERY_S = 1.0
 #: a collection that takes longer is told
 HANGS_S = 10.0
 
-_HANGS = (
-    "what a use case left behind does not come back where it is freed (__del__): nothing waits for "
-    "it, but this process frees no other garbage and grows; let its code close what it opens, "
-    "deploy it, and start this driver again"
-)
-_FREED = "what a use case left behind is freed at last: garbage is collected again"
 _apart = threading.Lock()
 
 
@@ -92,6 +86,18 @@ def clear_frames(raised: BaseException | None) -> None:
             raised = raised.__cause__ or raised.__context__
 
 
+def _tell_hangs() -> None:
+    log.warning(
+        "what a use case left behind does not come back where it is freed (__del__): nothing waits "
+        "for it, but this process frees no other garbage and grows; let its code close what it "
+        "opens, deploy it, and start this driver again"
+    )
+
+
+def _tell_freed() -> None:
+    log.warning("what a use case left behind is freed at last: garbage is collected again")
+
+
 class _Ring:
     """Only a collection frees it."""
 
@@ -110,13 +116,13 @@ class Elsewhere:
         """Whether a collection here freed what it was to free, by the steady clock."""
         if is_freed:
             if self.told:
-                log.warning(_FREED)
+                _tell_freed()
             self.since_s, self.told = None, False
         elif self.since_s is None:
             self.since_s = now_s
         elif now_s - self.since_s >= HANGS_S and not self.told:
             self.told = True
-            log.warning(_HANGS)
+            _tell_hangs()
 
 
 def _collecting() -> None:
@@ -134,6 +140,6 @@ def _collect(threads: DaemonThreads, collect: Callable[[], object], hangs_s: flo
     """Wait for a collection, and say if that takes long."""
     collected = threads.submit(collect)
     if wait([collected], hangs_s).not_done:
-        log.warning(_HANGS)
+        _tell_hangs()
         wait([collected])
-        log.warning(_FREED)
+        _tell_freed()

@@ -93,7 +93,7 @@ def test_what_a_call_leaves_that_hangs_is_its_own_trouble_in_company(bench, guar
 @ENDED_WHERE_IT_IS_FREED
 @pytest.mark.parametrize("how", ["ring", "error", "context"])
 def test_what_a_call_leaves_that_hangs_is_a_hang_where_it_is_alone(bench, how):
-    bench.limits = {"timeout_s": 0.6}
+    bench.limits = {"timeout_s": 3.0}
     alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")
     sink = ListSink()
     (receipt,) = bench.run(sink, handler=leaves(how, b"3"), slices=alone)
