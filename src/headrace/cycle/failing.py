@@ -166,10 +166,7 @@ class Failing:
         """Let the board follow, unless the lane was sent elsewhere before its failure was kept."""
         piece, error = failure.slice, failure.error
         held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
-        is_over = held is None or held.epoch > piece.epoch
-        if lane is not None and not is_over:
-            lane.failure = number
-        if is_over:
+        if held is None or held.epoch > piece.epoch:
             log.warning(
                 "failed before it was sent elsewhere",
                 **of_slice(piece),
@@ -178,6 +175,8 @@ class Failing:
                 failure=number,
             )
             return
+        if lane is not None:
+            lane.failure = number
         log.error(
             "use case stopped" if is_all else "lane stopped",
             **of_slice(piece),
