@@ -15,7 +15,9 @@ good.
 What is freed there may be closed by code of a use case (`__del__`), and that may hang. Spark takes
 the worker for free by then, and would give it the task of somebody else, who would wait and be
 blamed. So a worker that is held there ends: no task is lost with it, the garbage goes too, and
-Spark starts another one. What a call leaves behind is closed within that call (`calling.py`).
+Spark starts another one. A clock that rings tells the two apart, as a long walk is nobody's fault:
+it hears one ring however long it takes, and code that hangs hears them all. What a call leaves
+behind is closed within that call (`calling.py`).
 
 What is frozen here is what lives for long whoever owns it. What is kept at all, and what is
 dropped, is decided in `worker_cache.py`. The driver's own heap is settled in `process/memory.py`.
@@ -44,6 +46,8 @@ EVERY_S = 60.0
 
 #: how long what is freed between two tasks may take, but for the collector's walk
 PATIENCE_S: Final = 2.0
+#: how often the clock rings in that time; a walk puts off all rings but one
+_RINGS: Final = 4
 
 _HANGS: Final = (
     b"headrace: what code of a use case left behind does not come back where it is freed (__del__);"
@@ -86,6 +90,7 @@ class Heap:
     _dropped: list[object] = field(default_factory=list)
     _thawed: bool = False
     _before: Any = None
+    _heard: int = 0
 
     def settle_behind_task(self, dropped: Iterable[object], *, changed: bool) -> None:
         """Free what was dropped when the task is over, and look whether to freeze.
@@ -101,8 +106,9 @@ class Heap:
             gc.callbacks.insert(0, self._collecting)
 
     def _collecting(self, phase: str, _: dict[str, int]) -> None:
-        if not self.is_between(sys._getframe(1)):
-            return
+        frame = sys._getframe().f_back
+        if frame is None or not self.is_between(frame):
+            return  # within a task, or in a thread of a library, with no Python under it
         if phase == "start":
             self._watch()
             self._dropped.clear()
@@ -126,13 +132,15 @@ class Heap:
 
     def _watch(self) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-        self._before = signal.signal(signal.SIGALRM, self._ring)
-        signal.setitimer(signal.ITIMER_REAL, self.patience_s, self.patience_s)
+        self._heard, self._before = 0, signal.signal(signal.SIGALRM, self._ring)
+        signal.setitimer(signal.ITIMER_REAL, *(self.patience_s / _RINGS,) * 2)
 
     def _ring(self, _: int, frame: FrameType | None) -> None:
         """End the process, if it is code of somebody else that takes so long, not the walk."""
         while frame is not None and not self.is_between(frame):
             if frame.f_code.co_filename != __file__:
-                self.end()
+                self._heard += 1
+                if self._heard == _RINGS:
+                    self.end()
                 return
             frame = frame.f_back

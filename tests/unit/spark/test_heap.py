@@ -1,7 +1,9 @@
 """What a worker freezes, counted in objects that the collector still walks."""
 
+import _thread
 import gc
 import signal
+import sys
 import threading
 import weakref
 
@@ -211,6 +213,42 @@ def test_a_walk_that_takes_long_ends_no_worker(watched):
         watched.settle(changed=True)
     assert not OVER.is_set()
     assert len(kept) == 300_000
+
+
+class Quick:
+    """Only a collection frees it, and it is done at once."""
+
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        """Hear what rang meanwhile."""
+        for _ in range(3):
+            pass
+
+
+def test_a_walk_that_is_heard_by_quick_code_of_a_use_case_ends_no_worker(watched):
+    kept = [Node() for _ in range(300_000)]
+    watched.heap.patience_s = 0.01
+    gc.collect()
+    Quick()
+    watched.settle(changed=True)
+    assert not OVER.is_set()
+    assert len(kept) == 300_000
+
+
+def test_a_collection_in_a_thread_with_no_python_under_it_is_none_of_its_business(watched):
+    """As in a thread of a C library, which calls back."""
+    collected, heard = threading.Event(), []
+    watched.heap.settle_behind_task([], changed=True)
+    gc.callbacks.append(lambda phase, _: collected.set() if phase == "stop" else None)
+    sys.unraisablehook, before = heard.append, sys.unraisablehook
+    try:
+        _thread.start_new_thread(gc.collect, ())
+        assert collected.wait(10)
+    finally:
+        sys.unraisablehook = before
+    assert heard == []
 
 
 def test_what_is_collected_within_a_task_is_none_of_its_business(watched):
