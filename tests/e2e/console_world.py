@@ -283,6 +283,7 @@ class World:
             "until_offset": "307040",
             "offset": None if whole else "307001",
             "records": 39,
+            "dead_letters": f"{tenant}.score.dlq",
             "goes_on_at": "307040" if whole else "307002",
             "code": "WorkerLost" if whole else "BadRecord",
             "message": "the worker died three times in this slice"

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 
-from headrace.connectors.kafka import create_topics, dead_letters_topic
+from headrace.connectors.kafka import create_topics
 from headrace.console.api import ApiParts, create_app
 from headrace.console.opening import console_serving
 from headrace.doors.guard import Guard
@@ -19,6 +19,7 @@ from headrace.model.credentials import Role
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.model.topic_names import dead_letters_topic
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Connections
 from headrace.process.clock import SystemClock

@@ -17,13 +17,13 @@ from headrace.connectors.kafka import (
     KafkaDeadLettersFactory,
     KafkaLog,
     KafkaReaderFactory,
-    dead_letters_topic,
 )
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
+from headrace.model.topic_names import dead_letters_topic
 from headrace.ports import Connections
 from headrace.process.clock import SystemClock
 from headrace.sinks import ParquetFiles

@@ -10,13 +10,14 @@ from apart import run_apart
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from headrace.connectors.kafka import KafkaDeadLetters, KafkaSliceReader, dead_letters_topic
+from headrace.connectors.kafka import KafkaDeadLetters, KafkaSliceReader
 from headrace.connectors.kafka.partitions import TopicPartition as Lane
 from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.connectors.kafka.seals import Message, sealed
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.topic_lists import listed
+from headrace.model.topic_names import dead_letters_topic
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import KafkaTopic
 from headrace.testing.dead_letters_contract import letter

@@ -19,7 +19,7 @@ from typing import Any
 
 from headrace.connectors.own_servers import ALONE
 from headrace.databases.deadline import ANSWER_BYTES, Deadline
-from headrace.databases.sockets import SocketInTime
+from headrace.databases.sockets import connecting_in_time
 
 
 class AmazonService:
@@ -102,19 +102,5 @@ def _hurry(session: Any, deadline: Deadline) -> None:
     """Have all waits of a client's connections end with the time of their thread."""
     pools = session._pool_classes_by_scheme
     for scheme, pool in list(pools.items()):
-        kind = _in_time(pool.ConnectionCls, deadline)
+        kind = connecting_in_time(pool.ConnectionCls, deadline)
         pools[scheme] = type(pool.__name__, (pool,), {"ConnectionCls": kind})
-
-
-def _in_time(kind: Any, deadline: Deadline) -> Any:
-    class InTime(kind):  # type: ignore[misc]
-        sock: Any
-
-        def connect(self) -> None:
-            self.sock = SocketInTime(deadline.connected(self._connected), deadline)
-
-        def _connected(self) -> Any:
-            super().connect()
-            return self.sock
-
-    return InTime

@@ -153,7 +153,7 @@ async def skip_failure(
     number: FailureNumber,
     asked: Annotated[SkipRequest | None, Body()] = None,
 ) -> Response:
-    """Let its lane go on behind the record, which is kept in `<topic>.dlq` first."""
+    """Let its lane go on behind the record, which is kept among the dead letters first."""
     whole_slice = asked is not None and asked.whole_slice
 
     def decide() -> Response:

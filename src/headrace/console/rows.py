@@ -28,6 +28,7 @@ from headrace.model.statistics import (
     worst_known,
 )
 from headrace.model.streams import State, Stream, Tenant
+from headrace.model.topic_names import dead_letters_topic
 from headrace.telemetry.conditions import Condition
 
 Values = dict[str, Any]
@@ -258,6 +259,7 @@ def failure_row(failure: Failure, generation: int) -> Values:
         "until_offset": None if piece.is_open else text_of(piece.until_offset),
         "offset": None if error.offset is None else text_of(error.offset),
         "records": piece.records,
+        "dead_letters": dead_letters_topic(piece.lane_topic),
         "goes_on_at": None if failure.skipped_to == OPEN else text_of(failure.skipped_to),
         "code": error.code,
         "message": error.message,

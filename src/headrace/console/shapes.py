@@ -265,6 +265,7 @@ class FailureRow(Shape):
     )
     offset: str | None = Field(description="Of the record; null where no single one is to blame.")
     records: int = Field(description="How many are between the two at most.")
+    dead_letters: str = Field(description="Kafka's topic that keeps its record if it is skipped.")
     goes_on_at: str | None = Field(
         description="Where its lane goes on if it is skipped; null where it cannot be."
     )

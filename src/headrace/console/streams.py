@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
 
-from headrace.connectors.kafka import dead_letters_topic
 from headrace.console.access import Entered, GuardedRoute, sees, stopper_of
 from headrace.console.answers import (
     IfMatch,
@@ -35,6 +34,7 @@ from headrace.model.places import UNKNOWN, text_of
 from headrace.model.statistics import LagIs, LaneFigures
 from headrace.model.streams import State, Stream, StreamId, lineage_of, places_of
 from headrace.model.topic_lists import topics_read
+from headrace.model.topic_names import dead_letters_topic
 from headrace.operating.again import consequences
 from headrace.operating.quarantine import generation_of, live_stream
 from headrace.operating.schemas_seen import known_versions, named_after, schemas_seen

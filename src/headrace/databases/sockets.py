@@ -83,8 +83,11 @@ def connecting_in_time(kind: Any, deadline: Deadline) -> Any:
         sock: Any
 
         def connect(self) -> None:
+            self.sock = SocketInTime(deadline.connected(self._connected), deadline)
+
+        def _connected(self) -> Any:
             super().connect()
-            self.sock = SocketInTime(self.sock, deadline)
+            return self.sock
 
     return InTime
 

@@ -45,6 +45,12 @@ def within(connection: str, name: str) -> str:
     return f"{connection}{_BETWEEN}{name}"
 
 
+def dead_letters_topic(topic: str) -> str:
+    """The name of Kafka's topic that has the dead letters of another, whichever log that is in."""
+    connection = connection_of(topic)
+    return f"{topic}.dlq" if connection is None else f"{connection}--{own_name(topic)}.dlq"
+
+
 def may_be_one(one: str, other: str) -> bool:
     """Whether two topics, as use cases say them, are one topic for some tenant."""
     return _is_among(one, other) or _is_among(other, one)

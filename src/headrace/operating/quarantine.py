@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from headrace.connectors.kafka import dead_letters_topic
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.places import Place
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import State, Stream, StreamId
+from headrace.model.topic_names import dead_letters_topic
 from headrace.ports import DeadLetter, DeadLetters, Failures, Progress, Registry, Store
 
 

@@ -1,10 +1,12 @@
 """Failures by HTTP: the record as it came, and each way to go on."""
 
 import base64
+from dataclasses import replace
 
 import pytest
 
 from headrace.console import failures
+from headrace.console.rows import failure_row
 from headrace.console.watcher import Watcher
 from headrace.cycle.restarts import PASSED_OVER
 from headrace.errors import BrokerUnavailable
@@ -14,6 +16,7 @@ from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import LaneId, Slice, State, StreamId
 
 ACME = StreamId("score", "acme")
+SHARD = LaneId("score", "acme", "clicks:acme.visits/shardId-000000000000")
 
 
 def state(store, number):
@@ -44,6 +47,15 @@ def test_a_viewer_does_not_see_the_record(api, fail):
     shown = api.get(f"/v1/failures/{fail()}", "viewer").json()
     assert shown["record"] is None
     assert shown["offset"] == "3"
+
+
+def test_a_failure_says_where_its_record_goes_whichever_log_it_came_from(api, fail, store):
+    number = fail()
+    assert api.get(f"/v1/failures/{number}").json()["dead_letters"] == "acme.visits.dlq"
+    failure = store.failures.one(number)
+    elsewhere = replace(failure.slice, topic="clicks:acme.visits", lane=SHARD)
+    row = failure_row(replace(failure, slice=elsewhere), 0)
+    assert row["dead_letters"] == "clicks--acme.visits.dlq"
 
 
 def test_a_failure_without_a_record_has_none(api, fail):

@@ -10,7 +10,6 @@ are kept in a topic beside their own (``KafkaDeadLetters``) and sent back from t
 
 from headrace.connectors.kafka.clients import make_producer, told_ports
 from headrace.connectors.kafka.config import client_config, producer_config
-from headrace.connectors.kafka.dead_letter_topics import dead_letters_topic
 from headrace.connectors.kafka.dead_letters import KafkaDeadLetters, KafkaDeadLettersFactory
 from headrace.connectors.kafka.faults import delivery_error
 from headrace.connectors.kafka.group_mirror import GroupMirror
@@ -29,7 +28,6 @@ __all__ = [
     "KafkaSliceReader",
     "client_config",
     "create_topics",
-    "dead_letters_topic",
     "delivery_error",
     "make_producer",
     "producer_config",

@@ -32,7 +32,7 @@ from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.topics import create_topics
 from headrace.errors import BrokerUnavailable, ConfigError
-from headrace.model.topic_names import connection_of, own_name
+from headrace.model.topic_names import dead_letters_topic
 
 #: Kafka's own default of ``max.message.bytes``
 _LIMIT_BYTES = 1_048_588
@@ -44,12 +44,6 @@ class DeadLetterTopic(NamedTuple):
     partitions: int
     #: the largest message it takes
     limit_bytes: int
-
-
-def dead_letters_topic(topic: str) -> str:
-    """The name of the topic that has the dead letters of another; also of one that is elsewhere."""
-    connection = connection_of(topic)
-    return f"{topic}.dlq" if connection is None else f"{connection}--{own_name(topic)}.dlq"
 
 
 def prepared(

@@ -27,11 +27,7 @@ from confluent_kafka import KafkaError, Producer
 from headrace.connectors.kafka.clients import BROKEN, NotTaken, end_clients, opened, put
 from headrace.connectors.kafka.config import client_config, letters_config, servers
 from headrace.connectors.kafka.dead_letter_headers import headers_of
-from headrace.connectors.kafka.dead_letter_topics import (
-    DeadLetterTopic,
-    dead_letters_topic,
-    prepared,
-)
+from headrace.connectors.kafka.dead_letter_topics import DeadLetterTopic, prepared
 from headrace.connectors.kafka.faults import (
     DENIED,
     ErrorKind,
@@ -43,7 +39,7 @@ from headrace.connectors.kafka.faults import (
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import taken_apart
-from headrace.model.topic_names import connection_of
+from headrace.model.topic_names import connection_of, dead_letters_topic
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
 #: tells the client to stamp a message by itself; so it cannot be told of 1970, which a header has

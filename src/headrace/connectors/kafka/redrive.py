@@ -24,7 +24,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from headrace.connectors.kafka.config import client_config
-from headrace.connectors.kafka.dead_letter_topics import dead_letters_topic
 from headrace.connectors.kafka.dead_letters_read import DeadLettersRead, Letter
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.partitions import TopicPartition, by_partition
@@ -36,7 +35,7 @@ from headrace.model.lane_names import number_of
 from headrace.model.places import UNKNOWN, Place, number_at, place_at
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.topic_lists import is_list, topics_of
-from headrace.model.topic_names import connection_of
+from headrace.model.topic_names import connection_of, dead_letters_topic
 from headrace.ports import Connections
 
 #: a record that came back so often will come back again

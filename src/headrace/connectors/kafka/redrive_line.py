@@ -18,7 +18,6 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from headrace.connectors.kafka.clients import BROKEN, opened, put, settled
 from headrace.connectors.kafka.config import admin_config, redrive_config, servers
 from headrace.connectors.kafka.dead_letter_headers import Header
-from headrace.connectors.kafka.dead_letter_topics import dead_letters_topic
 from headrace.connectors.kafka.dead_letters_read import PLACE_HEADER
 from headrace.connectors.kafka.faults import (
     DENIED,
@@ -32,6 +31,7 @@ from headrace.connectors.kafka.faults import (
 from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, Temporary, TopicMissing
+from headrace.model.topic_names import dead_letters_topic
 
 #: readers of the source topic wait so long at most for a redrive that was killed
 _TRANSACTION_S = 15.0

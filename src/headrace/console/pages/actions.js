@@ -82,7 +82,7 @@ export function Skip({ failure, done, onClose }) {
     const decided = await post(path("failures", failure.id, "skip"), { whole_slice: !named });
     done();
     return html`<p><${GoesOn} of=${decided} />${named
-      && html` The record is in <b class="name">${failure.topic}.dlq</b>.`}</p>`;
+      && html` The record is in <b class="name">${failure.dead_letters}</b>.`}</p>`;
   };
   return html`<${Confirm} title=${`Skip ${named ? "the record" : "the slice"} of failure ${failure.id}?`} verb="Skip"
       danger ready=${agreed} act=${act} onClose=${onClose}>
@@ -90,7 +90,7 @@ export function Skip({ failure, done, onClose }) {
       ? html`<p>${stream(failure)} passes over offset <b class="num">${exact(failure.offset)}
           </b> of ${lane(failure)}. The
         next one read is <b class="num">${exact(next)}</b>.</p>
-        <ul><li>The record is first kept, whole, in <b class="name">${failure.topic}.dlq</b>; Redrive sends it back
+        <ul><li>The record is first kept, whole, in <b class="name">${failure.dead_letters}</b>; Redrive sends it back
         later.</li><li>Records behind it are handled before it: the order of this lane has a gap here.</li></ul>`
       : html`<p>No single record is to blame. ${stream(failure)} passes over all <b class="num">
           ${exact(failure.records)}</b> offsets from
