@@ -22,8 +22,7 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable
-from concurrent.futures import wait
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -106,14 +105,14 @@ class _Ring:
 
 
 @dataclass(slots=True)
-class Elsewhere:
-    """A collection in another thread, known by what is not freed here."""
+class Freeing:
+    """Whether garbage is freed, told once when it is not and once when it is again."""
 
     since_s: float | None = None
     told: bool = False
 
     def heard(self, *, is_freed: bool, now_s: float) -> None:
-        """Whether a collection here freed what it was to free, by the steady clock."""
+        """Whether the last collection came back and freed what it was to, by the steady clock."""
         if is_freed:
             if self.told:
                 _tell_freed()
@@ -126,20 +125,16 @@ class Elsewhere:
 
 
 def _collecting() -> None:
-    threads, elsewhere = DaemonThreads(1, "collecting"), Elsewhere()
+    """Look every second whether to collect; the thread that does it is not waited for."""
+    threads, freeing = DaemonThreads(1, "collecting"), Freeing()
+    collected: Future[object] = threads.submit(lambda: None)
+    ring: weakref.ref[object] = weakref.ref(set())  # it is gone at once
     while True:
         time.sleep(_LOOK_EVERY_S)
+        is_back = collected.done()
         generation = due_generation(gc.get_count(), gc.get_threshold())
-        if generation is not None:
+        # Where another thread collects, this one comes back at once, and has freed nothing.
+        freeing.heard(is_freed=is_back and ring() is None, now_s=time.monotonic())
+        if generation is not None and is_back:
             ring = weakref.ref(_Ring())
-            _collect(threads, partial(gc.collect, generation), HANGS_S)
-            elsewhere.heard(is_freed=ring() is None, now_s=time.monotonic())
-
-
-def _collect(threads: DaemonThreads, collect: Callable[[], object], hangs_s: float) -> None:
-    """Wait for a collection, and say if that takes long."""
-    collected = threads.submit(collect)
-    if wait([collected], hangs_s).not_done:
-        _tell_hangs()
-        wait([collected])
-        _tell_freed()
+            collected = threads.submit(partial(gc.collect, generation))

@@ -2,23 +2,21 @@
 
 import subprocess
 import sys
-import threading
 import traceback
 import weakref
 
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.process.daemon_threads import DaemonThreads
-from headrace.process.memory import Elsewhere, _collect, clear_frames, due_generation
+from headrace.process.memory import Freeing, clear_frames, due_generation
 
 THRESHOLDS = (700, 10, 10)
 
 IN_A_PROCESS = """
-import gc, threading, time
+import gc, sys, threading, time
 from headrace.process import memory
 memory._COLLECT_AFTER_OBJECTS = 1_000
-memory._LOOK_EVERY_S = 0.01
+memory._LOOK_EVERY_S, memory.HANGS_S = 0.01, 0.5
 memory.collect_apart()
 memory.collect_apart()
 
@@ -30,6 +28,8 @@ class Left:
         time.sleep(600)
 
 Left()
+if "elsewhere" in sys.argv:
+    threading.Thread(target=gc.collect, name="elsewhere", daemon=True).start()
 kept, turns = [], 0
 until_s = time.monotonic() + 2
 while time.monotonic() < until_s:
@@ -55,35 +55,32 @@ def test_the_oldest_generation_that_is_due_is_collected(counts, due):
     assert due_generation(counts, THRESHOLDS) == due
 
 
-def test_what_hangs_where_it_is_freed_holds_a_thread_of_its_own_and_no_turn():
-    done = subprocess.run(
-        [sys.executable, "-c", IN_A_PROCESS], capture_output=True, text=True, timeout=60, check=True
-    )
+@pytest.mark.parametrize("where", ["headrace-collecting", "elsewhere"])
+def test_what_hangs_where_it_is_freed_holds_one_thread_and_no_turn_and_is_told(where):
+    command = [sys.executable, "-c", IN_A_PROCESS, where]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    thread, told, turns = done.stdout.splitlines()
+    assert (thread, turns) == (where, "1 True False")
+    assert "does not come back where it is freed" in told
+
+
+def test_garbage_that_is_freed_is_no_news():
+    script = IN_A_PROCESS.replace("time.sleep(600)", "pass")
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == ["headrace-collecting", "1 True False"]
 
 
 def test_a_collection_that_hangs_is_told_once_and_so_is_its_end():
-    freed, threads = threading.Event(), DaemonThreads(1, "test")
-    threading.Timer(0.3, freed.set).start()
-    with capture_logs() as told:
-        _collect(threads, freed.wait, 0.05)
-        _collect(threads, freed.wait, 5.0)
-    texts = [line["event"] for line in told]
-    assert len(texts) == 2
-    assert "does not come back where it is freed" in texts[0]
-    assert "collected again" in texts[1]
-
-
-def test_a_collection_that_hangs_elsewhere_is_told_once_and_so_is_its_end():
-    elsewhere = Elsewhere()
+    freeing = Freeing()
     with capture_logs() as told:
         for now_s, is_freed in [(0, True), (1, False), (5, True), (6, False), (15, False)]:
-            elsewhere.heard(is_freed=is_freed, now_s=now_s)
+            freeing.heard(is_freed=is_freed, now_s=now_s)
         assert told == []
         for now_s in (16, 30):
-            elsewhere.heard(is_freed=False, now_s=now_s)
-        elsewhere.heard(is_freed=True, now_s=31)
-        elsewhere.heard(is_freed=True, now_s=32)
+            freeing.heard(is_freed=False, now_s=now_s)
+        freeing.heard(is_freed=True, now_s=31)
+        freeing.heard(is_freed=True, now_s=32)
     assert ["freed at last" in line["event"] for line in told] == [False, True]
 
 
