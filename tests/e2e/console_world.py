@@ -142,10 +142,11 @@ class World:
         self.slots.turn()
         return moved
 
-    def seek(self, tenant, use_case, offsets, dry_run=False):
+    def seek(self, tenant, use_case, offsets=None, to=None, dry_run=False):
         if not dry_run:
-            self.sought.append(offsets)
+            self.sought.append(to or offsets)
         told = f"effects of up to 1,000 records of {tenant}/{use_case} are made again"
+        offsets = offsets or {"0": "0", "1": "0"}
         return {"offsets": offsets, "again": 1000, "passed": 0, "consequences": [told]}
 
     def set_state(self, name, state):

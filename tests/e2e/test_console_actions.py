@@ -106,6 +106,20 @@ def test_seek_says_of_each_lane_what_moving_it_does(visit, moving):
     assert (lane.startswith("acme-00."), lane[-3:], at) == (True, "[0]", "299000")
 
 
+def test_a_whole_stream_is_sought_in_the_words_of_the_command(visit, moving):
+    world, address = moving
+    somebody = visit(address)
+    somebody.enter("hr_operator", "tenants/acme-00")
+    dialog = asked(somebody.page, "Seek…")
+    dialog.get_by_label("Move partition 0 to").fill("299000")
+    dialog.get_by_label("Or the whole stream to", exact=False).fill('{"acme.clicks": null}')
+    assert dialog.get_by_label("Move partition 0 to").is_disabled()
+    dialog.get_by_text("effects of up to 1,000 records of acme-00/").wait_for()
+    dialog.get_by_role("button", name="Move the stream").click()
+    dialog.get_by_text("2 lanes moved").wait_for()
+    assert world.sought == ['{"acme.clicks": null}']
+
+
 def test_suspending_asks_first_and_gives_the_focus_back(visit, moving):
     world, address = moving
     somebody = visit(address)

@@ -6,10 +6,10 @@ an expensive guess. What is answered is in `shapes`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from fastapi import Path, Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from headrace.model.places import Place, read_place
 
@@ -115,17 +115,40 @@ class StreamRequest(RequestModel):
 
 
 class PositionsRequest(RequestModel):
-    """Where lanes are to read next, by name, or by number in the stream's topic."""
+    """Where lanes are to read next: `offsets` for some of them, or `to` for the whole stream."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"offsets": {"0": "23"}, "dry_run": True}]}
+        json_schema_extra={
+            "examples": [
+                {"offsets": {"0": "23"}, "dry_run": True},
+                {"to": "2026-05-17T10:05:00+00:00", "dry_run": True},
+            ]
+        }
     )
 
-    offsets: dict[Annotated[str, Field(min_length=1, max_length=300)], Offset] = Field(min_length=1)
+    offsets: dict[Annotated[str, Field(min_length=1, max_length=300)], Offset] | None = Field(
+        default=None, min_length=1, description="By name of a lane, or by number in the topic."
+    )
+    to: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100_000,
+        description="`earliest`, `latest`, a time, one offset for all lanes, or Spark's form "
+        '`{"acme.visits": {"0": 23}}`; of several topics, `{"acme.clicks": null}` gives up one '
+        "that is gone.",
+    )
     dry_run: bool = Field(default=False, description="Only count, move nothing.")
 
-    def places(self) -> dict[str, Place]:
-        """The places themselves."""
+    @model_validator(mode="after")
+    def _says_one(self) -> Self:
+        if (self.offsets is None) == (self.to is None):
+            raise ValueError("say either offsets, or to")
+        return self
+
+    def target(self) -> str | dict[str, Place]:
+        """What a person typed, or the places themselves."""
+        if self.offsets is None:
+            return self.to or ""
         return {lane: read_place(str(at)) for lane, at in self.offsets.items()}
 
 

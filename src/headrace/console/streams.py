@@ -131,16 +131,17 @@ async def put_positions(
 ) -> Response:
     """Set where lanes read next, also while they run; lanes that a failure stopped go on.
 
-    Lanes that are not named stay where they are. An offset that the topic does not hold is
-    refused, and then nothing is done. What is read again has its effects again, under every
-    guarantee, exactly-once too: `dry_run` counts first. What runs of the stream is not committed.
+    Lanes that are not named stay where they are; `to` is for all of them. An offset that the topic
+    does not hold is refused, and then nothing is done. What is read again has its effects again,
+    under every guarantee, exactly-once too: `dry_run` counts first. What runs of the stream is not
+    committed.
     """
     stream = StreamId(use_case, tenant)
 
     def decide() -> Response:
         found = live_stream(desk.store.registry, _known(desk, stream).id)
         with desk.tools.log() as log:
-            plan = planned(desk.store, log, stream, asked.places())
+            plan = planned(desk.store, log, stream, asked.target())
         if not asked.dry_run:
             carry_out(desk.store.progress, plan)
             desk.watcher.changed()

@@ -172,9 +172,25 @@ def test_a_seek_to_where_the_log_is_not_does_nothing_at_all(api, store, wanted):
 
 
 @pytest.mark.parametrize(
+    ("to", "at"), [("earliest", {0: 0, 1: 0}), ('{"acme.visits": {"1": -1}}', {0: 3, 1: 9})]
+)
+def test_a_whole_stream_is_sought_in_the_words_of_the_command(api, store, to, at):
+    assert api("PUT", f"{PATH}/positions", json={"to": to}).status_code == 200
+    assert offsets(store) == at
+
+
+def test_words_that_say_nothing_are_refused_with_what_may_be_said(api, store):
+    answer = api("PUT", f"{PATH}/positions", json={"to": "tomorrow"})
+    assert (answer.status_code, "earliest" in answer.json()["detail"]) == (409, True)
+    assert offsets(store) == {0: 3, 1: 3}
+
+
+@pytest.mark.parametrize(
     "body",
     [
         {},
+        {"to": ""},
+        {"to": "earliest", "offsets": {"0": 1}},
         {"offsets": {}},
         {"offsets": {"0": -1}},
         {"offsets": {"": 1}},

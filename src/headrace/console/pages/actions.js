@@ -149,19 +149,23 @@ const MOVE = [["partition", "num"], ["reads next", "num"], ["log ends at", "num"
 
 export function Seek({ of, lanes, done, onClose }) {
   const [targets, set] = useState(Object.fromEntries(lanes.map((each) => [each.lane, ""])));
+  const [whole, setWhole] = useState("");
   const target = (each) => BigInt(targets[each.lane]);
   const moves = (each) => /^[0-9]+$/.test(targets[each.lane]) && target(each) !== BigInt(each.next_offset);
   const moved = lanes.filter(moves);
   const where = path("streams", of.tenant, of.use_case, "positions");
   const offsets = Object.fromEntries(moved.map((each) => [each.lane, String(target(each))]));
-  const wanted = JSON.stringify(offsets);
+  const to = whole.trim();
+  const body = to ? { to } : { offsets };
+  const some = Boolean(to) || moved.length > 0;
+  const wanted = JSON.stringify(body);
   const [found, setFound] = useState({ wanted: null, data: null, error: null });
   useEffect(() => {
-    if (!moved.length) return undefined;
+    if (!some) return undefined;
     let gone = false;
     const timer = setTimeout(async () => {
       try {
-        const data = await put(where, { offsets, dry_run: true });
+        const data = await put(where, { ...body, dry_run: true });
         if (!gone) setFound({ wanted, data, error: null });
       } catch (error) {
         if (!gone) setFound({ wanted, data: null, error });
@@ -169,30 +173,35 @@ export function Seek({ of, lanes, done, onClose }) {
     }, 300);
     return () => { gone = true; clearTimeout(timer); };
   }, [wanted]);
-  const counted = moved.length > 0 && found.wanted === wanted ? found : { data: null, error: null };
+  const counted = some && found.wanted === wanted ? found : { data: null, error: null };
   const act = async () => {
-    await put(where, { offsets });
+    const { offsets: at } = await put(where, body);
     done();
-    return html`<p>${plural(moved.length, "lane")} moved; the driver goes on from there within a turn.</p>`;
+    return html`<p>${plural(Object.keys(at).length, "lane")} moved; the driver goes on from there within a turn.</p>`;
   };
   const effect = (each) => (target(each) < BigInt(each.next_offset)
     ? html`<span class="is-warning">what is between is read again</span>`
     : html`<span class="is-critical">what is between is passed over, kept nowhere</span>`);
-  return html`<${Confirm} title="Move positions?" verb=${`Move ${plural(moved.length, "lane")}`} danger
+  return html`<${Confirm} title="Move positions?" danger
+      verb=${to ? "Move the stream" : `Move ${plural(moved.length, "lane")}`}
       ready=${Boolean(counted.data)} act=${act} onClose=${onClose}>
     <p>The offset that ${stream(of)} reads next, by partition. Leave a lane empty to leave it where it is.</p>
     <div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain"><${Columns} of=${MOVE} />
       <tbody>${lanes.map((each) => html`<tr key=${each.lane}><td class="is-num">${each.partition ?? each.lane}</td>
         <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
-        <td><input type="text" inputmode="numeric" pattern="[0-9]*"
+        <td><input type="text" inputmode="numeric" pattern="[0-9]*" disabled=${Boolean(to)}
             aria-label=${`Move partition ${each.partition ?? each.lane} to`}
           value=${targets[each.lane]}
               onInput=${(event) => set({ ...targets, [each.lane]: event.target.value })} /></td>
-        <td>${moved.includes(each) && effect(each)}</td></tr>`)}</tbody></table></div>
+        <td>${!to && moved.includes(each) && effect(each)}</td></tr>`)}</tbody></table></div>
+    <label class="field">Or the whole stream to<input type="text" value=${whole}
+        onInput=${(event) => setWhole(event.target.value)} />
+      <small>earliest, latest, a time such as 2026-05-17T10:05:00+00:00, or ${'{"acme.visits": {"0": 23}}'}; of several
+        topics, ${'{"acme.clicks": null}'} gives up one that is gone.</small></label>
     ${counted.error ? html`<${Problem} error=${counted.error} />` : counted.data
       ? html`<ul aria-label="Consequences">${counted.data.consequences.map((each) => html`<li key=${each}
           class="is-warning">${each}</li>`)}</ul>`
-      : moved.length > 0 && html`<${Loading} what="how much that is" />`}
+      : some && html`<${Loading} what="how much that is" />`}
     <ul><li>Read again means handled again: every effect is made again, under any guarantee.</li>
       <li>An open failure of a moved lane is over.</li></ul><//>`;
 }
