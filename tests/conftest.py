@@ -4,6 +4,7 @@ Tests share them, so each makes topics of its own names (``make_topic``) and loo
 A test that must stop, kill or fill a server starts one for itself.
 """
 
+import gc
 import subprocess
 import tempfile
 import uuid
@@ -55,6 +56,13 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
     if twice := [name for name, times in known.items() if times > 1]:
         raise pytest.UsageError(f"tests have the same id, and xdist would run one of each: {twice}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_garbage():
+    """Have a file's collections walk what it makes, and not all tests that this process knows."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -765,9 +765,9 @@ def test_what_an_import_drops_is_closed_by_no_turn(tmp_path, store, assembly, mo
     path = tmp_path / "use_cases.py"
     write(tmp_path, answer="1")
     path.write_text(path.read_text() + CLOSES + DROPS)
-    deployed(tmp_path, store)
     gc.disable()
     try:
+        deployed(tmp_path, store)
         taken(assembly)
     finally:
         gc.enable()

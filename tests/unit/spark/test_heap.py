@@ -153,7 +153,7 @@ def test_many_versions_leave_no_more_frozen_than_one(settled):
     code = [Node() for _ in range(1_000)]
     settled.settle(changed=True)
     before = gc.get_freeze_count()
-    for _ in range(30):
+    for _ in range(5):
         code = [Node() for _ in range(1_000)]
         settled.settle(changed=True)
     assert gc.get_freeze_count() < before + len(code)
