@@ -40,7 +40,7 @@ from headrace.model.waves import Wave
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, NoRegistry, SchemasFactory, Server, Site, Store, WaveResult
 from headrace.process.clock import SystemClock
-from headrace.process.memory import calm_garbage_collection
+from headrace.process.memory import collect_apart
 from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.session import build_session
 from headrace.store import SqlPositionsFactory, SqlTenantsFactory, open_store
@@ -288,7 +288,7 @@ def driver_of(  # noqa: PLR0913, PLR0917 - all that a benchmark may want of its 
             engine.take(made, deployment)
             driver.take(made, deployment)
         engine.warm_up()
-        calm_garbage_collection()
+        collect_apart()
         try:
             yield Bench(driver, store, engine, connections, counter)
         finally:

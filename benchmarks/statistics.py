@@ -33,7 +33,7 @@ from headrace.model.statistics import Point, Report
 from headrace.model.streams import Slice, Tenant
 from headrace.model.waves import Wave
 from headrace.ports import Statistics, WaveResult
-from headrace.process.memory import calm_garbage_collection
+from headrace.process.memory import collect_apart
 from headrace.sinks import ParquetFiles
 from headrace.store import open_store
 from headrace.testing.clock import FakeClock
@@ -182,7 +182,7 @@ def main(args: list[str]) -> None:
         for place in places:
             place.mkdir()
         with contender(places[0], tells=False) as silent, contender(places[1], tells=True) as tells:
-            calm_garbage_collection()
+            collect_apart()
             both = (silent, tells)
             for number in range(rounds):
                 for side in both if number % 2 == 0 else both[::-1]:

@@ -34,7 +34,7 @@ from headrace.model.patterns import has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
-from headrace.model.topic_lists import listed, reads_topics
+from headrace.model.topic_lists import listed, reads_topics, topics_of
 from headrace.model.topic_names import connection_of, may_be_one, problem_of
 from headrace.model.topic_patterns import pattern_text
 from headrace.model.waves import Terms
@@ -506,15 +506,17 @@ def needing_ends(made: UseCase) -> dict[str, str]:
 
 
 def _log_problem(made: UseCase) -> str | None:
-    """What cannot be had of a topic that is not Kafka's."""
-    if connection_of(made.topic) is None:
-        return None
-    written = topic_of(made.sink)
-    if written and may_be_one(made.topic, written):
+    """What cannot be had of the topic, and what not because it is not Kafka's."""
+    written, is_elsewhere = topic_of(made.sink), connection_of(made.topic) is not None
+    # The topic of all, such as all.visits, may be that of a tenant by its name, and is none.
+    own = may_be_one(made.topic, written) if is_elsewhere else written in topics_of(made.topic)
+    if written and own:
         return (
             f"its sink writes to {written}, which it reads itself: its results would come back "
             "without end; write to another one"
         )
+    if not is_elsewhere:
+        return None
     for what, instead in needing_ends(made).items():
         return (
             f"{what} needs a log that says where its lanes end, and of {made.topic} only reading "

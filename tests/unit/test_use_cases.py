@@ -104,6 +104,12 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
             {"topic": "s:a", "sink": KafkaTopic("b", transactional=True)},
             "s:a is not in Kafka; write to a KafkaTopic that is not transactional",
         ),
+        ({"topic": "a", "sink": KafkaTopic("a")}, "its results would come back without end"),
+        ({"topic": ["a[1]", "b"], "sink": KafkaTopic("a")}, "writes to a, which it reads itself"),
+        (
+            {"topic": "{tenant}.a", "sink": KafkaTopic("{tenant}.a")},
+            "writes to {tenant}.a, which it reads itself",
+        ),
         ({"topic": ["a[0]", "a"], "sink": TABLE}, "names a, and a[0] besides"),
         ({"topic": ["a[0]", "a[0]"], "sink": TABLE}, "names a[0] twice"),
         ({"topic": ["a[00]"], "sink": TABLE}, "1 to 249 letters"),

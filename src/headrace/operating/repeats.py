@@ -6,6 +6,7 @@ is read again, and how many are, is told without it (``again.py``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from headrace.connectors.kafka.tenant_topics import TenantTopics
@@ -54,7 +55,7 @@ def repeated(sink: Sink | None) -> str:
                 "as new the larger value of each column stays"
             )
         case RedisHashes() | SearchIndex() | DynamoTable() | HBaseTable():
-            told = f"{_CALLED[type(sink)]} {sink.name}{_REPLACED}{_BUT.get(type(sink), '')}"
+            told = f"{_word_of(_CALLED, sink)} {sink.name}{_REPLACED}{_word_of(_BUT, sink)}"
         case SolrIndex():
             told = (
                 f"index {sink.name}: rows that are newer than those there replace them; of what is "
@@ -65,12 +66,17 @@ def repeated(sink: Sink | None) -> str:
         case ParquetFiles():
             told = "files: rows come a second time, unless a slice is cut as it was"
         case KafkaTopic() | TenantTopics() | KinesisStream() | Email():
-            told = f"{_SENT[type(sink)]}: they are sent a second time"
+            told = f"{_word_of(_SENT, sink)}: they are sent a second time"
         case None:
             told = "what the handler writes by itself is written a second time"
         case _:
             told = f"{type(sink).__name__}: what it does is done a second time"
     return told
+
+
+def _word_of(words: Mapping[type, str], sink: Sink) -> str:
+    """What is said of sinks of this kind, also of one that somebody made of it."""
+    return next((word for kind, word in words.items() if isinstance(sink, kind)), "")
 
 
 def _in_a_table(sink: SqlTable) -> str:

@@ -215,7 +215,7 @@ def server_of(sink: object) -> str:
 
 
 def topic_of(sink: object) -> str:
-    """What use cases call the topic that a sink writes to; empty if it is none outside of Kafka.
+    """What use cases call the topic that a sink writes to; empty if it is no one topic.
 
     It says so by an attribute ``writes_topic``. Who reads it would be given its own results again,
     without end.

@@ -1,11 +1,13 @@
 """Streams by HTTP: where they are, and what a person does to them."""
 
+import time
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
 from told import figures, report
 
+from headrace.console import streams
 from headrace.console.api import equip
 from headrace.console.places import Places
 from headrace.errors import BrokerUnavailable
@@ -177,6 +179,19 @@ def test_a_seek_to_where_the_log_is_not_does_nothing_at_all(api, store, wanted):
 def test_a_whole_stream_is_sought_in_the_words_of_the_command(api, store, to, at):
     assert api("PUT", f"{PATH}/positions", json={"to": to}).status_code == 200
     assert offsets(store) == at
+
+
+def test_only_what_is_done_waits_until_the_log_was_asked_for_long_enough(api, monkeypatch):
+    waits, planned = [], streams.planned
+
+    def planning(*args):
+        waits.append(args[-1])
+        return planned(*args)
+
+    monkeypatch.setattr(streams, "planned", planning)
+    for dry_run in (True, False):
+        api("PUT", f"{PATH}/positions", json={"offsets": {"0": 5}, "dry_run": dry_run})
+    assert [wait is time.sleep for wait in waits] == [False, True]
 
 
 def test_words_that_say_nothing_are_refused_with_what_may_be_said(api, store):

@@ -96,6 +96,11 @@ class KafkaTopic:
     encode_key: Encoding | None = field(default=None, repr=False)
     most_bytes: int | None = field(default=None, repr=False)
 
+    @property
+    def writes_topic(self) -> str:
+        """What use cases call it that would read it."""
+        return self.topic
+
     def __post_init__(self) -> None:
         if self.partitions is None and (self.replication, self.retention) != (None, None):
             raise ConfigError(
