@@ -136,16 +136,17 @@ def test_only_what_is_deployed_is_checked(tmp_path, store, checks):
 
 def test_a_start_imports_nothing_in_the_process_of_the_driver(tmp_path, store, monkeypatch):
     monkeypatch.setattr("headrace.deploying.offer.checked", checking.checked)
+    at = {"database_url": f"sqlite:///{tmp_path}/store.db"}
     write(tmp_path, names=("one",))
     with (tmp_path / "use_cases.py").open("a") as source:
         source.write(
             f"import os, pathlib, time\npathlib.Path(r'{tmp_path}', str(os.getpid())).touch()\n"
             f"if pathlib.Path(r'{tmp_path}', 'slow').exists(): time.sleep(600)\n"
         )
-    begin(settings(), tmp_path, store)
+    begin(settings(**at), tmp_path, store)
     (tmp_path / "slow").touch()
     # What was found fit once, and is kept, may hang by now; what was deployed runs all the same.
-    assert begin(settings(deploy_timeout="1s"), tmp_path, store) == {"one"}
+    assert begin(settings(deploy_timeout="1s", **at), tmp_path, store) == {"one"}
     assert not (tmp_path / str(os.getpid())).exists()
 
 
