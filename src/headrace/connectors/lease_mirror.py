@@ -129,7 +129,7 @@ class LeaseMirror:
             self._tables.demand(table)
             columns = columns_of(stream, number, lease)
             self._tables.write(table, key_of(stream, number), columns)
-        except (TableGone, ConfigError):
+        except TableGone:
             self._forget(table)
             raise
 
