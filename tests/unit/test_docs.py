@@ -518,7 +518,7 @@ def test_the_guides_streams_that_must_not_lag_are_ones(tmp_path):
 
 def test_the_use_case_of_the_page_about_kinesis_is_one_and_its_file_names_its_connection(tmp_path):
     page = ROOT / "docs" / "kinesis.md"
-    (code,), (yaml, leases) = blocks(page, "python"), blocks(page, "yaml")
+    (code,), (yaml, role, leases) = blocks(page, "python"), blocks(page, "yaml")
     names = {}
     exec(code, names)
     rows = handled(names["counted"], [b"a"]).to_pylist()
@@ -528,6 +528,10 @@ def test_the_use_case_of_the_page_about_kinesis_is_one_and_its_file_names_its_co
     (tmp_path / "secret").write_text("wJalr")
     settings = read_settings(path, {}).within(tmp_path)
     require_log(names["counted"].topic, Connections({}, "", servers=settings.servers()))
+    path.write_text(f"module: use_cases.py\n{role}")
+    servers = read_settings(path, {}).servers()
+    require_log(names["counted"].topic, Connections({}, "", servers=servers))
+    assert servers["clicks"].is_of_a_tenant
     path.write_text(f"module: use_cases.py\n{leases}")
     shows = read_settings(path, {})
     kafka = {"bootstrap.servers": "127.0.0.1:1"}

@@ -19,9 +19,10 @@ from headrace.connectors.client_libraries import not_here
 from headrace.connectors.dynamodb.servers import Service, address_of
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory
 from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.model.patterns import TENANT
 from headrace.model.places import NARROW, Place, Places
 from headrace.model.streams import Slice
-from headrace.model.topic_names import connection_of
+from headrace.model.topic_names import connection_of, own_name
 from headrace.ports import (
     Connections,
     Log,
@@ -66,10 +67,12 @@ def require_log(topic: str, connections: Connections) -> None:
     name = connection_of(topic)
     if name is None:
         return
-    if connections.server(name, telling=True).is_of_a_tenant:
+    is_own = connections.server(name, telling=True).is_of_a_tenant
+    if is_own and not own_name(topic).startswith(f"{TENANT}."):
         raise ConfigError(
-            f"connection {name} is another one for each tenant, and topics are not read from such "
-            "a connection yet; name one for all, and have the tenant in the name of the stream"
+            f"connection {name} is another one for each tenant, and the name of a stream says "
+            f"whose it is where it begins with {TENANT} and a dot, such as "
+            f"{name}:{TENANT}.visits; call streams so, or name a connection for all"
         )
     try:
         from headrace.connectors.kinesis import require_client  # noqa: PLC0415 - see above

@@ -101,7 +101,6 @@ def test_nothing_is_made_before_a_topic_names_a_connection():
     ("url", "why"),
     [
         ("postgresql://db/clicks", "connection clicks is no Kinesis"),
-        ("kinesis://{tenant}", "another one for each tenant, and topics are not read from such"),
         (None, "there is no connection 'clicks': 'connections:' in the YAML file names other"),
     ],
 )
@@ -111,6 +110,15 @@ def test_a_topic_of_a_connection_that_is_none_is_refused(url, why):
         servers["clicks"] = Server(url)
     with pytest.raises(ConfigError, match=why):
         require_log(CLICKS, Connections({}, "", servers=servers))
+
+
+def test_where_each_tenant_has_its_own_connection_the_name_of_a_stream_says_whose_it_is():
+    url = "kinesis://eu-central-1?role=arn:aws:iam::123456789012:role/headrace-{tenant}"
+    connections = Connections({}, "", servers={"clicks": Server(url)})
+    require_log("clicks:{tenant}.visits", connections)
+    for topic in ("clicks:visits", "clicks:visits.{tenant}", "clicks:{tenant}-visits"):
+        with pytest.raises(ConfigError, match=r"begins with \{tenant\} and a dot"):
+            require_log(topic, connections)
 
 
 def test_one_of_kinesis_is_taken_and_kafkas_topics_need_none():
