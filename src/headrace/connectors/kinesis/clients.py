@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 from headrace.connectors.client_libraries import not_here
 from headrace.connectors.kinesis.client import Kinesis
+from headrace.connectors.kinesis.roles import in_role, is_role, session_of
+from headrace.connectors.own_servers import filled
 from headrace.connectors.tls_files import options_of
 from headrace.errors import ConfigError
 from headrace.ports import Connections, Server
@@ -24,7 +26,8 @@ from headrace.ports import Connections, Server
 _REGION: Final = re.compile(r"[a-z0-9-]+")
 _FORM: Final = (
     "write it as kinesis://eu-central-1, with endpoint=https://host behind a '?' where it is not "
-    "Amazon's own, and with user and password apart, both or neither"
+    "Amazon's own, role=arn:aws:iam::123456789012:role/name where one is to be assumed, and with "
+    "user and password apart, both or neither"
 )
 #: seconds to connect, and for an answer
 _CONNECT_S, _READ_S = 5.0, 10.0
@@ -39,6 +42,8 @@ class Address:
     region: str
     endpoint: str | None = None
     ca_file: str | None = None
+    #: to be assumed
+    role: str | None = None
     user: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
 
@@ -52,7 +57,7 @@ def address_of(server: Server, name: str) -> Address:
     wrong = ConfigError(f"connection {name} is no Kinesis: {_FORM}")
     try:
         split = urlsplit(server.url)
-        given = options_of(split.query, ("endpoint", "ca_file"), name)
+        given = options_of(split.query, ("endpoint", "ca_file", "role"), name)
         endpoint = given.get("endpoint")
         there = urlsplit(endpoint or "https://amazon")
     except ValueError:
@@ -62,15 +67,19 @@ def address_of(server: Server, name: str) -> Address:
         raise wrong
     if there.scheme not in ("http", "https") or not there.hostname or "@" in there.netloc:
         raise wrong
-    if bool(server.user) != bool(server.password):
+    role = given.get("role")
+    if bool(server.user) != bool(server.password) or not (role is None or is_role(role)):
         raise wrong
     user, password = server.user or None, server.password or None
-    return Address(split.netloc, endpoint, given.get("ca_file"), user, password)
+    return Address(split.netloc, endpoint, given.get("ca_file"), role, user, password)
 
 
 @dataclass(frozen=True, slots=True)
 class KinesisClients:
-    """Makes the client of a process, of the connection of this name; contacts nobody."""
+    """Makes the client of a process, of the connection of this name; contacts nobody.
+
+    Where each tenant has its own, the client is that of one, whose name does not matter.
+    """
 
     at: str
 
@@ -81,7 +90,7 @@ class KinesisClients:
             ConfigError: there is no such connection, or its URL is none of Kinesis.
             CodeNotLoaded: Amazon's client is not installed on this machine.
         """
-        at = address_of(connections.server(self.at), self.at)
+        at = address_of(filled(connections.server(self.at), "tenant"), self.at)
         client: Kinesis = client_of(at, f"connection {self.at}")
         return client
 
@@ -99,8 +108,9 @@ def client_of(at: Address, where: str, waits: tuple[float, float] = (_CONNECT_S,
         CodeNotLoaded: Amazon's client is not installed on this machine.
     """
     try:
-        import boto3  # noqa: PLC0415 - only who speaks to Kinesis needs it
-        from botocore.config import Config  # noqa: PLC0415
+        from botocore.config import Config  # noqa: PLC0415 - only who speaks to Kinesis needs it
+
+        session = session_of(at.user, at.password)
     except ImportError as error:
         raise not_here("Kinesis needs boto3", "kinesis", error) from error
     # What it meets is told by who asked, and what it sends is nobody's to log.
@@ -113,12 +123,13 @@ def client_of(at: Address, where: str, waits: tuple[float, float] = (_CONNECT_S,
         tcp_keepalive=True,
     )
     try:
-        return boto3.Session(region_name=at.region).client(
+        if at.role is not None:
+            session = in_role(session, at.role, at.region, config)
+        return session.create_client(
             "kinesis",
+            region_name=at.region,
             endpoint_url=at.endpoint,
             verify=at.ca_file,
-            aws_access_key_id=at.user,
-            aws_secret_access_key=at.password,
             config=config,
         )
     except ValueError:

@@ -19,7 +19,7 @@ def connections(url="kinesis://eu-central-1", user="AKIA", password=SECRET):
 def test_an_address_is_a_region_and_what_else_is_said():
     url = "kinesis://eu-central-1?endpoint=http%3A%2F%2F127.0.0.1%3A4568"
     found = address_of(Server(url, "AKIA", SECRET), "stream")
-    assert found == Address("eu-central-1", "http://127.0.0.1:4568", None, "AKIA", SECRET)
+    assert found == Address("eu-central-1", "http://127.0.0.1:4568", None, None, "AKIA", SECRET)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,9 @@ def test_an_address_is_a_region_and_what_else_is_said():
         ("kinesis://AKIA:secret@eu-central-1", None, None),
         ("kinesis://eu-central-1?endpoint=ftp%3A%2F%2Fhost", None, None),
         ("kinesis://eu-central-1?endpoint=http%3A%2F%2Fme%3Asecret%40host", None, None),
+        ("kinesis://eu-central-1?role=headrace", None, None),
+        ("kinesis://eu-central-1?role=arn:aws:iam::1:user/secret", None, None),
+        ("kinesis://eu-central-1?role=arn:aws:iam::123456789012:role/{tenant}", None, None),
         ("kinesis://eu-central-1", "AKIA", None),
         ("kinesis://eu-central-1", None, "secret"),
     ],
