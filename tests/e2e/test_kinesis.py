@@ -139,6 +139,10 @@ def service(tmp_path, kafka, kinesis, monkeypatch):
     made.end()
     for name in names:
         kinesis.client.delete_stream(StreamName=name)
+    # It is going for a moment, and the next test makes one of the same name.
+    gone = kinesis.client.get_waiter("stream_not_exists")
+    for name in names:
+        gone.wait(StreamName=name, WaiterConfig={"Delay": 0.1, "MaxAttempts": 300})
 
 
 def test_streams_that_are_split_and_merged_while_a_driver_is_killed_come_once_and_in_order(service):
