@@ -1,6 +1,8 @@
 """The demo's visits in streams of Kinesis: what is known of where they are, and what is refused."""
 
 import inspect
+import threading
+import time
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -11,8 +13,10 @@ from headrace.cli.app import app
 from headrace.connectors.kinesis.shards import ShardOf
 from headrace.connectors.kinesis.spots import END, beginning, passed
 from headrace.demo import in_delta, in_streams
+from headrace.demo.avro_visits import AvroVisits, encoding_of
 from headrace.demo.scenario import KINESIS, Journal
 from headrace.demo.shards import STREAMS, DemoStreams
+from headrace.demo.staying import _visits_coming
 from headrace.demo.streams import KinesisVisits
 from headrace.demo.tables import Asked
 from headrace.demo.visits import read_visits
@@ -21,6 +25,7 @@ from headrace.model.places import FIRST
 from headrace.model.streams import State
 from headrace.testing.clock import FakeClock
 from headrace.testing.kinesis.service import FakeKinesis
+from headrace.testing.schemas_fake import MemorySchemas
 from headrace.use_cases import UseCase
 
 VISITS = list(read_visits())[:600]
@@ -165,6 +170,27 @@ def test_what_the_service_refuses_is_told_in_our_words(streams):
     with pytest.raises(Exception, match="nobody") as caught:
         streams.streams.held(ShardOf("nobody.visits", 0))
     assert type(caught.value).__module__ == "headrace.errors"
+
+
+def test_after_the_report_visits_go_on_to_come_in_the_same_streams(streams, monkeypatch):
+    monkeypatch.setattr("headrace.demo.staying.RATE_PER_S", 1_000.0)
+    sent(streams, VISITS[:10])
+    with _visits_coming(streams, AvroVisits(MemorySchemas())):
+        until_s = time.monotonic() + 30
+        while sum(streams.counts().values()) < 15:
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+
+
+def test_a_tenant_with_a_new_producer_has_the_newest_version_from_the_beginning():
+    old = next(visit for visit in VISITS if visit.tenant == "home")
+    written = {name: AvroVisits(MemorySchemas(), {name}) for name in ("home", "blog")}
+    for made in written.values():
+        made.prepare([old])
+    versions = {name: encoding_of(version) for name, version in (("home", 2), ("blog", 1))}
+    for name, made in written.items():
+        made.value(old, threading.Event())
+        assert [*made.ids.schemas.values()] == [versions[name].registers.schema]
 
 
 def test_the_use_cases_are_those_of_kafka_but_for_what_they_read():
