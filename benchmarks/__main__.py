@@ -20,6 +20,7 @@ BENCHMARKS = {
     "statistics": "what it costs a driver with 1,000 tenants to tell how it fares",
     "commit": "positions committed in PostgreSQL against raw transactions of the same rows",
     "many_lanes": "a round over many small topics against Spark's Kafka source",
+    "kinesis": "delay over 200 shards of Kinesis, and a backlog against a loop of boto3 (slow)",
     "drain": "a backlog of a million records against Spark's Kafka source and the bare client",
     "decoded_drain": "the same, decoded, against from_json and from_avro (slow)",
     "kafka_transactions": "exactly-once from Kafka to Kafka against at-least-once",

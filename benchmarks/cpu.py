@@ -2,7 +2,8 @@
 
 Delay alone does not tell what it cost: a core that spins is quick as well. So what each process
 used in a run is added up by what it is: this process, which is the driver; Spark's JVM; its Python
-workers; the broker. A worker that was killed keeps what it had used when it was seen last.
+workers; the broker, or what plays Kinesis. A worker that was killed keeps what it had used when it
+was seen last.
 
 Processes that a benchmark starts to send and to observe are none of these. What it does in this
 process itself is counted with the driver, for every contender alike.
@@ -77,7 +78,7 @@ def used_s() -> dict[tuple[str, int], float]:
             found["jvm", child.pid] = used
         elif "pyspark.daemon" in line:
             found["workers", child.pid] = used
-        elif "kafka.Kafka" in line:
+        elif "kafka.Kafka" in line or "kinesis-local" in line:
             found["broker", child.pid] = used
     return found
 

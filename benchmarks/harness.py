@@ -23,6 +23,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from benchmarks.samples import of_spark
+from headrace.connectors.by_topic import ReadersByTopic, open_log
 from headrace.connectors.kafka import (
     KafkaDeadLettersFactory,
     KafkaLog,
@@ -36,6 +37,7 @@ from headrace.embedded.jars import jars
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment, Move
 from headrace.model.streams import Tenant
+from headrace.model.topic_names import connection_of
 from headrace.model.waves import Wave
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, NoRegistry, SchemasFactory, Server, Site, Store, WaveResult
@@ -275,11 +277,13 @@ def driver_of(  # noqa: PLR0913, PLR0917 - all that a benchmark may want of its 
         for name in tenants:
             store.registry.add_tenant(Tenant(name))
         letters = KafkaDeadLettersFactory()
-        clients = (KafkaReaderFactory(), SqlPositionsFactory(), letters, schemas or NoRegistry())
+        in_kafka = connection_of(use_case.topic) is None
+        readers = KafkaReaderFactory() if in_kafka else ReadersByTopic()
+        clients = (readers, SqlPositionsFactory(), letters, schemas or NoRegistry())
         tools = TaskTools(connections, *clients, SqlTenantsFactory())
         engine = SparkEngine(spark, tools)
         counter = Counter(engine)
-        log = KafkaLog(config)
+        log = KafkaLog(config) if in_kafka else open_log(connections)
         parts = DriverParts(store, log, counter, letters.open(connections), SystemClock())
         driver = Driver(parts, f"bench-{time.time_ns():x}", limits or Limits(), slots)
         for made, deployment in zip((use_case, *beside), deployed, strict=True):

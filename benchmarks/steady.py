@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from multiprocessing.queues import Queue
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +100,23 @@ def figures(seen: Seen) -> dict[str, Any]:
 # --- load and observer -----------------------------------------------------------------------
 
 
+class Sends(Protocol):
+    """What sends beside a contender."""
+
+    seconds: float
+    refused: list[str]
+
+    @property
+    def sent(self) -> int:
+        """Records that were taken."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def is_alive(self) -> bool:
+        """Whether it still sends."""
+
+
 class Load(threading.Thread):
     """Sends records at a fixed pace, stamped with the moment they were meant to be sent.
 
@@ -170,7 +187,7 @@ def _observe(path: str, table: str, stop: Any, answer: Queue[Seen], after_s: flo
 
 
 def watched(
-    path: Path, table: str, load: Load, turn: Callable[[], object], warm_up_s: float = WARM_UP_S
+    path: Path, table: str, load: Sends, turn: Callable[[], object], warm_up_s: float = WARM_UP_S
 ) -> Seen:
     """Run the load beside a contender, whose ``turn`` is called until all rows are there."""
     processes = multiprocessing.get_context("spawn")

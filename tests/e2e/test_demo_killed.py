@@ -10,11 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+import kinesis_server
+
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.servers]
 
 
-def start(folder: Path, log: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, log: Path, *words: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "headrace", "demo", "--folder", str(folder), "--rate", "600"]
+    command += words
     environment = {**os.environ, "COLUMNS": "200"}
     with log.open("wb") as output:
         return subprocess.Popen(
@@ -83,4 +86,29 @@ def test_ctrl_c_drains_and_says_how_to_go_on(tmp_path):
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(60) == 0, log.read_text()
     assert "the same command goes on" in log.read_text()
+    assert of_folder(folder) == []
+
+
+def test_through_kinesis_it_starts_afresh_and_ends_verified_over_splits_and_merges(tmp_path):
+    kinesis_server.needed()
+    folder, first_log, second_log = tmp_path / "demo", tmp_path / "first", tmp_path / "second"
+    words = ("--log", "kinesis", "--acts", "1")
+    first = start(folder, first_log, *words)
+    wait_for(first_log, "add articles", first, 120)
+    os.kill(first.pid, signal.SIGINT)
+    assert first.wait(60) == 0, first_log.read_text()
+    assert "the same command starts afresh" in first_log.read_text()
+
+    second = start(folder, second_log, *words)
+    assert second.wait(400) == 0, second_log.read_text()
+    told = second_log.read_text()
+    assert "a shard of each stream is split" in told
+    assert "two shards of each stream are merged" in told
+    report = {" ".join(line.split()) for line in told.splitlines()}
+    assert "visits in Kinesis, by lane 10000 10000 ok" in report
+    assert "shards split and merged 7 and 7 7 and 7 ok" in report
+    assert "visits in Delta, to the record" in told
+    assert "nothing lost, nothing twice" in told
+    assert "DIFFERENT" not in told
+    assert "or type" not in told
     assert of_folder(folder) == []

@@ -54,6 +54,13 @@ class DemoExtra(Enum):
     CASSANDRA = "cassandra"
 
 
+class DemoLog(Enum):
+    """What the demo's visits may go through."""
+
+    KAFKA = "kafka"
+    KINESIS = "kinesis"
+
+
 def with_extras(
     settings: Settings,
     folder: Path,

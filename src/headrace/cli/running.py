@@ -26,13 +26,14 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.ending import told_at_its_end
-from headrace.cli.extra_servers import DemoExtra
+from headrace.cli.extra_servers import DemoExtra, DemoLog
 from headrace.cli.options import DeployAnew, HealthHost, HealthPort, Master, Name
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
 from headrace.demo.tables import Asked
 from headrace.deploying.offer import driver_name
+from headrace.errors import ConfigError
 from headrace.fleet.health import Pulse, answering
 from headrace.process.signals import CLOSE_S, ComingUp, ending_on_signals
 from headrace.process.standard_error import written_by_a_thread
@@ -125,6 +126,14 @@ def demo(  # noqa: PLR0913 - options of a command
             "in a Valkey; some 20 s to start, and 700 MB of memory.",
         ),
     ] = False,
+    through: Annotated[
+        DemoLog,
+        typer.Option(
+            "--log",
+            help="What the visits go through. Kinesis is played by kinesis-mock, which needs Node; "
+            "its shards are split and merged on the way.",
+        ),
+    ] = DemoLog.KAFKA,
 ) -> None:
     """Watch 10,000 real visits of several tenants become scores, mails and files.
 
@@ -142,12 +151,21 @@ def demo(  # noqa: PLR0913 - options of a command
     `--with cassandra`, in OpenSearch and Valkey with `--replicate`; all are read back and held
     against what was sent, record by record.
 
+    With `--log kinesis` they go through streams of Kinesis, and the second act through Kafka as
+    ever; that needs `pip install 'headrace[demo,delta,kinesis]'`, and starts afresh when stopped.
+
     With --chaos the first act alone is run, and everything is killed in the middle of it, twice.
     """
-    asked = Asked(DemoExtra.CASSANDRA in (with_servers_of or ()), replicate)
+    kinesis = through is DemoLog.KINESIS
+    asked = Asked(DemoExtra.CASSANDRA in (with_servers_of or ()), replicate, kinesis)
     # Failures are part of the second act; the table and the report show them.
     configure_logs("CRITICAL")
     with shown_errors():
+        if chaos and kinesis:
+            raise ConfigError(
+                "the Kinesis of the demo has visits in memory, so a kill would lose them: leave "
+                "out --chaos, or --log kinesis"
+            )
         if chaos:
             raise typer.Exit(run_chaos(folder, rate, master, out, asked))
         if acts is None:

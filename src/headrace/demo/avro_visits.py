@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -52,6 +52,8 @@ class AvroVisits:
     """Makes the bytes of visits. Used by one thread at a time."""
 
     ids: SchemaIds
+    #: tenants whose producers write by the newest version from the beginning
+    newest: Collection[str] = ()
     #: Avro by line of the file, without the id in front
     _bodies: dict[int, bytes] = field(default_factory=dict)
     #: by subject and version, as registered
@@ -70,7 +72,7 @@ class AvroVisits:
         """Encode them beforehand: there are thousands, and later each has its moment."""
         given = list(visits)
         for version in VERSIONS:
-            its = [visit for visit in given if version_of(visit) == version]
+            its = [visit for visit in given if self._version_of(visit) == version]
             encoding = encoding_of(version)
             made = encoding.encode(_table(its).select(list(encoding.takes("value"))), None)
             assert not made.unencoded, made.unencoded[:1]
@@ -83,13 +85,16 @@ class AvroVisits:
         Raises:
             RegistryUnavailable: its schema could not be registered for a minute.
         """
-        key = (f"{visit.topic}-value", version_of(visit))
+        key = (f"{visit.topic}-value", self._version_of(visit))
         if key not in self._prefixes:
             id_ = self._registered(*key, stop)
             if id_ is None:
                 return None
             self._prefixes[key] = prefix_of(id_)
         return self._prefixes[key] + self._bodies[visit.line]
+
+    def _version_of(self, visit: Visit) -> int:
+        return VERSIONS[-1] if visit.tenant in self.newest else version_of(visit)
 
     def _registered(self, subject: str, version: int, stop: threading.Event) -> int | None:
         registers = encoding_of(version).registers

@@ -44,7 +44,8 @@ class Doors:
 
     #: logs a browser in
     console_link: str
-    gateway_url: str
+    #: None: there is none, as where visits go to no topic
+    gateway_url: str | None
     #: of senders, by tenant
     keys: dict[str, str]
     folder: Path
@@ -52,7 +53,8 @@ class Doors:
     @property
     def invitation(self) -> str:
         """What to look at, and what to type."""
-        return f"console  {self.console_link}\nor type  {self.curl}"
+        typed = "" if self.gateway_url is None else f"\nor type  {self.curl}"
+        return f"console  {self.console_link}{typed}"
 
     @property
     def curl(self) -> str:
@@ -67,12 +69,18 @@ class Doors:
 
 
 @contextmanager
-def doors(made: Assembly, settings: Settings, folder: Path) -> Iterator[Doors]:
-    """Open both, for the driver's store.
+def doors(
+    made: Assembly, settings: Settings, folder: Path, *, with_gateway: bool
+) -> Iterator[Doors]:
+    """Open both, or the console alone, for the driver's store.
 
     Raises:
         ServerError: one of them could not start.
     """
+    if not with_gateway:
+        with console(made, settings, folder) as link:
+            yield Doors(link, None, {}, folder)
+        return
     secret, store = secret_of(settings), made.store
     keys = {tenant: key_of(store.keys, folder, tenant, secret) for tenant in (*POSTED, GUEST)}
     # The partition of a lead is to be that of its visits that do not come this way.

@@ -23,9 +23,9 @@ from headrace.demo.expected import came_by, expected
 from headrace.demo.in_cassandra import TABLE
 from headrace.demo.in_delta import FOLDER, SCHEMA
 from headrace.demo.replicated import INDEX, LEADS
-from headrace.demo.report import Check, Lane
+from headrace.demo.report import Check
 from headrace.demo.scenario import REMOVED
-from headrace.demo.visits import TENANTS, Visit
+from headrace.demo.visits import TENANTS, Lane, Visit
 from headrace.ports import Connections
 
 IN_DELTA, IN_CASSANDRA = "keep-in-delta", "keep-in-cassandra"

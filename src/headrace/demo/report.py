@@ -1,4 +1,4 @@
-"""The end of the demo: what is in Kafka, SQL, the mailbox and the files, against what must be.
+"""The end of the demo: what is in the log, SQL, the mailbox and the files, against what must be.
 
 Each check is a line with what was expected and what was found. A difference of one record in any of
 them is a failure, and the first few culprits are named.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
 from pathlib import Path
@@ -16,18 +16,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from headrace.connectors.kafka import OFFSETS
 from headrace.connectors.sql.guests import in_sql
 from headrace.demo.expected import Expected, came_by, expected
-from headrace.demo.scenario import REMOVED
-from headrace.demo.visits import GUEST, Visit, counted
-from headrace.model.lane_names import number_of
-from headrace.model.places import FIRST
+from headrace.demo.logs import VisitsLog, offset_of
+from headrace.demo.scenario import KAFKA, REMOVED
+from headrace.demo.visits import GUEST, Lane, Visit, lane_of
+from headrace.model.places import Place, read_place
 from headrace.model.streams import Position
-from headrace.ports import Log, Store
+from headrace.ports import Store
 
-Lane = tuple[str, int]
-_FILE = re.compile(r".+-(?P<partition>\d+)-(?P<from>\d{20})-(?P<until>\d{20})\.parquet")
+_FILE = re.compile(r".+-(?P<partition>\d+)-(?P<from>\d{20,})-(?P<until>\d{20,})\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +59,29 @@ class Found:
     """Everything that came out of the demo."""
 
     ends: Mapping[Lane, int]
-    #: use case -> lane -> committed offset
+    #: use case -> lane -> how many visits are committed
     positions: Mapping[str, Mapping[Lane, int]]
     scores: Mapping[tuple[str, str], tuple[int, int]]
     mails: list[EmailMessage]
     files: list[Path]
     #: records by id of their writer's schema, as the driver counted them for the files
     by_schema: Mapping[str, int]
+    #: how many visits of a lane are before a place in it
+    reached: Callable[[Lane, Place], int] = offset_of
+    log: str = KAFKA
+    #: what else is to be seen in the log itself
+    more: tuple[Check, ...] = ()
 
 
 def collect(
     store: Store,
-    log: Log,
+    log: VisitsLog,
     mails: list[EmailMessage],
     warehouse: Path,
     by_schema: Mapping[str, int],
 ) -> Found:
     """Read everything back from where it is; a guest's visits are nobody's business."""
-    ends = {_lane(name): count for name, count in counted(log).items()}
+    ends = log.counts()
     with in_sql(store.positions).begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, lead, score, visits FROM scores")
         scores = {(row[0], row[1]): (row[2], row[3]) for row in rows if row[0] != GUEST}
@@ -86,29 +89,33 @@ def collect(
     return Found(
         ends,
         _by_use_case(
-            position
-            for position in store.progress.load_positions()
-            if position.lane.tenant != GUEST
+            (
+                position
+                for position in store.progress.load_positions()
+                if position.lane.tenant != GUEST
+            ),
+            ends,
+            log.reached,
         ),
         scores,
         [mail for mail in mails if f"@{GUEST}." not in str(mail["To"])],
         [file for file in files if file.parent.name != f"tenant={GUEST}"],
         by_schema,
+        log.reached,
+        log.name,
+        tuple(Check(*told) for told in log.told()),
     )
 
 
-def _lane(name: str) -> Lane:
-    """Tenant and number."""
-    topic, _, _ = name.partition(".visits[")
-    return topic, number_of(name)
-
-
-def _by_use_case(positions: Iterable[Position]) -> dict[str, dict[Lane, int]]:
+def _by_use_case(
+    positions: Iterable[Position], lanes: Iterable[Lane], reached: Callable[[Lane, Place], int]
+) -> dict[str, dict[Lane, int]]:
+    """How far each lane is; one that nobody has begun is at none."""
     found: dict[str, dict[Lane, int]] = {}
     for position in positions:
-        lane = _lane(position.lane.name)
-        done = OFFSETS.between(position.next_offset, FIRST) or 0
-        found.setdefault(position.lane.use_case, {})[lane] = done
+        lane = lane_of(position.lane.name)
+        its = found.setdefault(position.lane.use_case, dict.fromkeys(lanes, 0))
+        its[lane] = reached(lane, position.next_offset)
     return found
 
 
@@ -121,24 +128,24 @@ def checks(visits: list[Visit], found: Found) -> list[Check]:
     should = expected(visits, left_at)
     everything = expected(visits, {})
     return [
-        _kafka(should, found),
+        _in_log(should, found),
         _positions(found),
         _scores(should, found),
         _mails(should, everything, found),
         *_files(should, found),
+        *found.more,
     ]
 
 
-def _kafka(should: Expected, found: Found) -> Check:
+def _in_log(should: Expected, found: Found) -> Check:
     ends = {lane: len(visits) for lane, visits in should.lanes.items()}
     faults = tuple(
         f"{lane}: {count} expected, {found.ends.get(lane, 0)} found"
         for lane, count in sorted(ends.items())
         if found.ends.get(lane, 0) != count
     )
-    return Check(
-        "visits in Kafka, by lane", str(sum(ends.values())), str(sum(found.ends.values())), faults
-    )
+    name = f"visits in {found.log}, by lane"
+    return Check(name, str(sum(ends.values())), str(sum(found.ends.values())), faults)
 
 
 def _positions(found: Found) -> Check:
@@ -211,7 +218,8 @@ def _files(should: Expected, found: Found) -> list[Check]:
         tenant = path.parent.name.removeprefix("tenant=")
         if match is not None:
             lane = (tenant, int(match["partition"]))
-            lanes.setdefault(lane, []).append((int(match["from"]), int(match["until"]), path))
+            start, until = (found.reached(lane, _place(match[end])) for end in ("from", "until"))
+            lanes.setdefault(lane, []).append((start, until, path))
     chain: list[str] = []
     rows: list[str] = []
     total = 0
@@ -239,6 +247,10 @@ def _files(should: Expected, found: Found) -> list[Check]:
             note=f"the driver counted, since it was started: {_counted(found.by_schema)}",
         ),
     ]
+
+
+def _place(padded: str) -> Place:
+    return read_place(padded.lstrip("0") or "0")
 
 
 def _method(visit: Visit) -> str | None:

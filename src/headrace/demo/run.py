@@ -1,7 +1,8 @@
 """Running the demo: servers, driver, feeder and scenario, then the report.
 
 Killed at any moment, the same command goes on: Kafka keeps what was sent, the store what was done,
-and a small journal which events happened. After a verified end the next run starts afresh.
+and a small journal which events happened. After a verified end the next run starts afresh; so does
+every run through Kinesis, which has in memory what was sent.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,12 +25,14 @@ from headrace.demo.avro_visits import AvroVisits
 from headrace.demo.doors import doors, sections
 from headrace.demo.feeder import Feeder
 from headrace.demo.guest import GuestBook
-from headrace.demo.poster import Poster
+from headrace.demo.logs import KafkaVisits, VisitsLog
+from headrace.demo.poster import POSTED
 from headrace.demo.reading_back import read_back, table_checks
 from headrace.demo.registry import registry
 from headrace.demo.report import Check, checks, collect
-from headrace.demo.scenario import EVENTS, HELD, Journal, apply, due, opening
+from headrace.demo.scenario import HELD, KAFKA, KINESIS, Journal, apply, due, opening
 from headrace.demo.staying import stay
+from headrace.demo.streams import with_streams
 from headrace.demo.tables import NOTHING_MORE, Asked, with_tables
 from headrace.demo.troubles import run_troubles
 from headrace.demo.typical import TypicalDelays, listen
@@ -60,7 +63,7 @@ class DemoOptions:
     acts: int = 2
     #: share of the visits after which the broker is killed and started again
     broker_killed_at: float | None = None
-    #: where visits are kept beside files and Delta
+    #: where visits are kept beside files and Delta, and what they go through
     asked: Asked = NOTHING_MORE
 
 
@@ -70,9 +73,10 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
     Raises:
         VerifyError: a result differs from what the file says it must be.
     """
+    options.asked.check()
     options = replace(options, folder=options.folder.resolve())
     folder = options.folder
-    journal = _journal(folder, options.fresh, console)
+    journal = _journal(options, console)
     began_s = time.monotonic()
     with ExitStack() as stack:
         # A broker that is to come back comes back under its address.
@@ -81,30 +85,28 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
         console.print(f"Kafka at {kafka.bootstrap_servers}, mail at {smtp.url}", highlight=False)
         settings = settings_of(folder, kafka.bootstrap_servers, smtp.url, options.master)
+        settings, log = _log_of(settings, options, stack, console)
         tables = with_tables(settings, folder, stack, options.asked)
-        topics = {f"{tenant}.visits": PARTITIONS for tenant in (*TENANTS, GUEST)}
-        create_topics(settings.kafka, topics)
         at = stack.enter_context(registry(tables.settings, folder))
-        settings, written = at.settings, AvroVisits(at.writer)
+        settings, written = at.settings, AvroVisits(at.writer, set(POSTED) - set(log.posted))
         written.register_posted()
-        for line in (*opening(), tables.told):
+        for line in (*opening(with_guest=bool(log.posted)), tables.told):
             console.print(line, highlight=False, soft_wrap=True)
         console.print("starting Spark ...")
         with assembled(settings, folder, "headrace demo") as made:
             kill = _broker_killer(kafka, options, journal, console)
-            typical = TypicalDelays()
-            ended = _drive(made, settings, options, (journal, console, kill, typical), written)
-            if not ended:
-                console.print("stopped; the same command goes on from here")
+            typical = TypicalDelays(log.name)
+            told = journal, console, kill, typical
+            if not _drive(made, settings, options, told, (log, written)):
+                goes_on = "starts afresh" if options.asked.kinesis else "goes on from here"
+                console.print(f"stopped; the same command {goes_on}")
                 return []
-            log = KafkaLog(made.connections.kafka)
             found = collect(
                 made.store, log, smtp.messages(), folder / "warehouse", _by_schema(made.driver)
             )
-            log.close()
             kept = read_back(made.connections, tables.use_cases)
-        result = checks(list(read_visits()), found)
-        result += table_checks(read_visits(), found.positions, kept)
+        visits = log.placed(read_visits())
+        result = checks(visits, found) + table_checks(visits, found.positions, kept)
         show(result, console, time.monotonic() - began_s)
         console.print(f"  {typical.told}", style="dim", highlight=False, soft_wrap=True)
         if not all(check.passed for check in result):
@@ -114,8 +116,20 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         if options.acts > 1:
             result += _second_act(folder, kafka.bootstrap_servers, options, console)
         if options.acts > 2:
-            stay(settings, folder, console, written)
+            stay(settings, folder, console, log, written)
     return result
+
+
+def _log_of(
+    settings: Settings, options: DemoOptions, stack: ExitStack, console: Console
+) -> tuple[Settings, VisitsLog]:
+    """What visits go through, ready for them; and the settings with it."""
+    if options.asked.kinesis:
+        return with_streams(settings, options.folder, stack, console.print)
+    create_topics(settings.kafka, {f"{name}.visits": PARTITIONS for name in (*TENANTS, GUEST)})
+    log = KafkaVisits(settings.kafka, KafkaLog(settings.kafka))
+    stack.callback(log.close)
+    return settings, log
 
 
 def _second_act(
@@ -132,11 +146,14 @@ def _second_act(
     return result
 
 
-def _journal(folder: Path, fresh: bool, console: Console) -> Journal:
-    journal = Journal.read(folder / "journal.json") if not fresh else None
-    if journal is None or journal.verified:
+def _journal(options: DemoOptions, console: Console) -> Journal:
+    folder, log = options.folder, KINESIS if options.asked.kinesis else KAFKA
+    journal = Journal.read(folder / "journal.json") if not options.fresh else None
+    if journal is None or journal.verified or KINESIS in (log, journal.log):
         shutil.rmtree(folder, ignore_errors=True)
-        return Journal(folder / "journal.json", [])
+        journal = Journal(folder / "journal.json", [], log=log)
+        journal.write()
+        return journal
     if journal.done:
         console.print("going on with a demo that did not come to its end")
     return journal
@@ -188,10 +205,11 @@ def _drive(
     settings: Settings,
     options: DemoOptions,
     told: tuple[Journal, Console, _OnShare, TypicalDelays],
-    written: AvroVisits,
+    sent: tuple[VisitsLog, AvroVisits],
 ) -> bool:
     """Turn the driver until everything sent is done; False if somebody stopped it first."""
     journal, console, on_share, typical = told
+    (log, written), with_guest = sent, bool(sent[0].posted)
     ended = held_up = False
     listen(made.driver, lambda result: typical.add(result, time.time()))
 
@@ -199,29 +217,24 @@ def _drive(
         nonlocal ended, held_up
         if feeder.error is not None:
             raise feeder.error
-        _act(made, journal, feeder.share, live.note)
+        _act(made, journal, feeder.share, live.note, with_guest=with_guest)
         on_share(feeder.share)
         guest.poll()
         live.refresh()
-        if not feeder.done or any(event.name not in journal.done for event in EVENTS):
+        if not feeder.done or due(1.0, journal.done, with_guest=with_guest):
             return
         suspended = _suspended(driver)
         if suspended and not held_up:
             live.note(f"somebody suspended {', '.join(suspended)}: resume, and the report follows")
         held_up = bool(suspended)
-        if not suspended and _all_read(driver, log):
+        if not suspended and log.is_read(driver):
             ended = True
             made.stop()
 
     # Keys are of tenants that are there.
-    _act(made, journal, 0.0, lambda _: None)
-    with (
-        closing(KafkaLog(made.connections.kafka)) as log,
-        doors(made, settings, options.folder) as at,
-    ):
-        feeder = Feeder(
-            settings.kafka, log, options.rate_per_s, Poster(at.gateway_url, at.keys, log), written
-        )
+    _act(made, journal, 0.0, lambda _: None, with_guest=with_guest)
+    with doors(made, settings, options.folder, with_gateway=with_guest) as at:
+        feeder = Feeder(log, options.rate_per_s, log.poster(at.gateway_url, at.keys), written)
         feeder.start()
         try:
             with stopping_on_signals(made.stop), LiveTable(made.driver, console, held=HELD) as live:
@@ -249,27 +262,20 @@ def _suspended(driver: Driver) -> list[str]:
     return sorted({held.tenant.name for held in streams if held.state is State.SUSPENDED} - {GUEST})
 
 
-def _act(made: Assembly, journal: Journal, share: float, tell: Callable[[str], None]) -> None:
-    for event in due(share, journal.done):
+def _act(
+    made: Assembly,
+    journal: Journal,
+    share: float,
+    tell: Callable[[str], None],
+    *,
+    with_guest: bool,
+) -> None:
+    for event in due(share, journal.done, with_guest=with_guest):
         apply(event, made.store.registry)
         journal.done.append(event.name)
         journal.write()
         if event.at_share:
             tell(f"at {share:.0%} of the visits: {event}")
-
-
-def _all_read(driver: Driver, log: KafkaLog) -> bool:
-    """Everything in Kafka is committed, asked of Kafka itself and not of what was last seen."""
-    if not driver.idle:
-        return False
-    held = [stream for stream in driver.board.streams.values() if stream.state is State.ACTIVE]
-    lanes = driver.board.lanes_of(iter(held))
-    ends = log.end_offsets(list(lanes))
-    return all(
-        reading.lane.position == ends.get(name)
-        for name, readings in lanes.items()
-        for reading in readings
-    )
 
 
 def show(result: list[Check], console: Console, seconds: float) -> None:

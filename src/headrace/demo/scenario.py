@@ -19,6 +19,7 @@ from headrace.errors import ConfigError
 from headrace.model.streams import State, Tenant
 from headrace.ports import Registry
 
+KAFKA, KINESIS = "Kafka", "Kinesis"
 Action = Literal["add", "suspend", "resume", "remove"]
 
 #: added while the demo runs; the others are there from the start
@@ -58,17 +59,20 @@ EVENTS = (
 )
 
 
-def opening() -> list[str]:
+def opening(*, with_guest: bool = True) -> list[str]:
     """What is told before the visits are sent, so that the numbers that follow are understood."""
-    act = f"First act: 10,000 real visits of {len(TENANTS)} tenants, and yours as {GUEST}"
+    yours = f", and yours as {GUEST}" if with_guest else ""
+    act = f"First act: 10,000 real visits of {len(TENANTS)} tenants{yours}"
     delays = (
         "the first delays are those of visits that waited for Spark to start, and those after "
         f"{SUSPENDED} is resumed of its visits that waited meanwhile"
     )
     avro = (
         "all are Avro, by schemas in a registry that runs here; in the middle their producer "
-        "registers a second version, by which the gateway writes what comes to it as JSON"
+        "registers a second version"
     )
+    if with_guest:
+        avro += ", by which the gateway writes what comes to it as JSON"
     return [
         f"{act}; each has three streams, for scores, mails and files, and one for each table",
         f"{delays}; delays are shown over the last minute",
@@ -76,9 +80,10 @@ def opening() -> list[str]:
     ]
 
 
-def due(share: float, done: Collection[str]) -> list[Event]:
+def due(share: float, done: Collection[str], *, with_guest: bool = True) -> list[Event]:
     """The events to apply now, in their order."""
-    return [event for event in EVENTS if event.at_share <= share and event.name not in done]
+    its = (event for event in EVENTS if with_guest or event.tenant != GUEST)
+    return [event for event in its if event.at_share <= share and event.name not in done]
 
 
 def apply(event: Event, registry: Registry) -> None:
@@ -100,6 +105,8 @@ class Journal:
     path: Path
     done: list[str]
     verified: bool = False
+    #: the log that the visits go through
+    log: str = KAFKA
 
     @classmethod
     def read(cls, path: Path) -> Journal:
@@ -112,7 +119,8 @@ class Journal:
             return cls(path, [])
         try:
             data = json.loads(path.read_text("utf-8"))
-            return cls(path, list(data["done"]), bool(data["verified"]))
+            log = str(data.get("log", KAFKA))
+            return cls(path, list(data["done"]), bool(data["verified"]), log)
         except (OSError, ValueError, KeyError, TypeError) as exc:
             raise ConfigError(
                 f"{path} cannot be read; start afresh with 'headrace demo --fresh'"
@@ -123,7 +131,8 @@ class Journal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_suffix(".tmp")
         with draft.open("w", encoding="utf-8") as file:
-            json.dump({"done": self.done, "verified": self.verified}, file)
+            told = {"done": self.done, "verified": self.verified, "log": self.log}
+            json.dump(told, file)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self.path)

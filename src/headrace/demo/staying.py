@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
-from headrace.connectors.kafka import make_producer
 from headrace.cycle.driver import Driver
 from headrace.demo.avro_visits import AvroVisits
 from headrace.demo.doors import doors
 from headrace.demo.guest import GuestBook
+from headrace.demo.logs import VisitsLog
 from headrace.demo.visits import read_visits
 from headrace.process.signals import stopping_on_signals
 from headrace.running.assembly import assembled
@@ -28,13 +28,15 @@ from headrace.settings import Settings
 RATE_PER_S = 20.0
 
 
-def stay(settings: Settings, folder: Path, console: Console, written: AvroVisits) -> None:
+def stay(
+    settings: Settings, folder: Path, console: Console, log: VisitsLog, written: AvroVisits
+) -> None:
     """Run the first act's service again, until Ctrl-C."""
     console.print("\nThe service stays up for you to look around; Ctrl-C ends it. Starting ...")
     with (
         assembled(settings, folder, "headrace demo") as made,
-        doors(made, settings, folder) as at,
-        _visits_coming(settings.kafka, written),
+        doors(made, settings, folder, with_gateway=bool(log.posted)) as at,
+        _visits_coming(log, written),
         stopping_on_signals(made.stop),
         LiveTable(made.driver, console) as live,
     ):
@@ -49,12 +51,11 @@ def stay(settings: Settings, folder: Path, console: Console, written: AvroVisits
 
 
 @contextmanager
-def _visits_coming(config: Mapping[str, str], written: AvroVisits) -> Iterator[None]:
+def _visits_coming(log: VisitsLog, written: AvroVisits) -> Iterator[None]:
     """Send the file's visits again and again, meanwhile."""
     over = threading.Event()
 
     def send() -> None:
-        producer = make_producer(config)
         visits = list(read_visits())
         written.prepare(visits)
         for visit in itertools.cycle(visits):
@@ -63,9 +64,8 @@ def _visits_coming(config: Mapping[str, str], written: AvroVisits) -> Iterator[N
             value = written.value(visit, over)
             if value is None:
                 break
-            producer.produce(visit.topic, value, visit.lead.encode(), partition=visit.partition)
-            producer.poll(0)
-        producer.flush(10)
+            log.send(visit, value, lambda _: None)
+        log.flush()
 
     thread = threading.Thread(target=send, name="visits", daemon=True)
     thread.start()

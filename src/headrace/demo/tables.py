@@ -17,6 +17,8 @@ from headrace.demo.in_cassandra import TABLE
 from headrace.demo.reading_back import IN_CACHE, IN_CASSANDRA, IN_DELTA, IN_SEARCH, WORD
 from headrace.demo.replicated import INDEX, LEADS
 from headrace.embedded import EmbeddedCassandra, EmbeddedOpenSearch, EmbeddedValkey
+from headrace.embedded.kinesis_program import node
+from headrace.errors import ConfigError
 from headrace.settings import Settings
 from headrace.settings.connections import ConnectionSettings
 
@@ -26,25 +28,51 @@ _CASSANDRA, _OPENSEARCH, _VALKEY = "cassandra", "opensearch", "valkey"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked for beside Delta."""
+    """What is asked for beside Delta, and of which log visits are read."""
 
     cassandra: bool = False
     #: an index to search in, and a cache of leads' last visits
     replicate: bool = False
+    #: visits go through its streams, and not through Kafka
+    kinesis: bool = False
 
     def or_begun(self, folder: Path) -> Asked:
         """The same, and what a demo that was killed began with."""
         return Asked(
             self.cassandra or (folder / _CASSANDRA).is_dir(),
             self.replicate or (folder / _OPENSEARCH).is_dir(),
+            self.kinesis,
         )
+
+    def check(self) -> None:
+        """See that it can be had together, and what no `pip install headrace` brings.
+
+        Raises:
+            ConfigError: it cannot, or a package is missing.
+            ServerError: Node is missing.
+        """
+        if not self.kinesis:
+            return
+        if self.cassandra or self.replicate:
+            raise ConfigError(
+                "with --log kinesis visits are kept in files and in Delta alone: leave out --with "
+                "and --replicate"
+            )
+        if missing := [name for name in _FOR_KINESIS if find_spec(name) is None]:
+            raise ConfigError(
+                f"--log kinesis needs {', '.join(missing)}: "
+                "pip install 'headrace[demo,delta,kinesis]'"
+            )
+        node()
 
 
 NOTHING_MORE = Asked()
+_FOR_KINESIS = ("boto3", "deltalake")
 _MODULES = {
     NOTHING_MORE: "headrace.demo.in_delta",
     Asked(cassandra=True): "headrace.demo.in_cassandra",
     Asked(replicate=True): "headrace.demo.replicated",
+    Asked(kinesis=True): "headrace.demo.in_streams",
     Asked(cassandra=True, replicate=True): "headrace.demo.in_all",
 }
 
@@ -91,10 +119,13 @@ def with_tables(settings: Settings, folder: Path, stack: ExitStack, asked: Asked
         told += f", in OpenSearch ({search.url}/*-visits/_search?q=path:{WORD})"
         told += f", and the last one of each lead in Valkey at {valkey.url}"
         use_cases += [IN_SEARCH, IN_CACHE]
-    if not urls:
+    if asked == NOTHING_MORE:
         told += "; 'demo --with cassandra' and 'demo --replicate' keep them in other servers too"
     found: dict[str, object] = {
         "module": _MODULES[asked],
-        "connections": {name: ConnectionSettings(url=SecretStr(url)) for name, url in urls.items()},
+        "connections": {
+            **settings.connections,
+            **{name: ConnectionSettings(url=SecretStr(url)) for name, url in urls.items()},
+        },
     }
     return Tables(settings.model_copy(update=found), told, tuple(use_cases))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headrace.cycle.driver import Driver
-from headrace.demo.scenario import HELD
+from headrace.demo.scenario import HELD, KAFKA
 from headrace.demo.visits import GUEST
 from headrace.ports import WaveResult
 
@@ -25,6 +25,8 @@ WARM_S = 5.0
 class TypicalDelays:
     """Delays of the visits that nobody made wait."""
 
+    #: what visits go through
+    log: str = KAFKA
     began_s: float | None = None
     delays: list[float] = field(default_factory=list)
 
@@ -47,9 +49,9 @@ class TypicalDelays:
             return "typical delay: too few visits came once Spark was warm to tell"
         p50_s, p99_s = np.quantile(self.delays, [0.5, 0.99])
         return (
-            f"typical delay of a visit, from Kafka to done: p50 {p50_s:.2f} s, p99 {p99_s:.2f} s; "
-            f"without those of the first {WARM_S:g} s, while Spark warms up, and without "
-            f"{' and '.join(sorted(HELD))}, which the demo made wait"
+            f"typical delay of a visit, from {self.log} to done: p50 {p50_s:.2f} s, "
+            f"p99 {p99_s:.2f} s; without those of the first {WARM_S:g} s, while Spark warms up, "
+            f"and without {' and '.join(sorted(HELD))}, which the demo made wait"
         )
 
 

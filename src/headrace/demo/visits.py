@@ -17,8 +17,9 @@ from datetime import datetime
 from importlib import resources
 
 from headrace.errors import BrokerUnavailable
-from headrace.model.lane_names import named
+from headrace.model.lane_names import named, number_of
 from headrace.model.places import FIRST
+from headrace.model.topic_names import own_name
 from headrace.ports import Log
 
 SECTIONS = ("articles", "blog", "files", "images", "presentations", "projects")
@@ -26,6 +27,8 @@ TENANTS = (*SECTIONS, "home")
 #: whoever looks at the demo and posts visits of their own, which no check asks for
 GUEST = "guest"
 PARTITIONS = 2
+#: tenant, and number of a partition of its topic or of a shard of its stream
+Lane = tuple[str, int]
 LANES = tuple(
     named(f"{tenant}.visits", number) for tenant in TENANTS for number in range(PARTITIONS)
 )
@@ -47,6 +50,8 @@ class Visit:
     path: str
     status: int
     size_bytes: int
+    #: that it went into; None: it goes to a partition of Kafka
+    shard: int | None = None
 
     @property
     def tenant(self) -> str:
@@ -61,7 +66,9 @@ class Visit:
 
     @property
     def partition(self) -> int:
-        """The same for all visits of a lead."""
+        """The same for all visits of a lead, as long as no shard is split or merged."""
+        if self.shard is not None:
+            return self.shard
         return zlib.crc32(self.lead.encode()) % PARTITIONS
 
     def as_json(self) -> bytes:
@@ -105,6 +112,12 @@ def read_visits() -> Iterator[Visit]:
     with file.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             yield parse(number, line)
+
+
+def lane_of(name: str) -> Lane:
+    """Tenant and number of a lane, by its name."""
+    tenant, _, _ = own_name(name).partition(".visits[")
+    return tenant, number_of(name)
 
 
 def counted(log: Log) -> dict[str, int]:

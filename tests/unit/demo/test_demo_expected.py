@@ -11,7 +11,7 @@ import pytest
 from headrace.demo.avro_visits import VERSIONS, version_of
 from headrace.demo.expected import came_by, expected, points_of
 from headrace.demo.poster import POSTED
-from headrace.demo.report import Found, checks
+from headrace.demo.report import Check, Found, checks
 from headrace.demo.scenario import EVENTS, Journal, due
 from headrace.demo.use_cases import POINTS, WATCH_LIST
 from headrace.demo.visits import GUEST, PARTITIONS, TENANTS, Visit, parse, read_visits
@@ -174,6 +174,31 @@ def test_a_missing_a_doubled_and_a_reordered_file_are_caught(visits, right, tmp_
     pq.write_table(rows, overlap)
     assert "slices in files, end to end" in failed(visits, both)
     overlap.unlink()
+
+
+def test_places_of_any_width_in_names_of_files_are_counted_by_their_log(visits, right, tmp_path):
+    def renamed(path: Path) -> Path:
+        name, lane, start, until = path.name.removesuffix(".parquet").rsplit("-", 3)
+        wide = [f"{int(place)}{'0' * 60}".zfill(20) for place in (start, until)]
+        home = tmp_path / path.parent.name
+        home.mkdir(exist_ok=True)
+        copy = home / f"{'-'.join([name, lane, *wide])}.parquet"
+        copy.write_bytes(path.read_bytes())
+        return copy
+
+    def reached(_lane, place):
+        return place // 10**60
+
+    found = replace(right, files=[renamed(path) for path in right.files], reached=reached)
+    assert failed(visits, found) == set()
+    assert "slices in files, end to end" in failed(
+        visits, replace(found, reached=lambda _lane, place: max(0, place // 10**60 - 1))
+    )
+
+
+def test_what_a_log_itself_has_to_tell_is_a_check(visits, right):
+    found = replace(right, more=(Check("shards", "7", "6"),))
+    assert failed(visits, found) == {"shards"}
 
 
 def test_the_watch_list_is_told_twice_alike(visits):
