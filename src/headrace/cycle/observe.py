@@ -77,7 +77,7 @@ class Observer:
         self._about_old = Asker(log, self.thread)
         self._about_new = Asker(log, self.thread)
         self._ends = Ends(self.board)
-        self._reruns = Reruns(self.store.registry, self.board)
+        self._reruns = Reruns(self.store, self.board)
         listed, progress, losses = KeptList(), self.store.progress, self.losses
         self._newcomers = Newcomers(self.store.registry, listed)
         self._topics = TopicKeeper(progress, self.board, self._ends, losses, listed)
