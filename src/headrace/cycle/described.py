@@ -43,7 +43,7 @@ Listed = Callable[[Log], Collection[str]]
 class KeptList:
     """All topics that there are, as they were told last; for one thread at a time."""
 
-    _names: Collection[str] = ()
+    names: Collection[str] = ()
     _asked_s: float = -math.inf
 
     def within(self, most_s: float, now_s: float) -> Listed:
@@ -52,8 +52,8 @@ class KeptList:
 
     def _told(self, most_s: float, now_s: float, log: Log) -> Collection[str]:
         if now_s - self._asked_s > most_s:
-            self._names, self._asked_s = log.all_topics(), now_s
-        return self._names
+            self.names, self._asked_s = log.all_topics(), now_s
+        return self.names
 
 
 def all_topics(log: Log) -> Collection[str]:

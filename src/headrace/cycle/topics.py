@@ -427,6 +427,10 @@ class TopicKeeper:
         new = {stream: topics for stream, topics in new.items() if topics}
         found = self.losses.registry.why_shared(new) if new else {}
         for held in asked:
+            if held.stream.topic not in known:
+                # Maybe nobody told which topics there are; what was found of them is found.
+                held.shared = held.shared.intersection(self.listed.names)
+                continue
             why = found.get(held.stream.id, {})
             # Whose it is is the operator's to know: a tenant sees why its stream waits.
             for topic in sorted(why.keys() - held.shared):

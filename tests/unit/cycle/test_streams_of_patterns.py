@@ -185,6 +185,30 @@ def test_of_a_pattern_a_topic_that_is_another_tenants_is_left_out(begins, monkey
     assert world.row("acme").state == "active"
 
 
+def test_that_a_topic_is_another_tenants_is_told_once_though_lists_fail(
+    begins, monkeypatch, capsys
+):
+    """It was told again after each list that did not come."""
+    world = begins()
+    monkeypatch.setattr(
+        type(world.store.registry),
+        "why_shared",
+        lambda self, wanted: {one: dict.fromkeys(of, "of two") for one, of in wanted.items()},
+    )
+    world.log.create_topic("acme.clicks")
+    world.turns(20, seconds=1.0)
+    for _ in range(2):
+        with monkeypatch.context() as away:
+            away.setattr(world.log, "all_topics", unlisted)
+            world.turns(15, seconds=1.0)
+        world.turns(15, seconds=1.0)
+    assert capsys.readouterr().out.count("a topic is another tenant's as well") == 1
+    assert world.row("acme").note.startswith("a topic that its pattern matches is read for another")
+    world.log.delete_topic("acme.clicks")
+    world.turns(15, seconds=1.0)
+    assert "no topic is told yet" in world.row("acme").note
+
+
 def test_another_pattern_is_another_topic(begins):
     world = begins("acme.visits")
     (known,) = world.store.registry.deployments()
