@@ -16,7 +16,7 @@ import pytest
 
 from headrace.model.receipts import SliceError
 from headrace.model.records import Answer, Deployment, Failure, FailureState, LaneStart
-from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.policies import keeping
 from headrace.store import answers, drivers, failures, intents, open_store, streams
@@ -208,3 +208,20 @@ def test_a_note_and_a_failure_of_one_stream_do_not_wait_for_each_other(store, be
             failures.keep(connection, [late], stop_use_case=False)
         waiting.result(30)
     assert stopped(store) == [A]
+
+
+def test_what_stops_a_use_case_and_notes_of_its_streams_do_not_wait_for_each_other(store):
+    """Its own stream was locked first, and then all from the beginning."""
+    piece = Slice(LaneId(*B, "b.visits[0]"), "b.visits", 0, 9, 0, records=9)
+    failure = Failure(piece, SliceError(False, "HandlerError", "no JSON", offset=0), 1.0)
+    stop = partial(store.failures.keep, [failure], stop_use_case=True)
+    with ThreadPoolExecutor(1) as pool:
+        with store._database.write() as connection:
+            streams.lock_all(connection, [A])
+            waiting = pool.submit(stop)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.5)
+            streams.lock_all(connection, [B])
+        waiting.result(30)
+    assert stopped(store) == [B]
+    assert [stream.state for stream in store.registry.streams()] == [State.SUSPENDED] * 2

@@ -12,8 +12,9 @@ room the record is tried again later, as if its letter had not been kept.
 
 A driver that stood still for longer than its lease may have been replaced meanwhile, and the record
 be handled by its heir. So right before a letter is kept, the store is asked whether its lane still
-stands there under the same epoch. Between that look and the broker's answer a process can stand
-still as well; that moment is left.
+stands there under the same epoch. That is a look and no commit, and a lane that moved holds up no
+other. Between that look and the broker's answer a process can stand still as well; that moment is
+left.
 
 What a lane does when its letter is kept, or is not, is `failing.py`'s.
 """
@@ -28,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.cycle.beside import ended
-from headrace.errors import HeadraceError, Temporary, words_of
+from headrace.errors import HeadraceError, Permanent, Temporary, words_of
 from headrace.model.records import Move
 from headrace.model.streams import LaneId
 from headrace.policies.holding import may_hold
@@ -157,7 +158,8 @@ def _keep(
 ) -> list[LetterOutcome]:
     """Keep letters one by one, as one that is refused says nothing of the others.
 
-    After one that brokers did not take, the rest is left for another round.
+    After one that brokers did not take, or of which the store did not answer, the rest is left for
+    another round.
     """
     came: list[LetterOutcome] = []
     for aside in some:
@@ -177,8 +179,8 @@ def _trouble_with(
     Whatever a client raises is its lane's trouble, and not the turn's, where all lanes would stop.
     """
     try:
-        if not all(positions.advance([aside.move.stay()])):
-            return Temporary("its lane has moved meanwhile, or is under another epoch")
+        if not all(positions.stand([aside.move])):
+            return Permanent("its lane has moved meanwhile, or is under another epoch")
         dead_letters.keep([aside.letter])
     except AssertionError:  # an invariant of our own
         raise

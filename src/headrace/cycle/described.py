@@ -6,7 +6,7 @@ their ids together, and the lanes that the list has of each. A topic that is not
 and so holds up no other; only if none of a list is there, the list is not.
 
 To list all topics of a cluster takes long where they are many. A driver looks at patterns in each
-second, so it keeps the list for some (`KeptList`).
+second, so it keeps the list for some (`KeptList`), one for all who want it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from headrace.board import HeldStream
 from headrace.errors import BrokerUnavailable
@@ -34,30 +35,34 @@ from headrace.ports import Log, TopicInfo
 #: topics, each with the lanes that are read of it; empty: all
 _Wanted = Mapping[str, frozenset[str]]
 _EVERY = frozenset[str]()
+#: tells all topics that there are
+Listed = Callable[[Log], Collection[str]]
 
 
 @dataclass(slots=True)
 class KeptList:
     """All topics that there are, as they were told last; for one thread at a time."""
 
-    _names: Collection[str] = ()
+    names: Collection[str] = ()
     _asked_s: float = -math.inf
 
-    def described(
-        self, log: Log, names: Collection[str], now_s: float, most_s: float
-    ) -> dict[str, TopicInfo]:
-        """As `described`, by a list that is no older than so many seconds."""
+    def within(self, most_s: float, now_s: float) -> Listed:
+        """Asks for a list that is no older than so many seconds."""
+        return partial(self._told, most_s, now_s)
 
-        def listed() -> Collection[str]:
-            if now_s - self._asked_s >= most_s:
-                self._names, self._asked_s = log.all_topics(), now_s
-            return self._names
+    def _told(self, most_s: float, now_s: float, log: Log) -> Collection[str]:
+        if now_s - self._asked_s > most_s:
+            self.names, self._asked_s = log.all_topics(), now_s
+        return self.names
 
-        return described(log, names, listed)
+
+def all_topics(log: Log) -> Collection[str]:
+    """By a list that is asked for now."""
+    return log.all_topics()
 
 
 def described(
-    log: Log, names: Collection[str], listed: Callable[[], Collection[str]] | None = None
+    log: Log, names: Collection[str], listed: Listed = all_topics
 ) -> dict[str, TopicInfo]:
     """What is there of topics, lists and patterns, each under its name; see ``Log.topics``.
 
@@ -67,22 +72,25 @@ def described(
     Args:
         log: is asked.
         names: what streams read.
-        listed: tells all topics that there are; without it the log does.
+        listed: tells all topics that there are.
     """
     if not any(map(reads_several, names)):
         return log.topics(names)
-    wanted = _wanted(names, listed or log.all_topics)
+    wanted = _wanted(names, log, listed)
     known = log.topics(_topics(wanted.values())) if wanted else {}
     found = {name: known[name] for name in wanted if name in known}
     several = {name: _together(of, known) for name, of in wanted.items() if reads_several(name)}
     return found | {name: info for name, info in several.items() if info is not None}
 
 
-def absent(log: Log, names: Collection[str]) -> Collection[str]:
-    """Topics that are surely not there, and lists and patterns of which none is."""
+def absent(log: Log, names: Collection[str], listed: Listed = all_topics) -> Collection[str]:
+    """Topics that are surely not there, and lists and patterns of which none is.
+
+    ``listed`` is as for `described`.
+    """
     if not any(map(reads_several, names)):
         return log.absent(names)
-    wanted = _wanted(names, log.all_topics)
+    wanted = _wanted(names, log, listed)
     gone = set(log.absent(_topics(wanted.values()))) if wanted else set()
     return [name for name, of in wanted.items() if gone.issuperset(of)]
 
@@ -120,10 +128,10 @@ def without(info: TopicInfo, topics: Collection[str]) -> TopicInfo | None:
     return replace(info, topic_id=id_of_list(ids), lanes=lanes) if ids else None
 
 
-def _wanted(names: Collection[str], listed: Callable[[], Collection[str]]) -> dict[str, _Wanted]:
+def _wanted(names: Collection[str], log: Log, listed: Listed) -> dict[str, _Wanted]:
     patterns = {pattern_of(name) for name in names if is_pattern(name)}
     try:
-        there = listed() if patterns else ()
+        there = listed(log) if patterns else ()
     except BrokerUnavailable:
         return {name: _wanted_of(name, {}) for name in names if not is_pattern(name)}
     found = {pattern: by_tenant(pattern, there) for pattern in patterns}

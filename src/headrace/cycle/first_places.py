@@ -11,11 +11,12 @@ What was said, held against a log, is in ``policies/starting.py``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.board import HeldStream
+from headrace.cycle.described import Listed, described
 from headrace.cycle.lineage import has_begun
 from headrace.cycle.missing_topics import without_topics
 from headrace.model.lineage import Lineage
@@ -157,7 +158,7 @@ def wanted_of(fresh: Iterable[NewLanes]) -> _Wanted:
     return wanted
 
 
-def asked(wanted: _Wanted, names: Sequence[str], log: Log) -> Told:
+def asked(wanted: _Wanted, names: Sequence[str], listed: Listed, log: Log) -> Told:
     """Asked in a thread; and once more of which topics these are."""
     starts = log.start_offsets(wanted.starts) if wanted.starts else {}
     ends = log.end_offsets(wanted.ends) if wanted.ends else {}
@@ -165,13 +166,8 @@ def asked(wanted: _Wanted, names: Sequence[str], log: Log) -> Told:
         told = {lane: end for lane, end in ends.items() if end != OPEN}
         ends = told | log.offsets_at(hidden, STILL_TO_COME)
     then = {at_s: log.offsets_at(lanes, at_s) for at_s, lanes in wanted.then.items()}
-    known = log.topics(names)
+    known = described(log, names, listed)
     return Told(starts, ends, then, {name: known.get(name) for name in names})
-
-
-def absent(names: Collection[str], log: Log) -> Collection[str]:
-    """Asked in a thread."""
-    return log.absent(names)
 
 
 def _began(new: NewLanes) -> dict[str, Place] | None:

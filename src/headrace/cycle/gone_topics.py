@@ -6,7 +6,8 @@ has another id, and is read from its beginning. So it is forgotten when it was l
 was told for an hour, the brokers then say by its name that there is none (of one that may not be
 described they do not), and it was read to the end that its log had. What was not read to the end,
 or has a failure or something recorded, stays: that somebody has to know of, who gives it up by a
-seek. So does one whose end this driver was never told.
+seek. So does one whose end this driver was never told: one that went away before the driver that
+holds the stream was started, or took the stream up, is never forgotten by itself.
 
 This only decides. A list is said by people, and what is in it is not forgotten.
 """

@@ -20,6 +20,7 @@ from typing import Final
 
 import structlog
 
+from headrace.cycle.described import KeptList, Listed
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.everyone import EVERYONE, is_plain
@@ -44,6 +45,8 @@ class Newcomers:
     """Looks for them, of use cases that a driver has loaded."""
 
     registry: Registry
+    #: what it asks for is for all others who look for topics by patterns
+    listed: KeptList
     _patterns: dict[str, bool] = field(default_factory=dict)
     _next_s: float = float("-inf")
     #: names that were told, so that they are told once
@@ -70,7 +73,8 @@ class Newcomers:
         self._next_s = now_s + LOOK_EVERY_S
         patterns = dict(self._patterns)
         try:
-            found: Mapping[str, _Found] = yield partial(_found, list(patterns))
+            listed = self.listed.within(0.0, now_s)
+            found: Mapping[str, _Found] = yield partial(_found, list(patterns), listed)
         except BrokerUnavailable as error:
             # Who is there already is no matter of theirs.
             log.warning("topics are not listed; newcomers are looked for later", error=str(error))
@@ -123,10 +127,10 @@ class _Found:
     patterns: set[str] = field(default_factory=set)
 
 
-def _found(patterns: Collection[str], log: Log) -> Mapping[str, _Found]:
+def _found(patterns: Collection[str], listed: Listed, log: Log) -> Mapping[str, _Found]:
     """Asked in a thread."""
     found: dict[str, _Found] = {}
-    there = sorted(log.all_topics())
+    there = sorted(listed(log))
     for template in patterns:
         for name, topics in by_tenant(pattern_of(template), there).items():
             found.setdefault(name, _Found(topics[0])).patterns.add(template)

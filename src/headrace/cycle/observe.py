@@ -20,6 +20,7 @@ import structlog
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.beside import ended
 from headrace.cycle.bucket_log import BucketLog
+from headrace.cycle.described import KeptList
 from headrace.cycle.ends import Ends, News
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
@@ -76,10 +77,10 @@ class Observer:
         self._about_old = Asker(log, self.thread)
         self._about_new = Asker(log, self.thread)
         self._ends = Ends(self.board)
-        self._reruns = Reruns(self.store.registry, self.board)
-        self._newcomers = Newcomers(self.store.registry)
-        progress, losses = self.store.progress, self.losses
-        self._topics = TopicKeeper(progress, self.board, self._ends, losses)
+        self._reruns = Reruns(self.store, self.board)
+        listed, progress, losses = KeptList(), self.store.progress, self.losses
+        self._newcomers = Newcomers(self.store.registry, listed)
+        self._topics = TopicKeeper(progress, self.board, self._ends, losses, listed)
         self._restarts = Restarts(progress, self.board, losses.reporter, losses.clock, self._ends)
 
     def control(self, deployments: Collection[Deployment], now_s: float) -> bool:

@@ -7,9 +7,10 @@ weight, and an end, which is where the live stream stood. The code is the use ca
 names of its effects: an upsert that was made before is met again and not made twice.
 
 Everything that holds for a stream holds for it: it is planned, leased, suspended and removed like
-any other. Here it is begun, by operators, and ended, by the driver that sees it at its end. To
-begin takes several steps, and what a kill leaves behind after some of them never runs: drivers take
-a rerun up by the last one, which says where it ends.
+any other. Here it is begun, by operators, and ended, by the driver that sees it at its end, or
+removed by somebody: once nothing is recorded of it, by whatever driver, nobody is to run it any
+more. To begin takes several steps, and what a kill leaves behind after some of them never runs:
+drivers take a rerun up by the last one, which says where it ends.
 """
 
 from __future__ import annotations
@@ -210,10 +211,11 @@ def renewed_by(deployment: Deployment, rerun: Deployment) -> Deployment:
 class Reruns:
     """Ends the reruns on a board."""
 
-    registry: Registry
+    store: Store
     board: Board
     _running: list[StreamId] = field(default_factory=list)
-    #: those whose stream was ended, but not they: a kill came between, or the store was silent
+    #: those whose stream is removed, and that are still to be run: somebody removed it, or a kill
+    #: came between, or the store was silent
     _half_ended: list[Deployment] = field(default_factory=list)
 
     def follow(self, deployed: Mapping[str, Deployment], streams: Collection[Stream]) -> None:
@@ -228,11 +230,11 @@ class Reruns:
             for name, held in self.board.streams.items()
             if held.deployment.until and held.stream.state is not State.REMOVED
         ]
-        ended = (stream for stream in streams if stream.state is State.REMOVED)
+        left = {stream.id.use_case for stream in streams if stream.state is not State.REMOVED}
         self._half_ended = [
-            deployed[stream.id.use_case]
-            for stream in ended
-            if deployed[stream.id.use_case].until and stream.reason == _DONE
+            deployment
+            for name, deployment in deployed.items()
+            if deployment.until and name not in left
         ]
 
     def poll(self) -> None:
@@ -248,16 +250,25 @@ class Reruns:
             elif held.finished and self._remove(name, held.epoch):
                 self._end(held.deployment)
                 self._running.remove(name)
-        while self._half_ended:
-            self._end(self._half_ended[0])
-            self._half_ended.pop(0)
+        if due := [one for one in self._half_ended if not self._is_owed(one.use_case)]:
+            recorded = {wave.use_case for wave in self.store.progress.pending_intents()}
+            for deployment in due:
+                # What another driver has recorded it is to run again, and then ends it.
+                if deployment.use_case not in recorded:
+                    self._end(deployment)
+                self._half_ended.remove(deployment)
+
+    def _is_owed(self, use_case: str) -> bool:
+        """Whether something of it runs here, or is to run again."""
+        flying = (flight.wave.use_case for flight in self.board.flights.values())
+        return use_case in {*flying, *(stream.use_case for stream in self.board.owed)}
 
     def _remove(self, stream: StreamId, epoch: int) -> bool:
         """End a stream that has read all, unless it was sent back just now; whether it ended."""
-        set_state = self.registry.set_stream_state
+        set_state = self.store.registry.set_stream_state
         return set_state(stream, State.REMOVED, _DONE, epoch=epoch)
 
     def _end(self, deployment: Deployment) -> None:
         """Nobody is to run it any more; if it was renewed just now, that is seen and ended."""
-        if self.registry.deploy(replace(deployment, until={}), over=deployment):
+        if self.store.registry.deploy(replace(deployment, until={}), over=deployment):
             log.info("rerun done", use_case=deployment.use_case)

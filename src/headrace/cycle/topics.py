@@ -5,10 +5,12 @@ and then, and a topic can be deleted and made again under its name. Nothing but 
 and descriptions are not for nothing: the Kafka client keeps some 150 bytes of every topic it
 describes, for ever. So each topic is described every 30 s as long as 40 a second are enough for
 that (1,000 topics); with more of them the round takes longer. All topics are listed every 10 s at
-most for streams that read by a pattern, and at once where one has none yet. Described at once are
+most for streams that read by a pattern, and at once where a new one has its first look; that list
+is for all of them, and for newcomers as well. Described at once are
 topics of streams that were taken up, those whose log's end went back, and, as far as the 40 allow,
 those with the first record after a quiet time; nothing of them runs before that. A topic that is
-not there is looked for every 2 s, and so is one whose log leaves out a lane that it had.
+not there is looked for every 2 s, for a pattern in the last list, and so is one whose log leaves
+out a lane that it had.
 
 Brokers may answer turns later (`talks.py`). Until they have, nothing runs of a stream that has to
 be looked at first, not even what was recorded in another life, and what was learned of one that
@@ -26,14 +28,21 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.described import KeptList, as_known, as_taken, without
+from headrace.cycle.described import (
+    KeptList,
+    Listed,
+    absent,
+    as_known,
+    as_taken,
+    described,
+    without,
+)
 from headrace.cycle.divisions import as_divided, divisions, forgettable, is_misdivided, lacking
 from headrace.cycle.ends import Ends
 from headrace.cycle.first_places import (
     NewLanes,
     SeenTopic,
     Told,
-    absent,
     asked,
     begins_whole,
     begins_without_topic,
@@ -73,7 +82,7 @@ from headrace.model.topic_lists import (
     topic_of_lane,
 )
 from headrace.model.topic_patterns import is_pattern
-from headrace.ports import Log, Progress, TopicInfo
+from headrace.ports import Progress, TopicInfo
 from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
@@ -82,7 +91,7 @@ TOPICS_EVERY_S = 30.0
 TOPICS_PER_S = 40.0
 #: one request for many costs less than many for one
 TOPICS_STEP_S = 1.0
-#: between two lists of all topics, but where a pattern has none
+#: between two lists of all topics, but for the first look of a stream
 LIST_EVERY_S = 10.0
 #: for topics that are not there yet
 WAITING_EVERY_S = 2.0
@@ -103,6 +112,8 @@ class TopicKeeper:
     ends: Ends
     #: told which streams' topics were looked at; says which of them can not go on
     losses: Losses
+    #: of all who look for topics by patterns
+    listed: KeptList
     #: topic -> streams that read it
     _streams: dict[str, dict[StreamId, HeldStream]] = field(default_factory=dict)
     _topic_of: dict[StreamId, str] = field(default_factory=dict)
@@ -116,7 +127,6 @@ class TopicKeeper:
     _missing: MissingTopics = field(default_factory=MissingTopics)
     #: topics of lanes that would be forgotten if it were sure that they are gone
     _seem_over: dict[str, None] = field(default_factory=dict)
-    _listed: KeptList = field(default_factory=KeptList)
     #: topics of streams that woke up, for the next look
     _woken: dict[str, None] = field(default_factory=dict)
     #: topics that are asked about, and not answered yet
@@ -203,12 +213,11 @@ class TopicKeeper:
     def _look_at(self, names: Sequence[str], asked_s: float) -> Talk[None]:
         wanted = [held for name in names for held in self._streams.get(name, {}).values()]
         marked = [(held, _mark(held)) for held in wanted]
-        wait = any(
-            is_pattern(held.stream.topic) and self._waits_for_topics(held) for held in wanted
-        )
-        most_s = 0.0 if wait else LIST_EVERY_S
-        known: dict[str, TopicInfo] = yield partial(_topics, names, self._listed, asked_s, most_s)
-        yield from self._begin_without([one for one in marked if one[0].stream.topic not in known])
+        most_s = 0.0 if any(map(self._is_new, wanted)) else LIST_EVERY_S
+        listed = self.listed.within(most_s, asked_s)
+        known: dict[str, TopicInfo] = yield partial(described, names=names, listed=listed)
+        missing = [one for one in marked if one[0].stream.topic not in known]
+        yield from self._begin_without(missing, listed)
         self._find_shared(wanted, known)
         infos = ((held, _known(held, known), mark) for held, mark in marked)
         now_s = self.losses.clock.monotonic_s()
@@ -232,7 +241,7 @@ class TopicKeeper:
             for seen_topic in seen
             if seen_topic.held.stream.id not in stuck
         ]
-        seen = yield from self._start_lanes(seen)
+        seen = yield from self._start_lanes(seen, listed)
         for seen_topic in seen:
             held = seen_topic.held
             held.lacking = lacking(held, known[held.stream.topic].lanes)
@@ -242,11 +251,14 @@ class TopicKeeper:
             self._go_on(seen_topic.held)
         yield from self._forget_topics([seen_topic.held for seen_topic in seen], now_s)
 
-    def _waits_for_topics(self, held: HeldStream) -> bool:
-        return held.stream.topic_id is None or held.stream.id in self._waiting
+    def _is_new(self, held: HeldStream) -> bool:
+        """Whether nobody has looked yet for what its pattern matches."""
+        stream = held.stream
+        is_unknown = stream.topic_id is None and stream.id not in self._waiting
+        return is_unknown and is_pattern(stream.topic)
 
     def _begin_without(
-        self, missing: Sequence[tuple[HeldStream, tuple[object, ...]]]
+        self, missing: Sequence[tuple[HeldStream, tuple[object, ...]]], listed: Listed
     ) -> Talk[None]:
         """Let streams begin whose topic is not there, if all that comes is to be read.
 
@@ -257,7 +269,7 @@ class TopicKeeper:
         if not missing:
             return
         names = {held.stream.topic for held, _ in missing}
-        gone: Collection[str] = yield partial(absent, names)
+        gone: Collection[str] = yield partial(absent, names=names, listed=listed)
         self._store_lanes(
             [
                 without_topic(held)
@@ -271,9 +283,8 @@ class TopicKeeper:
         due = [held for held in seen if over(held, now_s)]
         if not due:
             return
-        gone: Collection[str] = yield partial(
-            absent, frozenset().union(*(over(held, now_s) for held in due))
-        )
+        names = frozenset().union(*(over(held, now_s) for held in due))
+        gone: Collection[str] = yield partial(absent, names=names)
         for held in due:
             topics = over(held, now_s)  # of what came meanwhile something may be owed
             sure = topics.intersection(gone)
@@ -374,7 +385,7 @@ class TopicKeeper:
         self.ends.hurry(held)
         self.board.ready[held.stream.id] = None
 
-    def _start_lanes(self, seen: list[SeenTopic]) -> Talk[list[SeenTopic]]:
+    def _start_lanes(self, seen: list[SeenTopic], listed: Listed) -> Talk[list[SeenTopic]]:
         """First positions, for all streams at once; those that can go on.
 
         Partitions added later always start at their beginning, as in Spark.
@@ -398,7 +409,7 @@ class TopicKeeper:
         stuck = {held.stream.id: reason for held, reason in reasons if reason is not None}
         fresh = [one for one in fresh if one.seen.held.stream.id not in stuck]
         names = [fresh_topic.seen.held.stream.topic for fresh_topic in fresh]
-        told: Told = yield partial(asked, wanted_of(fresh), names)
+        told: Told = yield partial(asked, wanted_of(fresh), names, listed)
         seen = [one for one in self._same(seen) if self._is_agreed(one, told.again)]
         same = {seen_topic.held.stream.id for seen_topic in seen}
         started: list[LaneStart] = []
@@ -416,6 +427,10 @@ class TopicKeeper:
         new = {stream: topics for stream, topics in new.items() if topics}
         found = self.losses.registry.why_shared(new) if new else {}
         for held in asked:
+            if held.stream.topic not in known:
+                # Maybe nobody told which topics there are; what was found of them is found.
+                held.shared = held.shared.intersection(self.listed.names)
+                continue
             why = found.get(held.stream.id, {})
             # Whose it is is the operator's to know: a tenant sees why its stream waits.
             for topic in sorted(why.keys() - held.shared):
@@ -500,13 +515,6 @@ class TopicKeeper:
         if held.stream.id in self._topic_of:
             self._waiting[held.stream.id] = held
         self.ends.leave(held.stream.id)
-
-
-def _topics(
-    names: Collection[str], listed: KeptList, now_s: float, most_s: float, log: Log
-) -> dict[str, TopicInfo]:
-    """Asked in a thread."""
-    return listed.described(log, names, now_s, most_s)
 
 
 def _unread(held: HeldStream, info: TopicInfo | None) -> frozenset[str]:

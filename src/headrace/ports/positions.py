@@ -30,6 +30,9 @@ class Positions(Protocol):
         One answer for each group, in order.
         """
 
+    def stand(self, moves: Sequence[Move]) -> list[bool]:
+        """Whether each of these would be made now; in order. Moves nothing, and is no commit."""
+
     def reads_of(self, slices: Sequence[Slice]) -> list[ReadRange | None]:
         """What was written down of reading these before; in order, None where nothing was."""
 

@@ -66,6 +66,8 @@ def keep(connection: Connection, new: Sequence[Failure], *, stop_use_case: bool)
     them is a few statements for some hundred.
     """
     generations = streams.generations_of(connection, {f.slice.lane.tenant for f in new})
+    if stop_use_case:
+        _lock_all_of(connection, {f.slice.lane.use_case for f in new})
     epochs = streams.lock_all(connection, {f.slice.lane.stream for f in new})
     ours = [f for f in new if _is_now(f.slice, epochs)]
     if stop_use_case:
@@ -267,12 +269,18 @@ def _end(connection: Connection, failure: Failure, state: FailureState) -> None:
         )
 
 
+def _lock_all_of(connection: Connection, use_cases: Collection[str]) -> None:
+    """Lock all streams of use cases, in the order of their keys, before any of them by itself."""
+    ours = stream_rows.c.use_case.in_(sorted(use_cases))
+    asked = select(stream_rows.c.tenant).where(ours)
+    in_order = asked.order_by(stream_rows.c.use_case, stream_rows.c.tenant)
+    connection.execute(in_order.with_for_update())
+
+
 def _suspend_all(connection: Connection, failure: Failure) -> None:
-    """Suspend what is active of the use case; rows are locked in the order of their keys."""
+    """Suspend what is active of the use case, whose rows are locked."""
     lane, error = failure.slice.lane, failure.error
     ours = stream_rows.c.use_case == lane.use_case
-    asked = select(stream_rows.c.tenant).where(ours).order_by(stream_rows.c.tenant)
-    connection.execute(asked.with_for_update())
     where = "" if error.offset is None else f" at offset {error.offset}"
     at = spoken(lane.name, failure.slice.topic)
     reason = f"use case stopped by {lane.stream}, {at}{where}: {error.code}"

@@ -43,6 +43,10 @@ UPDATE headrace_positions
 SET next_offset = ?, ordinal = ordinal + ?, moved_to = ?, moved_s = :now
 WHERE use_case = ? AND tenant = ? AND lane = ? AND next_offset = ? AND epoch = ?
 """
+_STANDS = """
+SELECT 1 FROM headrace_positions
+WHERE use_case = ? AND tenant = ? AND lane = ? AND next_offset = ? AND epoch = ?
+"""
 # Under READ COMMITTED the conditions are checked again on the row as it is once its lock is had,
 # and it stays so: the update needs to look at the key only.
 _MOVE_ALL = """
@@ -116,6 +120,17 @@ class SqlPositions:
             OutcomeUnknown: as with ``advance``.
         """
         return advance_groups(self, groups)
+
+    def stand(self, moves: Sequence[Move]) -> list[bool]:
+        """Whether each of these would be made now; nothing is moved.
+
+        Raises:
+            StoreUnavailable: nobody knows.
+        """
+        if not moves:
+            return []
+        with self._database.read() as connection:
+            return _stand(connection, moves)
 
     def reads_of(self, slices: Sequence[Slice]) -> list[ReadRange | None]:
         """What was written down of reading these before.
@@ -193,6 +208,13 @@ def _one_by_one(connection: Connection, statement: str, moves: Sequence[Move]) -
     finally:
         cursor.close()
     return answers
+
+
+def _stand(connection: Connection, moves: Sequence[Move]) -> list[bool]:
+    is_sqlite = connection.dialect.name == "sqlite"
+    statement = _STANDS if is_sqlite else _STANDS.replace("?", "%s")
+    rows = ((*move.lane, text_of(move.from_offset), move.epoch) for move in moves)
+    return [connection.exec_driver_sql(statement, row).first() is not None for row in rows]
 
 
 _Numbered = list[tuple[int, Move]]

@@ -159,10 +159,10 @@ def test_a_store_that_does_not_answer_over_a_kept_letter_is_asked_again(
 def test_a_letter_is_kept_when_the_store_says_that_its_lane_is_still_there(
     world, later, monkeypatch
 ):
-    thread, advance = later("acme"), world.store.positions.advance
-    monkeypatch.setattr(world.store.positions, "advance", is_away)
-    thread.go_on()
-    monkeypatch.setattr(world.store.positions, "advance", advance)
+    thread = later("acme")
+    with monkeypatch.context() as away:
+        away.setattr(world.store.positions, "stand", is_away)
+        thread.go_on()
     world.turns(1)
     assert (at(world), offsets(world)) == ({"acme": 1}, [])
     while not offsets(world):
@@ -170,6 +170,23 @@ def test_a_letter_is_kept_when_the_store_says_that_its_lane_is_still_there(
         thread.go_on()
     world.turns(3)
     assert at(world) == {"acme": 3}
+
+
+def test_the_look_before_a_letter_is_no_commit(world, later, monkeypatch):
+    """It was a move to where the lane is, and so somebody had just committed it."""
+    thread = later("acme")
+    with monkeypatch.context() as moves:
+        moves.setattr(world.store.positions, "advance", lambda _: pytest.fail("moved"))
+        thread.go_on()
+    assert len(offsets(world)) == 1
+
+
+def test_a_lane_that_moved_meanwhile_holds_up_no_other_letter(world, later):
+    """The others waited for another round."""
+    thread = later(*NAMES)
+    world.store.progress.seek(StreamId("keep", NAMES[0]), {f"{NAMES[0]}.visits[0]": 0})
+    thread.go_on()
+    assert sorted(tenant for tenant, _, _ in offsets(world)) == NAMES[1:]
 
 
 def is_away(_):

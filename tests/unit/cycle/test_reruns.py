@@ -7,7 +7,7 @@ import pytest
 from two_use_cases import after_look
 
 from headrace.connectors.outcomes import identity
-from headrace.cycle.reruns import RerunRange, begin, range_of, renewed_by
+from headrace.cycle.reruns import RerunRange, begin, range_of, renew_reruns, renewed_by
 from headrace.errors import ConfigError, StoreUnavailable, Temporary, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import DataLossPolicy, State, StreamId, original
@@ -189,6 +189,50 @@ def test_a_rerun_that_was_ended_is_taken_up_no_more(live):
     rerun(live, "earliest")
     live.turns()
     assert [deployment.until for deployment in live.store.registry.deployments()] == [None, {}]
+
+
+def until(live):
+    """Where reruns are to end, by use case; nothing: nobody is to run it."""
+    return {one.use_case: one.until for one in live.store.registry.deployments()}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_rerun_that_somebody_removes_is_nobodys_to_run_any_more(live, whole):
+    """Drivers went on taking it up, and each deployment renewed it."""
+    rerun(live, "earliest")
+    if whole:
+        retire(live.store.registry, "keep")
+    else:
+        live.store.registry.set_stream_state(RERUN, State.REMOVED)
+    live.turns(3)
+    assert until(live) == {"keep": None, "keep~1": {}}
+    newer = replace(live.store.registry.deployments()[0], digest="cd34" * 16)
+    live.store.registry.deploy(newer)
+    renew_reruns(live.store.registry, ["keep"])
+    assert live.store.registry.deployments()[1].digest != newer.digest
+
+
+def test_a_rerun_that_is_removed_is_over_when_nothing_is_recorded_of_it(live):
+    """By no driver: who takes up no such use case runs nothing of it again."""
+    live.use_cases = [live.make(guarantee="exactly-once")]
+    live.start()
+    live.engine.paused = True
+    rerun(live, "earliest")
+    live.turns(2)
+    assert [wave.use_case for wave in live.store.progress.pending_intents()] == ["keep~1"]
+    live.store.registry.set_stream_state(RERUN, State.REMOVED)
+    live.turns(2)
+    assert until(live)["keep~1"], "it runs here"
+    live.start(name="other")
+    take(live)
+    live.turns(2)
+    assert until(live)["keep~1"], "another driver has recorded it"
+    live.start()
+    take(live)
+    live.turns(3)
+    assert live.store.progress.pending_intents() == []
+    assert len(live.seen) == 14
+    assert until(live)["keep~1"] == {}
 
 
 @pytest.mark.parametrize("end", [StoreUnavailable("silent"), KeyboardInterrupt()])

@@ -10,6 +10,7 @@ from test_streams_of_lists import ACME, at, looked, made_again, sent, stream
 from headrace.cycle import newcomers
 from headrace.cycle.gone_topics import GONE_FOR_S
 from headrace.cycle.newcomers import LOOK_EVERY_S
+from headrace.cycle.topics import LIST_EVERY_S, WAITING_EVERY_S
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.streams import DataLossPolicy, State, StreamId, Tenant
 from headrace.model.topic_patterns import pattern_text
@@ -63,7 +64,7 @@ def test_where_nothing_matches_the_stream_waits_and_says_what_for(begins):
     assert "dead letters (*.dlq) and parked records (*.parked) are never" in world.row("acme").note
     world.log.create_topic("acme.visits")
     sent(world, "acme.visits", 2)
-    looked(world)
+    looked(world, 7)
     assert at(world) == {"acme.visits[0]": 2}
 
 
@@ -184,6 +185,30 @@ def test_of_a_pattern_a_topic_that_is_another_tenants_is_left_out(begins, monkey
     assert world.row("acme").state == "active"
 
 
+def test_that_a_topic_is_another_tenants_is_told_once_though_lists_fail(
+    begins, monkeypatch, capsys
+):
+    """It was told again after each list that did not come."""
+    world = begins()
+    monkeypatch.setattr(
+        type(world.store.registry),
+        "why_shared",
+        lambda self, wanted: {one: dict.fromkeys(of, "of two") for one, of in wanted.items()},
+    )
+    world.log.create_topic("acme.clicks")
+    world.turns(20, seconds=1.0)
+    for _ in range(2):
+        with monkeypatch.context() as away:
+            away.setattr(world.log, "all_topics", unlisted)
+            world.turns(15, seconds=1.0)
+        world.turns(15, seconds=1.0)
+    assert capsys.readouterr().out.count("a topic is another tenant's as well") == 1
+    assert world.row("acme").note.startswith("a topic that its pattern matches is read for another")
+    world.log.delete_topic("acme.clicks")
+    world.turns(15, seconds=1.0)
+    assert "no topic is told yet" in world.row("acme").note
+
+
 def test_another_pattern_is_another_topic(begins):
     world = begins("acme.visits")
     (known,) = world.store.registry.deployments()
@@ -272,8 +297,9 @@ def test_the_store_is_asked_once_whose_topics_of_many_streams_are(world, monkeyp
     assert (len(asked), sum(asked)) == (1, 40)
 
 
-def test_all_topics_are_listed_now_and_then_however_many_streams_look(world, monkeypatch):
-    """They were listed in each look, and with many streams a look is in each second."""
+@pytest.mark.parametrize("waiting", [0, 1, 8])
+def test_all_topics_are_listed_now_and_then_however_many_streams_look(world, monkeypatch, waiting):
+    """They were listed for each who looked, and every 2 s where a tenant had no topic yet."""
     world.use_cases = [world.make(topic=PATTERN)]
     world.deploy()
     listed, all_topics = [], world.log.all_topics
@@ -281,23 +307,44 @@ def test_all_topics_are_listed_now_and_then_however_many_streams_look(world, mon
     for number in range(200):
         world.log.create_topic(f"t{number}.visits")
         world.store.registry.add_tenant(Tenant(f"t{number}"))
+    for number in range(waiting):
+        world.store.registry.add_tenant(Tenant(f"new{number}"))
     world.start()
     world.turns(10, seconds=1.0)
     assert len(world.positions()) == 200
     listed.clear()
     world.turns(60, seconds=1.0)
-    # Every 10 s, and as often for tenants whom nobody added.
-    assert 4 <= len(listed) <= 6 + 6
+    assert 4 <= len(listed) <= 6
     world.log.create_topic("t7.clicks")
     world.turns(41, seconds=1.0)
     found = next(one for one in world.store.registry.streams() if one.id.tenant == "t7")
     assert set(json.loads(found.topic_id)) == {"t7.visits", "t7.clicks"}
-    listed.clear()
+    world.log.create_topic("early.visits")
+    world.store.registry.add_tenant(Tenant("early"))
+    world.turns(2, seconds=1.0)
+    assert ("early", 0) in world.positions(), "it is looked for at once, once"
     world.store.registry.add_tenant(Tenant("late"))
     world.turns(10, seconds=1.0)
     world.log.create_topic("late.visits")
-    world.turns(3, seconds=1.0)
+    world.turns(round(LIST_EVERY_S + WAITING_EVERY_S) + 1, seconds=1.0)
     assert ("late", 0) in world.positions()
+
+
+@pytest.mark.parametrize("starting", ["latest", "earliest"])
+def test_for_the_first_look_of_a_stream_all_topics_are_listed_once(begins, monkeypatch, starting):
+    """It was listed again to be sure that none is there, and with where its lanes begin."""
+    world = begins("acme.visits", starting_offsets=starting)
+    listed, all_topics = [], world.log.all_topics
+    monkeypatch.setattr(world.log, "all_topics", lambda: listed.append(0) or all_topics())
+    world.store.registry.add_tenant(Tenant("bolt"))
+    world.turns(3)
+    assert world.row("bolt").state == "waiting"
+    assert len(listed) == 1
+    world.log.create_topic("corp.visits")
+    world.store.registry.add_tenant(Tenant("corp"))
+    world.turns(3)
+    assert ("corp", 0) in world.positions()
+    assert len(listed) == 2
 
 
 @pytest.mark.parametrize("starting", ["latest", "earliest"])

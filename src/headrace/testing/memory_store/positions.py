@@ -64,6 +64,15 @@ class MemoryPositions:
         """Move positions, those of a group all or none."""
         return advance_groups(self, groups)
 
+    def stand(self, moves: Sequence[Move]) -> list[bool]:
+        """Whether each of these would be made now."""
+        with self._data.lock:
+            return [self._stands(move) for move in moves]
+
+    def _stands(self, move: Move) -> bool:
+        position = self._data.positions.get(move.lane.stream, {}).get(move.lane.name)
+        return position is not None and self._data.matches(position, move)
+
     def reads_of(self, slices: Sequence[Slice]) -> list[ReadRange | None]:
         """What was written down of reading these before."""
         with self._data.lock:

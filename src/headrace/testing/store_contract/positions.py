@@ -168,6 +168,27 @@ class TestPositions:
         assert store.positions.advance([two.stay(), other.stay()]) == [False, False]
         assert ordinals(store) == {0: 8, 1: 2**40, 2: 0}
 
+    def test_a_look_at_what_would_be_made_moves_nothing(self, store: Store) -> None:
+        epoch = started(store, 0, WIDE)
+        one = Move(lane(0), place_at(0), place_at(7), epoch, passed=7)
+        two = Move(lane(1), place_at(WIDE), place_at(WIDE + 1), epoch, passed=1)
+        wrong = [
+            Move(lane(0), place_at(1), place_at(7), epoch),
+            Move(lane(0), place_at(0), place_at(7), epoch - 1),
+            Move(lane(0), place_at(0), place_at(7), epoch + 1),
+            Move(lane(2), place_at(0), place_at(7), epoch),
+        ]
+        asked = [one, *wrong, two, one]
+        assert store.positions.stand(asked) == [True, *[False] * len(wrong), True, True]
+        assert store.positions.stand([]) == []
+        assert ordinals(store) == {0: 0, 1: 0}
+        assert store.positions.advance([one]) == [True]
+        assert store.positions.stand([one, two]) == [False, True]
+        taken = store.membership.hold([ACME])[ACME]
+        assert store.positions.stand([two]) == [False]
+        there = Move(lane(1), place_at(WIDE), place_at(WIDE + 1), taken)
+        assert store.positions.stand([there]) == [True]
+
     def test_with_another_depth_records_are_counted_anew(self, store: Store) -> None:
         epoch = started(store, 0, 0)
         moves = [Move(lane(p), place_at(0), place_at(9), epoch, passed=9) for p in (0, 1)]
