@@ -127,7 +127,8 @@ class Freeing:
 def _collecting() -> None:
     """Look every second whether to collect; the thread that does it is not waited for."""
     threads, freeing = DaemonThreads(1, "collecting"), Freeing()
-    collected: Future[object] = threads.submit(lambda: None)
+    collected: Future[object] = Future()
+    collected.set_result(None)
     ring: weakref.ref[object] = weakref.ref(set())  # it is gone at once
     while True:
         time.sleep(_LOOK_EVERY_S)
@@ -136,5 +137,7 @@ def _collecting() -> None:
         # Where another thread collects, this one comes back at once, and has freed nothing.
         freeing.heard(is_freed=is_back and ring() is None, now_s=time.monotonic())
         if generation is not None and is_back:
-            ring = weakref.ref(_Ring())
-            collected = threads.submit(partial(gc.collect, generation))
+            left: weakref.ref[object] = weakref.ref(_Ring())
+            with suppress(RuntimeError):  # no thread can be started just now
+                collected = threads.submit(partial(gc.collect, generation))
+                ring = left
