@@ -184,7 +184,8 @@ def test_whatever_code_of_others_does_turns_go_on_with_the_version_before(
 
 
 SETTING = """\
-import logging, os, resource, socket, sys, threading
+import gc, logging, os, resource, socket, sys, threading
+gc.disable()
 socket.setdefaulttimeout(1.0)
 os.umask(0o777)
 os.chdir("/")
@@ -202,7 +203,7 @@ def of_process():
     os.umask(mode)
     files, silent = resource.getrlimit(resource.RLIMIT_NOFILE), logging.root.manager.disable
     given = socket.getdefaulttimeout(), sys.getrecursionlimit(), threading.stack_size()
-    return mode, os.getcwd(), files, silent, given, list(sys.path)
+    return mode, os.getcwd(), files, silent, given, list(sys.path), gc.isenabled()
 
 
 @pytest.mark.parametrize("then", ["", "raise RuntimeError('theirs')\n"], ids=["taken", "refused"])
@@ -442,7 +443,6 @@ def test_what_a_sink_refuses_is_tried_again_by_itself_each_time_later(
     assert said(store)["one"].error is None
 
 
-def test_what_is_refused_for_long_is_said_once_and_keeps_its_beginning(
 class OwnError(SinkUnavailable):
     """As a sink of somebody has it, whose text is code of theirs."""
 
@@ -475,6 +475,7 @@ def test_an_error_whose_text_hangs_holds_up_its_own_deployment_alone(
     assert answer.again
 
 
+def test_what_is_refused_for_long_is_said_once_and_keeps_its_beginning(
     tmp_path, store, assembly, foreign, clock, capsys
 ):
     foreign.acts["prepare", "one"] = ConfigError("no column")
