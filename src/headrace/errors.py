@@ -374,6 +374,8 @@ def lanes_divided(tenant: str, use_case: str) -> Temporary:
     )
 
 
+#: what is made of more than a text
+_TAKE_MORE = (BadRecord, RecordUnreadable)
 #: characters of a text that goes into receipts, the log, and rows of the store
 _MOST_CHARACTERS = 20_000
 
@@ -381,10 +383,10 @@ _MOST_CHARACTERS = 20_000
 def text_of(error: BaseException) -> str:
     """The text of an error of somebody else, within bounds: to make it runs their code.
 
-    That may raise, and may quote all that it was given.
+    That may raise, and may quote all that it was given; and what it makes may be a class of theirs.
     """
     try:
-        return shortened(str(error))
+        return shortened(str.__str__(str(error)))
     except BaseException as trouble:
         return f"its text cannot be had, {type(trouble).__name__}"
 
@@ -392,6 +394,16 @@ def text_of(error: BaseException) -> str:
 def code_of(error: HeadraceError) -> str:
     """The class of this tree that an error is of, by name; a subclass of users is its parent."""
     return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
+
+
+def as_ours(error: HeadraceError, text: str) -> HeadraceError:
+    """The same as an error of this tree alone: in a subclass of users is code of theirs.
+
+    What takes more than a text is its parent, for what it takes is theirs to say.
+    """
+    ours = (kind for kind in type(error).__mro__ if kind.__module__ == __name__)
+    kind: type[HeadraceError] = next(kind for kind in ours if kind not in _TAKE_MORE)
+    return kind(text)
 
 
 def words_of(error: BaseException) -> str:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from headrace.errors import BadRecord, OutcomeUnknown, code_of, shortened, text_of, words_of
+from headrace.errors import (
+    BadRecord,
+    OutcomeUnknown,
+    Permanent,
+    SinkUnavailable,
+    as_ours,
+    code_of,
+    shortened,
+    text_of,
+    words_of,
+)
 
 
 class Wordless(Exception):
@@ -58,3 +68,21 @@ def test_an_error_of_users_is_judged_as_what_it_is_made_of():
 
     assert code_of(NoPage(0, "no page")) == "BadRecord"
     assert code_of(OutcomeUnknown("lost")) == "OutcomeUnknown"
+
+
+def test_an_error_of_users_becomes_one_of_ours_without_code_of_theirs():
+    class Away(SinkUnavailable):
+        def __init__(self, host, port):
+            super().__init__(f"{host}:{port} is away")
+
+    class NoPage(BadRecord):
+        """One that takes more than a text."""
+
+    class Text(str):
+        __slots__ = ()
+
+    away = as_ours(Away("db", 5432), text_of(Away("db", 5432)))
+    assert (type(away), str(away)) == (SinkUnavailable, "db:5432 is away")
+    assert type(as_ours(NoPage(0, "no"), "no page")) is Permanent
+    assert type(as_ours(OutcomeUnknown("lost"), "lost")) is OutcomeUnknown
+    assert type(text_of(SinkUnavailable(Text("away")))) is str

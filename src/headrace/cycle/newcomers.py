@@ -35,6 +35,8 @@ log = structlog.get_logger(__name__)
 LOOK_EVERY_S: Final = 10.0
 #: most that one look adds
 _MOST = 50
+#: transactions of one look, which a turn waits for: each reads all tenants
+_MOST_CHANGES = 8
 #: for a name that was refused
 _AGAIN_AFTER_S: Final = 600.0
 _IMPOSSIBLE = "no tenant can be called so; give the topic another name, or the pattern"
@@ -53,6 +55,8 @@ class Newcomers:
     _told: set[str] = field(default_factory=set)
     #: names that could not be added, and when that was tried
     _refused: dict[str, float] = field(default_factory=dict)
+    #: how many are added in one transaction
+    _together: int = _MOST
 
     def follow(self, deployments: Iterable[Deployment]) -> None:
         """Look by the patterns of these from now on."""
@@ -99,18 +103,22 @@ class Newcomers:
             log.info("tenants added, whose topics a pattern matches", tenants=added)
 
     def _add(self, names: Sequence[str], found: Mapping[str, _Found], now_s: float) -> int:
-        """Add them in one transaction; where one is refused, the others by themselves."""
-        if not names:
-            return 0
-        try:
-            return len(self.registry.add_tenants([*map(Tenant, names)], skip_there=True))
-        except ConfigError as error:
-            if len(names) > 1:
-                half = len(names) // 2
-                return sum(self._add(some, found, now_s) for some in (names[:half], names[half:]))
-            self._refused[names[0]] = now_s
-            self._tell(names[0], found[names[0]].topic, str(error))
-            return 0
+        """Add them, in fewer at a time after a refusal; what a look has no time for waits."""
+        added, left = 0, list(names)
+        for _ in range(_MOST_CHANGES):
+            some, left = left[: self._together], left[self._together :]
+            if not some:
+                break
+            try:
+                added += len(self.registry.add_tenants([*map(Tenant, some)], skip_there=True))
+                self._together = min(2 * self._together, _MOST)
+            except ConfigError as error:
+                if len(some) > 1:
+                    self._together, left = len(some) // 2, some + left
+                    continue
+                self._refused[some[0]] = now_s
+                self._tell(some[0], found[some[0]].topic, str(error))
+        return added
 
     def _tell(self, name: str, topic: str, why: str) -> None:
         if name not in self._told:

@@ -1,9 +1,10 @@
 """One go at taking a deployment: everything in it that is somebody else's code or server.
 
-Here nothing is believed. It runs in a thread of its own, whatever is raised stays in it, and it
-says how far it has come, so that one that hangs can be told by name. What an import, the packing or
-a sink sets for its process is put back after it (`spark/load_settings.py`); where that cannot
-be, it is not taken. What to do about all that is decided in `taking.py`.
+Here nothing is believed. It runs in a thread of its own, whatever is raised stays in it (others get
+an error of ours with its text), and it says how far it has come, so that one that hangs can be told
+by name. What an import, the packing or a sink sets for its process is put back after it
+(`spark/load_settings.py`); where that cannot be, it is not taken. What to do about all that is
+decided in `taking.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Literal, TypeVar
 from headrace.connectors.by_topic import require_log
 from headrace.cycle.driver import DriverParts
 from headrace.deploying.needs import require_known_ends, require_registry
-from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
+from headrace.errors import ConfigError, HeadraceError, Temporary, as_ours, text_of, words_of
 from headrace.model.records import Answer, Deployment
 from headrace.ports import Connections, PackedCode, Site
 from headrace.process.memory import clear_frames
@@ -183,7 +184,8 @@ class Attempt:
 
     def _told(self, error: BaseException) -> HeadraceError:
         if isinstance(error, HeadraceError):
-            return error
+            # Its text is made here: whoever asks for it later is to run no code of somebody else.
+            return as_ours(error, text_of(error))
         return ConfigError(f"{self._does} raised {words_of(error)}")
 
 

@@ -36,6 +36,7 @@ from headrace.errors import (
     HeadraceError,
     SinkUnavailable,
     Temporary,
+    as_ours,
     text_of,
     words_of,
 )
@@ -222,10 +223,11 @@ def _prepare(use_case: UseCase, site: Site, check: Check, at: str) -> None:
         use_case.sink.prepare(site)
     except Temporary as error:
         at_one = getattr(use_case.sink, "at", None) is not None
-        kind = ConnectionDown if at_one and isinstance(error, SinkUnavailable) else type(error)
-        raise kind(f"{at}: {error}") from error
+        text = f"{at}: {text_of(error)}"
+        is_down = at_one and isinstance(error, SinkUnavailable)
+        raise (ConnectionDown(text) if is_down else as_ours(error, text)) from error
     except HeadraceError as error:
-        raise ConfigError(f"{at}: {error}") from error
+        raise ConfigError(f"{at}: {text_of(error)}") from error
     except BaseException as error:
         line = line_in(error, _files(check))
         where = f" ({line[0]}, line {line[1]})" if line else ""

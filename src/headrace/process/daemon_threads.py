@@ -48,16 +48,20 @@ class DaemonThreads(Executor):
         weakref.finalize(self, self._calls.put, None)
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Have a call made; what it returned or raised is in the future."""
+        """Have a call made; what it returned or raised is in the future.
+
+        Raises:
+            RuntimeError: no thread can be started now, or none is to be; no call was taken.
+        """
         future: Future[R] = Future()
         with self._lock:
             if self._is_shut:
                 raise RuntimeError(f"{self._name} takes no calls any more")
+            # As many threads as calls are enough, whichever of them takes which call.
+            if self._threads < min(self._most, len(self._pending) + 1):
+                self._begin()
             self._pending.add(future)
             self._calls.put((future, partial(fn, *args, **kwargs)))
-            # As many threads as calls are enough, whichever of them takes which call.
-            if self._threads < min(self._most, len(self._pending)):
-                self._begin()
         future.add_done_callback(self._over)
         return future
 
@@ -83,10 +87,10 @@ class DaemonThreads(Executor):
         return not wait(pending, timeout_s).not_done
 
     def _begin(self) -> None:
-        self._threads += 1
-        name = self._name if self._most == 1 else f"{self._name}-{self._threads}"
+        name = self._name if self._most == 1 else f"{self._name}-{self._threads + 1}"
         # It refers to the calls alone, so that nobody refers to these threads when all let go.
         threading.Thread(target=_work, args=(self._calls,), name=name, daemon=True).start()
+        self._threads += 1  # one that cannot start, for a limit of the container say, is none
 
     def _over(self, done: Future[Any]) -> None:
         with self._lock:

@@ -8,9 +8,9 @@ Measured, the two made the slowest turns two to three times as long.
 A collection runs in whatever thread makes one object too many, and closes what it finds. Among that
 may be what code of a use case left, in the driver: a module that was replaced, or what a handler of
 DataFrames made. Closing it (`__del__`) may hang. So in a driver a thread of its own collects, and
-nothing else waits for it (`collect_apart`). Python has one collection at a time: as long as one
-hangs, here or in a thread that takes a version apart, there is no other, the process grows, and its
-log says so.
+nothing else waits for it (`collect_apart`), and Python's own collecting stays off, whoever turns it
+on. Python has one collection at a time: as long as one hangs, here or in a thread that takes a
+version apart, there is no other, the process grows, and its log says so.
 
 What a Python worker keeps is decided in `spark/heap.py`.
 """
@@ -56,6 +56,14 @@ def collect_apart() -> None:
     gc.disable()
     if _apart.acquire(blocking=False):
         threading.Thread(target=_collecting, name="headrace-collector", daemon=True).start()
+
+
+def collect_by_itself(*, does: bool) -> None:
+    """Let Python collect in any thread or in none, as it did; in none where one of its own does."""
+    if does and not _apart.locked():
+        gc.enable()
+    else:
+        gc.disable()
 
 
 def due_generation(counts: tuple[int, int, int], thresholds: tuple[int, int, int]) -> int | None:
@@ -127,14 +135,18 @@ class Freeing:
 def _collecting() -> None:
     """Look every second whether to collect; the thread that does it is not waited for."""
     threads, freeing = DaemonThreads(1, "collecting"), Freeing()
-    collected: Future[object] = threads.submit(lambda: None)
+    collected: Future[object] = Future()
+    collected.set_result(None)
     ring: weakref.ref[object] = weakref.ref(set())  # it is gone at once
     while True:
         time.sleep(_LOOK_EVERY_S)
+        gc.disable()  # code of a use case, or a library, may have turned it on
         is_back = collected.done()
         generation = due_generation(gc.get_count(), gc.get_threshold())
         # Where another thread collects, this one comes back at once, and has freed nothing.
         freeing.heard(is_freed=is_back and ring() is None, now_s=time.monotonic())
         if generation is not None and is_back:
-            ring = weakref.ref(_Ring())
-            collected = threads.submit(partial(gc.collect, generation))
+            left: weakref.ref[object] = weakref.ref(_Ring())
+            with suppress(RuntimeError):  # no thread can be started just now
+                collected = threads.submit(partial(gc.collect, generation))
+                ring = left

@@ -4,8 +4,10 @@ A module that is imported does to a worker what a call does, and to a driver as 
 connections to Spark are everybody's; and what it leaves behind ends the driver of all tenants some
 seconds later, as a profiler's timer or a watchdog of `faulthandler`. So all that is put back after
 a call (`process_settings.py`, `vitals.py`, `rights.py`) is put back after an import, and besides it
-what only a module sets: where signals are told, and how soon the machine takes this process when
-memory is short. What may not be put back is told by the name of what sets it.
+what only a module sets: where signals are told, how soon the machine takes this process when
+memory is short, and whether Python collects garbage by itself: a module that reads a large file
+with that off turns it on then, which in a driver it was not. What may not be put back is told by
+the name of what sets it.
 
 Files that it closes, and threads that it leaves, are not looked for.
 """
@@ -13,6 +15,7 @@ Files that it closes, and threads that it leaves, are not looked for.
 from __future__ import annotations
 
 import contextvars
+import gc
 import signal
 import threading
 from collections.abc import Callable
@@ -22,6 +25,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headrace.process import watchdog
+from headrace.process.memory import collect_by_itself
 from headrace.spark.process_settings import ProcessSettings, settings_now
 from headrace.spark.rights import Rights, rights_now
 from headrace.spark.vitals import (
@@ -70,11 +74,14 @@ class BeforeLoad:
     told_file: int | None
     #: None where the system has no such thing
     taken_first: int | None
+    #: garbage, in whatever thread makes one object too many
+    collects: bool
 
     def put_back(self) -> list[str]:
         """Let it be so again, as far as it may; what may not, by the names of what sets it."""
         end_nobody_later(self.timers)
         self.settings.put_back()
+        collect_by_itself(does=self.collects)
         if self.told_file is not None and _told_file() not in (self.told_file, None):
             with suppress(OSError, ValueError):  # it is closed
                 signal.set_wakeup_fd(self.told_file, warn_on_full_buffer=False)
@@ -95,6 +102,8 @@ class BeforeLoad:
             names.add("faulthandler.dump_traceback_later")
         if self.told_file is not None and _told_file() not in (self.told_file, None):
             names.add("signal.set_wakeup_fd")
+        if gc.isenabled() != self.collects:
+            names.add("gc.disable" if self.collects else "gc.enable")
         return sorted({*self._given_up(), *names})
 
     def _given_up(self) -> list[str]:
@@ -111,7 +120,7 @@ class BeforeLoad:
 def before_load() -> BeforeLoad:
     """How this process is before something is imported."""
     own = settings_now(), limits_now(), rights_now()
-    return BeforeLoad(*own, timers_now(), _told_file(), _taken_first())
+    return BeforeLoad(*own, timers_now(), _told_file(), _taken_first(), gc.isenabled())
 
 
 def _told_file() -> int | None:

@@ -17,7 +17,7 @@ Other threads have all this until then. What a thread has for itself, that threa
 What a module or a library sets for good is left alone, for it is set once and meant to stay: the
 environment, filters of warnings, the garbage collector, what it puts in the place of others'
 functions, `threading.excepthook` and its like among them. So are threads that a call leaves behind,
-which nobody can end. What an import changes is in `load_settings.py`.
+which nobody can end. What an import changes, the collector with it, is in `load_settings.py`.
 """
 
 from __future__ import annotations

@@ -138,6 +138,25 @@ def test_names_that_cannot_be_added_hold_up_nobody(begins, monkeypatch):
     assert tenants(world) == {"a-eu", "b-eu", "c-eu", "zoe"}
 
 
+def test_however_many_names_are_refused_a_turn_makes_a_few_changes_for_them(begins, monkeypatch):
+    tried, most = [], 0
+
+    def refuse(named, **_):
+        tried.append(len(named))
+        raise ConfigError("its topic is another tenant's")
+
+    world = begins(tenants=(), topic=ANY, creates_tenants=True)
+    monkeypatch.setattr(world.store.registry, "add_tenants", refuse)
+    for number in range(40):
+        world.log.create_topic(f"t{number}.visits")
+    for _ in range(8):
+        before = len(tried)
+        world.turns(1, seconds=LOOK_EVERY_S)
+        most = max(most, len(tried) - before)
+    assert most == 8
+    assert tried.count(1) == 40, "each is told by its name"
+
+
 def test_who_was_removed_is_not_added_again_by_a_topic(begins):
     world = begins("acme.visits", "bolt.visits", creates_tenants=True, tenants=())
     world.turns(round(LOOK_EVERY_S) + 5, seconds=1.0)

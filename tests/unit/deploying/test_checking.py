@@ -206,6 +206,18 @@ def test_a_sink_that_does_not_answer_may_be_tried_again(check):
         check(prepare="raise SinkUnavailable('not now')")
 
 
+OWN_ERROR = """\
+class Away(SinkUnavailable):
+    def __init__(self, host, port):
+        super().__init__(f"{host}:{port} is away")
+"""
+
+
+def test_what_a_sink_raises_of_its_own_is_told_with_its_text(check):
+    with pytest.raises(SinkUnavailable, match="use case count: db:5432 is away"):
+        check(top=OWN_ERROR, prepare="raise Away('db', 5432)")
+
+
 @pytest.mark.parametrize("at", [None, "shop"])
 def test_a_server_of_the_connections_that_does_not_answer_is_told_apart(check, at):
     with pytest.raises(SinkUnavailable, match="not now") as refused:

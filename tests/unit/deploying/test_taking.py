@@ -184,7 +184,8 @@ def test_whatever_code_of_others_does_turns_go_on_with_the_version_before(
 
 
 SETTING = """\
-import logging, os, resource, socket, sys, threading
+import gc, logging, os, resource, socket, sys, threading
+gc.disable()
 socket.setdefaulttimeout(1.0)
 os.umask(0o777)
 os.chdir("/")
@@ -202,7 +203,7 @@ def of_process():
     os.umask(mode)
     files, silent = resource.getrlimit(resource.RLIMIT_NOFILE), logging.root.manager.disable
     given = socket.getdefaulttimeout(), sys.getrecursionlimit(), threading.stack_size()
-    return mode, os.getcwd(), files, silent, given, list(sys.path)
+    return mode, os.getcwd(), files, silent, given, list(sys.path), gc.isenabled()
 
 
 @pytest.mark.parametrize("then", ["", "raise RuntimeError('theirs')\n"], ids=["taken", "refused"])
@@ -440,6 +441,38 @@ def test_what_a_sink_refuses_is_tried_again_by_itself_each_time_later(
     taken(assembly)
     assert running(assembly)["one"] == wanted["one"].digest
     assert said(store)["one"].error is None
+
+
+class OwnError(SinkUnavailable):
+    """As a sink of somebody has it, whose text is code of theirs."""
+
+    def __init__(self, tell):
+        super().__init__("away")
+        self.tell = tell
+
+    def __str__(self):
+        return self.tell()
+
+
+def test_an_error_whose_text_cannot_be_had_ends_no_driver(tmp_path, store, assembly, foreign):
+    foreign.acts["prepare", "one"] = OwnError(lambda: {}["host"])
+    wanted = new_version(tmp_path, store)
+    taken(assembly)
+    answer = said(store)["one"]
+    assert (answer.error, answer.again) == ("its text cannot be had, KeyError", True)
+    assert running(assembly)["two"] == wanted["two"].digest
+
+
+def test_an_error_whose_text_hangs_holds_up_its_own_deployment_alone(
+    tmp_path, store, assembly, foreign
+):
+    assembly.taking.limit_s = 0.5
+    foreign.acts["prepare", "one"] = OwnError(lambda: str(foreign.gone_on.wait(MOST_S)))
+    new_version(tmp_path, store)
+    assembly.taking.poll({"one"})
+    answer = said(store)["one"]
+    assert answer.error.startswith("preparing the sink of one did not come back in time")
+    assert answer.again
 
 
 def test_what_is_refused_for_long_is_said_once_and_keeps_its_beginning(

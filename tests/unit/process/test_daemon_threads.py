@@ -79,6 +79,21 @@ def test_what_a_call_raises_is_told_and_its_thread_goes_on(raised):
     assert threads.close(PATIENCE_S)
 
 
+def no_thread(_thread):
+    raise RuntimeError("can't start new thread")
+
+
+def test_where_no_thread_could_be_started_for_a_moment_the_next_call_is_made(monkeypatch):
+    threads, made = DaemonThreads(1, "wave"), []
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            threads.submit(made.append, "refused")
+    threads.submit(made.append, "taken").result(PATIENCE_S)
+    assert made == ["taken"]
+    assert threads.close(PATIENCE_S)
+
+
 def test_closing_waits_for_what_runs_and_ends_the_threads():
     threads, gate = DaemonThreads(3, "wave"), threading.Event()
     before = threading.active_count()

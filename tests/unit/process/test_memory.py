@@ -71,6 +71,58 @@ def test_garbage_that_is_freed_is_no_news():
     assert done.stdout.splitlines() == ["headrace-collecting", "1 True False"]
 
 
+TURNED_ON = """
+import gc, time
+from headrace.process import memory
+memory.collect_by_itself(does=True)
+before = gc.isenabled()
+memory._LOOK_EVERY_S = 0.01
+memory.collect_apart()
+memory.collect_by_itself(does=True)
+put_back = gc.isenabled()
+gc.enable()
+until_s = time.monotonic() + 20
+while gc.isenabled() and time.monotonic() < until_s:
+    time.sleep(0.01)
+print(before, put_back, gc.isenabled())
+"""
+
+
+def test_python_collects_nothing_by_itself_in_a_driver_whoever_turns_it_on():
+    command = [sys.executable, "-c", TURNED_ON]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True False False\n"
+
+
+NO_THREAD_AT_FIRST = """
+import gc, threading, time, weakref
+from headrace.process import memory
+memory._COLLECT_AFTER_OBJECTS, memory._LOOK_EVERY_S = 1_000, 0.01
+start, refused = threading.Thread.start, []
+
+def refuse_some(thread):
+    if thread.name == "headrace-collecting" and len(refused) < 3:
+        refused.append(thread)
+        raise RuntimeError("can't start new thread")
+    start(thread)
+
+threading.Thread.start = refuse_some
+memory.collect_apart()
+ring = weakref.ref(memory._Ring())
+kept, until_s = [], time.monotonic() + 20
+while ring() is not None and time.monotonic() < until_s:
+    kept.append([])
+    time.sleep(0.0001)
+print(len(refused), "freed" if ring() is None else "kept")
+"""
+
+
+def test_where_no_thread_can_be_started_for_a_moment_garbage_is_freed_later():
+    command = [sys.executable, "-c", NO_THREAD_AT_FIRST]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "3 freed\n"
+
+
 def test_a_collection_that_hangs_is_told_once_and_so_is_its_end():
     freeing = Freeing()
     with capture_logs() as told:

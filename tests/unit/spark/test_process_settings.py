@@ -2,6 +2,7 @@
 
 import contextvars
 import decimal
+import gc
 import locale
 import logging
 import os
@@ -310,6 +311,24 @@ def test_a_load_does_not_have_its_process_taken_first_when_memory_is_short(tmp_p
     before = taken_first()
     load_apart(be_taken_first)
     assert taken_first() == before
+
+
+@pytest.mark.parametrize(
+    ("before", "act", "named"),
+    [(gc.enable, gc.disable, "gc.disable"), (gc.disable, gc.enable, "gc.enable")],
+)
+def test_a_load_leaves_the_collector_as_it_was(before, act, named):
+    """In a driver it is off; and a large file is often read with it off, and then it is on."""
+    collects = gc.isenabled()
+    try:
+        before()
+        known = before_load()
+        act()
+        assert known.changed() == [named]
+        known.put_back()
+        assert known.changed() == []
+    finally:
+        (gc.enable if collects else gc.disable)()
 
 
 def test_a_load_leaves_no_file_that_is_told_of_signals():
