@@ -70,8 +70,21 @@ def grow_old(left):
         objects.append([[] for _ in range(1_000)])
 
 
+def fails(left):
+    """A call that holds what it was given."""
+    raise ValueError(type(left))
+
+
+def error_of_a_call(left):
+    """An error that came through one."""
+    try:
+        fails(left)
+    except ValueError as error:
+        return error
+
+
 def leaves(how, value):
-    """A handler that leaves something at a record of acme: in a ring, an error or a context.
+    """A handler that leaves something at a record of acme: in a ring, errors or a context.
 
     An ``old`` ring is in the oldest generation when the call is over.
     """
@@ -87,13 +100,15 @@ def leaves(how, value):
                 KEPT.set(left)
             if how == "error":
                 raise ValueError("no")
+            if how == "group":
+                raise ExceptionGroup("all", [error_of_a_call(left)])
         return with_tenant(table, context)
 
     return handler
 
 
 @ENDED_WHERE_IT_IS_FREED
-@pytest.mark.parametrize("how", ["ring", "old ring", "error", "context"])
+@pytest.mark.parametrize("how", ["ring", "old ring", "error", "group", "context"])
 @pytest.mark.parametrize("guarantee", ["at-most-once", "at-least-once"])
 def test_what_a_call_leaves_that_hangs_is_its_own_trouble_in_company(bench, guarantee, how):
     bench.limits = {"timeout_s": 0.6}
@@ -104,7 +119,7 @@ def test_what_a_call_leaves_that_hangs_is_its_own_trouble_in_company(bench, guar
 
 
 @ENDED_WHERE_IT_IS_FREED
-@pytest.mark.parametrize("how", ["ring", "old ring", "error", "context"])
+@pytest.mark.parametrize("how", ["ring", "old ring", "error", "group", "context"])
 def test_what_a_call_leaves_that_hangs_is_a_hang_where_it_is_alone(bench, how):
     bench.limits = {"timeout_s": 3.0}
     alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")
