@@ -39,6 +39,8 @@ _COLLECT_AFTER_OBJECTS = 200_000
 _LOOK_EVERY_S = 1.0
 #: a collection that takes longer is told
 HANGS_S = 10.0
+#: a group has an error of each call that failed; a class of somebody's own may make them up
+_MOST_ERRORS = 100_000
 
 _apart = threading.Lock()
 
@@ -83,14 +85,23 @@ def due_generation(counts: tuple[int, int, int], thresholds: tuple[int, int, int
     )
 
 
-def clear_frames(raised: BaseException | None) -> None:
-    """Let go what calls held that an error came through; its text stays."""
-    cleared: list[BaseException] = []  # a chain may be a ring
+def clear_frames(raised: BaseException) -> None:
+    """Let go what calls held that an error came through, or one that it is of; its text stays.
+
+    What an error has for itself, as an attribute, goes with the error.
+    """
+    cleared: dict[int, BaseException] = {}  # a chain may be a ring
+    left: list[BaseException | None] = [raised]
     with suppress(Exception):  # classes of errors are somebody's code
-        while raised is not None and not any(raised is one for one in cleared):
-            traceback.clear_frames(raised.__traceback__)
-            cleared.append(raised)
-            raised = raised.__cause__ or raised.__context__
+        while left and len(cleared) < _MOST_ERRORS:
+            error = left.pop()
+            if error is None or id(error) in cleared:
+                continue
+            traceback.clear_frames(error.__traceback__)
+            cleared[id(error)] = error
+            left += [error.__cause__, error.__context__]
+            if isinstance(error, BaseExceptionGroup):
+                left += error.exceptions
 
 
 def _tell_hangs() -> None:

@@ -35,6 +35,7 @@ import pyarrow.types as at
 from headrace.errors import BadRecord, HandlerError, HandlerHung, WrongSchema, words_of
 from headrace.model.streams import Order
 from headrace.process.crash_points import PlayedKill
+from headrace.process.memory import clear_frames
 from headrace.spark.declared import as_declared
 from headrace.spark.event_loops import alone, loop_of
 from headrace.spark.slice_errors import reason_of
@@ -113,6 +114,10 @@ class Calls:
             if self._overdue_all is None:
                 raise
             raise self._overdue_all from None
+        finally:
+            # Here, where the time counts; not sooner, as calls may share an error and go on.
+            for error in self.failed.values():
+                clear_frames(error)
 
     async def _some(self, todo: Iterator[int]) -> None:
         """Call for one record after the other; one whose key is at work waits in its queue."""

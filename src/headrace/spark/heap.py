@@ -16,8 +16,10 @@ What is freed there may be closed by code of a use case (`__del__`), and that ma
 the worker for free by then, and would give it the task of somebody else, who would wait and be
 blamed. So a worker that is held there ends: no task is lost with it, the garbage goes too, and
 Spark starts another one. A clock that rings tells the two apart, as a long walk is nobody's fault:
-it hears one ring however long it takes, and code that hangs hears them all. What a call leaves
-behind is closed within that call (`calling.py`).
+it hears one ring however long it takes, and code that hangs hears them all. Code that waits in C
+hears none, as a client library that joins its threads; so the watchdog of `faulthandler`, which
+needs no Python, ends the worker when no walk can take so long. What a call leaves behind is closed
+within that call (`calling.py`).
 
 What is frozen here is what lives for long whoever owns it. What is kept at all, and what is
 dropped, is decided in `worker_cache.py`. The driver's own heap is settled in `process/memory.py`.
@@ -31,11 +33,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final
 
+from headrace.process import watchdog
 from headrace.spark.own_process import is_between_tasks
+from headrace.spark.vitals import are_dumps_of_spark
 
 #: objects that a collection may walk after each task: it takes about a millisecond
 MOST_LOOSE = 10_000
@@ -48,7 +53,11 @@ EVERY_S = 60.0
 PATIENCE_S: Final = 2.0
 #: how often the clock rings in that time; a walk puts off all rings but one
 _RINGS: Final = 4
+#: longer than a walk takes, of 20 million objects on a busy machine; and less than a driver gives a
+#: wave besides its calls (`policies/watchdog.py`), so that no wave is ended that waits for it
+MOST_S: Final = 10.0
 
+_STDERR: Final = 2
 _HANGS: Final = (
     b"headrace: what code of a use case left behind does not come back where it is freed (__del__);"
     b" this Python worker ends, and no task is lost: let that code close what it opens\n"
@@ -70,7 +79,7 @@ def is_due(*, changed: bool, loose: int, tasks: int, age_s: float) -> bool:
 
 
 def _end() -> None:
-    os.write(2, _HANGS)
+    os.write(_STDERR, _HANGS)
     os._exit(0)
 
 
@@ -84,6 +93,7 @@ class Heap:
     #: ends the process
     end: Callable[[], None] = _end
     patience_s: float = PATIENCE_S
+    most_s: float = MOST_S
     _tasks: int = 0
     _frozen_at_s: float = float("-inf")
     _changed: bool = False
@@ -115,8 +125,7 @@ class Heap:
             self._thaw()
         else:
             self._freeze()
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, self._before)
+            self._unwatch()
 
     def _thaw(self) -> None:
         self._tasks += 1
@@ -134,6 +143,15 @@ class Heap:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
         self._heard, self._before = 0, signal.signal(signal.SIGALRM, self._ring)
         signal.setitimer(signal.ITIMER_REAL, *(self.patience_s / _RINGS,) * 2)
+        if not are_dumps_of_spark():
+            with suppress(RuntimeError):  # there is no thread for it
+                watchdog.end_after(self.most_s, _STDERR)
+
+    def _unwatch(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+        if not are_dumps_of_spark():
+            watchdog.stop()
 
     def _ring(self, _: int, frame: FrameType | None) -> None:
         """End the process, if it is code of somebody else that takes so long, not the walk."""

@@ -94,8 +94,13 @@ def end_nobody_later(timers: frozenset[int]) -> None:
     """Stop all other timers, and a watchdog that is not ours."""
     for timer in timers_now() - timers:
         signal.setitimer(timer, 0.0)
-    if os.environ.get(_SPARKS_DUMPS, "") in ("", "0"):
+    if not are_dumps_of_spark():
         watchdog.put_back()
+
+
+def are_dumps_of_spark() -> bool:
+    """Whether Spark itself has the watchdog of `faulthandler`, in all of its workers."""
+    return os.environ.get(_SPARKS_DUMPS, "") not in ("", "0")
 
 
 def limits_now() -> dict[int, int]:

@@ -136,27 +136,65 @@ def test_a_collection_that_hangs_is_told_once_and_so_is_its_end():
     assert ["freed at last" in line["event"] for line in told] == [False, True]
 
 
-def test_an_error_lets_go_what_the_calls_held_that_it_came_through():
-    class Held:
-        pass
+class Held:
+    """What a call has opened."""
+
+
+def held_by_an_error():
+    """An error, and what a call held that it came through."""
 
     def inner():
         held = Held()
         watched.append(weakref.ref(held))
         raise ValueError("no")
 
-    def outer():
-        try:
-            inner()
-        except ValueError as error:
-            error.__cause__ = RuntimeError("why")
-            error.__cause__.__cause__ = error
-            raise
-
     watched = []
     with pytest.raises(ValueError, match="no") as raised:
-        outer()
+        inner()
     assert watched[0]() is not None
-    clear_frames(raised.value)
-    assert watched[0]() is None
-    assert "in inner" in "".join(traceback.format_tb(raised.value.__traceback__))
+    return raised.value, watched[0]
+
+
+def ring(error):
+    """Is its own cause, through another one."""
+    error.__cause__ = RuntimeError("why")
+    error.__cause__.__cause__ = error
+    return error
+
+
+def context_of_one_with_a_cause(error):
+    """As where a handler of errors fails, and says why."""
+    made = RuntimeError("one")
+    made.__cause__, made.__context__ = OSError("two"), error
+    return made
+
+
+def group(error):
+    """As `asyncio.TaskGroup` raises."""
+    return ExceptionGroup("all", [OSError("one"), ExceptionGroup("two", [error])])
+
+
+@pytest.mark.parametrize("raised", [ring, context_of_one_with_a_cause, group])
+def test_an_error_lets_go_what_the_calls_held_that_it_came_through(raised):
+    error, held = held_by_an_error()
+    clear_frames(raised(error))
+    assert held() is None
+    assert "in inner" in "".join(traceback.format_tb(error.__traceback__))
+
+
+class Endless(ExceptionGroup):
+    """Has other errors whenever it is asked."""
+
+    @property
+    def exceptions(self):
+        """Made up."""
+        return [Endless("more", [ValueError("no")])]
+
+
+def test_errors_without_end_are_not_followed_for_ever(monkeypatch):
+    monkeypatch.setattr("headrace.process.memory._MOST_ERRORS", 100)
+    error, held = held_by_an_error()
+    endless = Endless("more", [ValueError("no")])
+    endless.__context__ = error
+    clear_frames(endless)
+    assert held() is not None

@@ -667,3 +667,46 @@ def test_what_another_handler_does_to_loops_is_not_there_in_those_that_wait() ->
     finally:
         asyncio.set_event_loop_policy(None)
         other.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_the_error_of_a_call_holds_is_closed_within_the_time_of_all() -> None:
+    took_s: list[float] = []
+
+    class Left:
+        """Takes long where it is closed, and says whether that was ended."""
+
+        def __del__(self) -> None:
+            """Wait for a server."""
+            began_s = time.monotonic()
+            try:
+                time.sleep(5)
+            finally:
+                took_s.append(time.monotonic() - began_s)
+
+    async def fails(_record: dict[str, Any], _: SliceContext) -> None:
+        left = Left()
+        raise ValueError(type(left))
+
+    found = handle(of(fails), numbers(1), CONTEXT, CallRules(0.5))
+    assert found.error is not None
+    assert (found.error.code, found.blamed) == ("HandlerError", 0)
+    assert took_s[0] < 3
+
+
+def test_a_call_goes_on_after_an_error_that_another_one_fails_with() -> None:
+    """As of a token that all of them wait for."""
+    shared = ConfigError("no token")
+
+    async def asks(record: dict[str, Any], _: SliceContext) -> dict[str, int]:
+        try:
+            raise shared
+        except ConfigError:
+            await asyncio.sleep(0.05 if record["value"] == b"0" else 0)
+            if record["value"] != b"0":
+                raise
+        return {"n": 0}
+
+    rules = CallRules(set_aside=frozenset({"ConfigError"}))
+    found = handle(of(asks), numbers(2), CONTEXT, rules)
+    assert (made(found), [row for row, _ in found.aside]) == ([0], [1])

@@ -1,14 +1,18 @@
 """What a worker freezes, counted in objects that the collector still walks."""
 
 import _thread
+import faulthandler
 import gc
 import signal
+import subprocess
 import sys
 import threading
 import weakref
 
 import pytest
 
+from headrace.policies.watchdog import limit_s
+from headrace.process import watchdog
 from headrace.spark import heap
 from headrace.spark.heap import EVERY_S, EVERY_TASKS, MOST_LOOSE, Heap, is_due
 
@@ -249,6 +253,74 @@ def test_a_collection_in_a_thread_with_no_python_under_it_is_none_of_its_busines
     finally:
         sys.unraisablehook = before
     assert heard == []
+
+
+IN_A_WORKER = """
+import ctypes, gc, time
+from headrace.spark.heap import Heap
+
+class Left:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        lock = ctypes.create_string_buffer(64)
+        ctypes.CDLL(None).pthread_mutex_lock(lock)
+        ctypes.CDLL(None).pthread_mutex_lock(lock)
+
+def manager():
+    gc.collect()
+
+heap = Heap(is_between=lambda frame: frame.f_code is manager.__code__, most_s=0.5)
+heap.settle_behind_task([], changed=False)
+manager()
+time.sleep(1)
+print("a task", flush=True)
+Left()
+manager()
+"""
+
+
+def test_a_worker_that_is_held_between_two_tasks_in_c_ends_and_says_where():
+    """As a client library that joins its threads; and it ends nothing after a collection."""
+    command = [sys.executable, "-c", IN_A_WORKER]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (1, "a task\n")
+    assert "in __del__" in done.stderr
+
+
+def test_no_wave_is_ended_for_a_worker_that_is_held_between_two_tasks():
+    assert heap.PATIENCE_S < heap.MOST_S < limit_s(0.0, 0.0, shared=True)
+
+
+@pytest.fixture
+def no_threads(monkeypatch):
+    """The machine has no thread left."""
+
+    def refuses(*_, **__):
+        raise RuntimeError("unable to start watchdog thread")
+
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", refuses)
+
+
+@pytest.mark.usefixtures("no_threads")
+def test_where_there_is_no_thread_for_the_watchdog_all_else_is_as_it_was(watched):
+    assert watched.settle(changed=True)
+    gc.collect()
+    Hangs()
+    watched.settle(changed=False)
+    assert OVER.is_set()
+
+
+def test_dumps_that_spark_was_asked_for_are_left_alone(watched, monkeypatch):
+    monkeypatch.setenv("PYTHON_TRACEBACK_DUMP_INTERVAL_SECONDS", "60")
+    asked = []
+    monkeypatch.setattr(watchdog, "end_after", lambda *_: asked.append("set"))
+    monkeypatch.setattr(watchdog, "stop", lambda: asked.append("stopped"))
+    watched.settle(changed=True)
+    assert asked == []
+    monkeypatch.delenv("PYTHON_TRACEBACK_DUMP_INTERVAL_SECONDS")
+    watched.settle(changed=True)
+    assert asked == ["set", "stopped"]
 
 
 def test_what_is_collected_within_a_task_is_none_of_its_business(watched):

@@ -1,6 +1,7 @@
 """Calls of a task that take too long, and what the next attempt finds after a worker died."""
 
 import contextvars
+import gc
 import time
 
 import pytest
@@ -62,25 +63,52 @@ ENDED_WHERE_IT_IS_FREED = pytest.mark.filterwarnings(
 KEPT = contextvars.ContextVar("kept")
 
 
+def grow_old(left):
+    """Have Python collect by itself, as behind a parser that makes many objects."""
+    objects = []
+    while all(one is not left for one in gc.get_objects(2)):
+        objects.append([[] for _ in range(1_000)])
+
+
+def fails(left):
+    """A call that holds what it was given."""
+    raise ValueError(type(left))
+
+
+def error_of_a_call(left):
+    """An error that came through one."""
+    try:
+        fails(left)
+    except ValueError as error:
+        return error
+
+
 def leaves(how, value):
-    """A handler that leaves something at a record of acme: in a ring, an error or a context."""
+    """A handler that leaves something at a record of acme: in a ring, errors or a context.
+
+    An ``old`` ring is in the oldest generation when the call is over.
+    """
 
     def handler(table, context):
         if context.tenant == "acme" and value in table["value"].to_pylist():
             left = Left()
-            if how == "ring":
+            if how in ("ring", "old ring"):
                 left.me = left
+            if how == "old ring":
+                grow_old(left)
             if how == "context":
                 KEPT.set(left)
             if how == "error":
                 raise ValueError("no")
+            if how == "group":
+                raise ExceptionGroup("all", [error_of_a_call(left)])
         return with_tenant(table, context)
 
     return handler
 
 
 @ENDED_WHERE_IT_IS_FREED
-@pytest.mark.parametrize("how", ["ring", "error", "context"])
+@pytest.mark.parametrize("how", ["ring", "old ring", "error", "group", "context"])
 @pytest.mark.parametrize("guarantee", ["at-most-once", "at-least-once"])
 def test_what_a_call_leaves_that_hangs_is_its_own_trouble_in_company(bench, guarantee, how):
     bench.limits = {"timeout_s": 0.6}
@@ -91,7 +119,7 @@ def test_what_a_call_leaves_that_hangs_is_its_own_trouble_in_company(bench, guar
 
 
 @ENDED_WHERE_IT_IS_FREED
-@pytest.mark.parametrize("how", ["ring", "error", "context"])
+@pytest.mark.parametrize("how", ["ring", "old ring", "error", "group", "context"])
 def test_what_a_call_leaves_that_hangs_is_a_hang_where_it_is_alone(bench, how):
     bench.limits = {"timeout_s": 3.0}
     alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")
