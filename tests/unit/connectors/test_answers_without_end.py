@@ -1,5 +1,6 @@
 """Servers that answer on and on: what is kept of an answer has a size, whatever it is made of."""
 
+import gzip
 import itertools
 import socket
 import threading
@@ -111,3 +112,16 @@ def test_an_answer_that_goes_on_is_given_up_when_it_has_its_size(
         there.close()
         # Beyond that is only what both sides of a socket keep, once for each connection.
         assert max(taken) < 16 * MOST
+
+
+@pytest.mark.parametrize(("module", "opened"), [(search, of_search), (solr, of_solr)])
+def test_an_answer_that_is_packed_is_not_unpacked_to_whatever_size(monkeypatch, module, opened):
+    module.library()
+    monkeypatch.setattr(module, "ANSWER_BYTES", MOST)
+    packed = gzip.compress(gzip.compress(b" " * 64 * MOST + b"{}"))
+    head = b"Content-Encoding: gzip, gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    with flooding(OK + head + packed, b"a") as (port, _):
+        there, ask = opened(port)
+        with pytest.raises(SinkUnavailable):
+            ask()
+        there.close()
