@@ -216,16 +216,20 @@ def _mysql_engine(address: Address, waits: Waits, deadline: Deadline) -> Engine:
 def _be_patient(engine: Engine, waits: Waits, deadline: Deadline) -> None:
     patience_s, in_pool_s = waits.statement_s + waits.silence_s, waits.silence_in_pool_s
 
+    class OfPool(PatientConnection):
+        pass
+
+    OfPool.deadline = deadline
+
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, args: Any, options: Any) -> PatientConnection:
-        def connected() -> PatientConnection:
-            return PatientConnection.connect(*args, **options)
+        def connected() -> OfPool:
+            return OfPool.connect(*args, **options)
 
         try:
-            made: PatientConnection = deadline.connected(connected)
+            made: OfPool = deadline.connected(connected)
         except TimeoutError:
             raise psycopg.OperationalError(f"it did not let in {IN_TIME}") from None
-        made.deadline = deadline
         return made
 
     @event.listens_for(engine, "checkout")

@@ -12,7 +12,8 @@ read for ever.
 Anybody's topic is matched, and a pattern that goes back and forth in a name may take minutes for
 one of sixty letters. So patterns are matched by RE2, which Arrow has: in time that grows with the
 letters, without looking around or back (R. Cox, "Regular expression matching can be simple and
-fast", 2007).
+fast", 2007). What a pattern may match is seen by Python's reading of it, before there are topics
+(``deploying/sent_patterns.py``). So what RE2 reads as something else is no pattern here.
 
 Topics of Kafka's own, of dead letters and of parked records are never matched, whatever a pattern
 says: who wants to read these names them. Which topics there are, only a log says.
@@ -52,6 +53,15 @@ def pattern_text(pattern: str, but: str | None = None) -> str:
     Raises:
         ValueError: it is none, or could not be kept; says why.
     """
+    # Python reads these as single letters, or as two signs.
+    if "[:" in pattern:
+        raise ValueError(
+            "has [: in it, as in [[:alpha:]]; say its letters, as [A-Za-z]; no topic has a : in "
+            "its name"
+        )
+    # Some of them RE2 takes for letters of a topic, where case is ignored.
+    if not pattern.isascii():
+        raise ValueError("has a letter beyond ASCII in it, which no topic has in its name")
     try:
         groups = re.compile(pattern).groupindex
     except re.error as error:

@@ -10,7 +10,8 @@ such a module is refused by its name. So is a file that is run by a call, such a
 Installed is what the environment has, and what lay on Python's path before. Of what ``PYTHONPATH``
 names, a folder below that of the use cases is none: that is somebody's source, not an installation.
 
-What a function imports by a call, or by a path that it makes itself, is not seen.
+What a function imports by a call, or by a path that it makes itself, is not seen. Nor is code of
+a file that is not called ``*.py``, or text that is given to ``exec``.
 """
 
 from __future__ import annotations
@@ -145,7 +146,9 @@ def _by_call(ran: Collection[str], code: Code, folder: Path) -> list[Path]:
     imported = {getattr(module, "__dict__", {}).get("__file__") for module in sys.modules.values()}
     known = {os.path.realpath(file) for file in imported if isinstance(file, str)}
     known |= {os.path.realpath(origin_of(module, folder)) for module in code.modules}
-    files = {os.path.abspath(file) for file in ran if file.endswith(".py") and os.path.isfile(file)}
+    # One of another ending may be a page that a library compiles under its own name.
+    files = {os.path.abspath(file) for file in ran if file.endswith(".py")}
+    files = {file for file in files if _is_there(file)}
     return sorted(Path(file) for file in files if os.path.realpath(file) not in known)
 
 

@@ -401,6 +401,14 @@ def test_a_file_that_a_call_runs_is_refused(check, tmp_path, call, folder):
     assert "install it as a package" in str(refused.value)
 
 
+def test_a_zip_that_a_call_runs_is_refused(check, tmp_path):
+    place = tmp_path / "rules.zip"
+    with ZipFile(place, "w") as packed:
+        packed.writestr("__main__.py", "RATE = 2\n")
+    with pytest.raises(ConfigError, match=r"rules\.zip/__main__\.py is run by a call, where"):
+        check(top=f"import runpy\nrunpy.run_path(r'{place}')")
+
+
 def test_what_libraries_run_and_what_is_no_python_is_no_import(check, tmp_path):
     (tmp_path / "page.html").write_text("made = 1")
     check(

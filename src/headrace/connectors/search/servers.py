@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from headrace.connectors.http_addresses import Address, Form, http_address
@@ -107,12 +108,16 @@ def _client(at: Address, where: str, deadline: Deadline) -> Any:
 
 
 def _in_time(node: Any, deadline: Deadline) -> Any:
-    """Connections to a node, all of whose waits end with the time of their thread."""
+    """Connections to a node, all of whose waits end with the time of their thread.
+
+    What comes is counted, and a few bytes may be unpacked to any size: so nothing is unpacked.
+    """
 
     class InTime(node):  # type: ignore[misc]
         def _create_urllib3_pool(self) -> None:
             super()._create_urllib3_pool()
             self.pool.ConnectionCls = connecting_in_time(self.pool.ConnectionCls, deadline)
+            self.pool.urlopen = partial(self.pool.urlopen, decode_content=False)
 
     return InTime
 

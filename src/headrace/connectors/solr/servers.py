@@ -99,6 +99,8 @@ class Solr:
                 timeout=self._deadline.left_s(_ANSWER_S),
                 redirect=False,
                 retries=False,
+                # What comes is counted, and a few bytes may be unpacked to any size.
+                decode_content=False,
             )
         except Exception as error:
             self._turn += 1

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from copy import copy
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -23,7 +24,7 @@ from headrace.connectors.kept_servers import KeptServers, Key, key_of
 from headrace.connectors.own_servers import filled
 from headrace.databases.addresses import Address, parse, parse_elsewhere
 from headrace.databases.commits import commit
-from headrace.databases.deadline import Deadline
+from headrace.databases.deadline import ANSWER_BYTES, Deadline
 from headrace.databases.engines import Waits, engine_of, writer_of
 from headrace.errors import (
     ConfigError,
@@ -35,6 +36,10 @@ from headrace.errors import (
 from headrace.model.patterns import TENANT
 from headrace.ports import Connections, Server
 
+#: what a PostgreSQL may answer in a transaction: its client may keep forty times that, of answers
+#: of six bytes each
+_POSTGRESQL_BYTES: Final = 8 * 2**20
+
 
 class Target:
     """A database that is not the store. Safe in several threads; not to be taken over a fork."""
@@ -45,7 +50,7 @@ class Target:
         self.fitted = fitted
         self._where = f"connection {name} ({address.shown})"
         self._until_s = math.inf
-        self._deadline = Deadline()
+        self._deadline = Deadline(ANSWER_BYTES if address.is_mysql else _POSTGRESQL_BYTES)
         self._writer = writer_of(engine_of(address, waits, f"connection {name}", self._deadline))
 
     def __repr__(self) -> str:

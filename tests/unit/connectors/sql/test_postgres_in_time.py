@@ -54,11 +54,11 @@ def test_an_exchange_is_over_when_its_time_is_whatever_is_ready(monkeypatch, rea
         while True:
             yield 1
 
-    exchange = patience._ended(endless(), patience_s=60.0, until_s=102.0)
+    exchange = patience._ended(endless(), patience_s=60.0, until_s=102.0, count=lambda: None)
     next(exchange)
     for _ in range(20):
         exchange.send(ready)
         now_s += 0.1
     now_s += 0.1
-    with pytest.raises(patience._Silence, match="within the time"):
+    with pytest.raises(patience._GivenUp, match="within the time"):
         exchange.send(ready)
