@@ -12,8 +12,9 @@ long as a leader that is cut off could still answer, its stream waits. So it doe
 only be missing from an answer that was not whole.
 
 A skip waits until nothing of the stream runs, and raises its epoch: a slice of the old log that
-still runs somewhere could otherwise commit under offsets that mean other records by now. It does
-not wait for a recorded wave that is to run again: that one waits for the skip.
+still runs somewhere could otherwise commit under offsets that mean other records by now. It waits
+for a dead letter as well: what comes of one is of the epoch under which its lane stands still. It
+does not wait for a recorded wave that is to run again: that one waits for the skip.
 
 When topics are looked at is `topics.py`'s matter; what is lost, `policies/data_loss.py`'s.
 """
@@ -56,6 +57,7 @@ from headrace.telemetry.report import Reporter
 log = structlog.get_logger(__name__)
 
 _ENDS_FIRST = "what was lost is passed over as soon as nothing of the stream runs"
+_LETTER_FIRST = "what was lost is passed over as soon as its dead letter is kept, or is not"
 _MOVED = "its positions were moved meanwhile; its topic is looked at again"
 _KINDS = {Loss.RECREATED: TopicRecreated, Loss.EXPIRED: LaneExpired}
 _NO_LEADER = "a lane of its new topic has no leader; it begins when all have one"
@@ -270,6 +272,8 @@ class Losses:
         """Go on behind what is lost; returns why not, if not."""
         if self.board.runs(held):
             return _ENDS_FIRST
+        if held.sets_aside:
+            return _LETTER_FIRST
         stream, moves, failures = held.stream.id, [], []
         for name, loss in found.items():
             lane = LaneId(*stream, name)
