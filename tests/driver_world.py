@@ -46,6 +46,7 @@ class World:
         self.dead_letters = MemoryDeadLetters()
         self.mirror = None
         self.statistics = None
+        self.lease_mirror = None
 
     def make(self, handler=None, name="keep", sink=None, **options):
         def notes(table, context):
@@ -99,6 +100,7 @@ class World:
             self.clock,
             self.mirror,
             self.statistics,
+            self.lease_mirror,
         )
         chosen.setdefault("threads", at_once)
         self.driver = Driver(parts, f"run{self.lives}", Limits(), **chosen)

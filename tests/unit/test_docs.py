@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import uuid
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -24,7 +24,7 @@ from headrace.cli.app import app
 from headrace.cli.init import text_of
 from headrace.cli.registry import registry_beside
 from headrace.cli.servers import folder_of, remember
-from headrace.connectors.by_topic import require_log
+from headrace.connectors.by_topic import open_lease_mirror, open_log, require_log
 from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.failing import BACKOFF
 from headrace.embedded.addresses import free_ports
@@ -518,7 +518,7 @@ def test_the_guides_streams_that_must_not_lag_are_ones(tmp_path):
 
 def test_the_use_case_of_the_page_about_kinesis_is_one_and_its_file_names_its_connection(tmp_path):
     page = ROOT / "docs" / "kinesis.md"
-    (code,), (yaml,) = blocks(page, "python"), blocks(page, "yaml")
+    (code,), (yaml, leases) = blocks(page, "python"), blocks(page, "yaml")
     names = {}
     exec(code, names)
     rows = handled(names["counted"], [b"a"]).to_pylist()
@@ -528,6 +528,14 @@ def test_the_use_case_of_the_page_about_kinesis_is_one_and_its_file_names_its_co
     (tmp_path / "secret").write_text("wJalr")
     settings = read_settings(path, {}).within(tmp_path)
     require_log(names["counted"].topic, Connections({}, "", servers=settings.servers()))
+    path.write_text(f"module: use_cases.py\n{leases}")
+    shows = read_settings(path, {})
+    kafka = {"bootstrap.servers": "127.0.0.1:1"}
+    connections = Connections(kafka, "", servers=shows.servers())
+    with closing(open_log(connections)) as log:
+        named = shows.driver.mirror_leases, shows.driver.mirror_prefix
+        assert named == ("entities", "headrace.")
+        open_lease_mirror(log, connections, *named).close()
     said = re.findall(
         r"`(?:headrace [^`]* --to )?([A-Z]+_?[A-Z]+(?: 2026[^`]*)?)`", page.read_text()
     )

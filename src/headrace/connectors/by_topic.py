@@ -13,15 +13,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.connectors.client_libraries import not_here
+from headrace.connectors.dynamodb.servers import Service, address_of
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.places import NARROW, Place, Places
 from headrace.model.streams import Slice
 from headrace.model.topic_names import connection_of
-from headrace.ports import Connections, Log, SliceBatch, SliceReader, TopicInfo
+from headrace.ports import (
+    Connections,
+    Log,
+    PositionsMirror,
+    SliceBatch,
+    SliceReader,
+    TopicInfo,
+)
+
+if TYPE_CHECKING:
+    from headrace.connectors.kinesis import KinesisLog
+    from headrace.connectors.kinesis.shards import Listed
 
 V = TypeVar("V")
 
@@ -66,6 +78,35 @@ def require_log(topic: str, connections: Connections) -> None:
     require_client(name, connections)
 
 
+def open_lease_mirror(
+    log: LogByTopic, connections: Connections, at: str, prefix: str
+) -> PositionsMirror:
+    """What shows positions in shards as leases, in tables of DynamoDB.
+
+    Args:
+        log: of the same driver; which shards there are was told to it.
+        connections: what the YAML file names.
+        at: the connection of DynamoDB that the tables are at.
+        prefix: what their names begin with.
+
+    Raises:
+        ConfigError: there is no such connection, or it is none of DynamoDB.
+        CodeNotLoaded: a library is not installed on this machine.
+    """
+    server = connections.server(at, telling=True)
+    if server.is_of_a_tenant:
+        raise ConfigError(
+            f"driver: mirror_leases: connection {at} is another one for each tenant; name one for "
+            "all"
+        )
+    service = Service(at, address_of(server, at))
+    try:
+        from headrace.connectors.lease_mirror import LeaseMirror  # noqa: PLC0415 - see above
+    except ImportError as error:
+        raise not_here("Kinesis needs boto3 and protobuf", "kinesis", error) from error
+    return LeaseMirror(service, log.listed, prefix, connections.installation)
+
+
 @dataclass(slots=True)
 class LogByTopic:
     """``headrace.ports.Log`` on Kafka and Kinesis; turns and who asks beside them may be at it."""
@@ -73,7 +114,7 @@ class LogByTopic:
     connections: Connections = field(repr=False)
     kafka: Log
     asks_once: bool = False
-    _kinesis: Log | None = None
+    _kinesis: KinesisLog | None = None
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def of(self, topic: str) -> Log:
@@ -86,6 +127,10 @@ class LogByTopic:
 
                 self._kinesis = streams_log(self.connections, asks_once=self.asks_once)
             return self._kinesis
+
+    def listed(self, stream: str) -> Listed | None:
+        """A stream of Kinesis as it was listed last; None if it was not. Nobody is asked."""
+        return None if self._kinesis is None else self._kinesis.listed(stream)
 
     @property
     def places(self) -> Places:

@@ -31,7 +31,7 @@ from headrace.cycle.gates import GateId, GateRate, Gates, own_rates
 from headrace.cycle.late_claims import LateClaims
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
-from headrace.cycle.mirror import Mirror
+from headrace.cycle.mirror import LEASE_TABLE, Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_lost, end_overdue
 from headrace.cycle.pacing import Pacing
@@ -93,10 +93,12 @@ class DriverParts:
     engine: Engine[UseCase]
     dead_letters: DeadLetters
     clock: Clock
-    #: where positions are shown to other tools; None is nowhere
+    #: where positions in Kafka are shown to other tools; None is nowhere
     mirror: PositionsMirror | None = None
     #: where it tells how it fares; None is nowhere
     statistics: Statistics | None = None
+    #: where positions in logs of connections are shown to other tools; None is nowhere
+    lease_mirror: PositionsMirror | None = None
 
 
 @dataclass(slots=True)
@@ -146,6 +148,7 @@ class Driver:
     accounts: Accounts = field(init=False)
     capacity: Capacity = field(init=False)
     mirror: Mirror | None = field(init=False)
+    lease_mirror: Mirror | None = field(init=False)
     publisher: Publisher | None = field(init=False)
     versions: Versions = field(init=False)
     reach: Reach = field(init=False)
@@ -183,6 +186,8 @@ class Driver:
         most_credit_s = CREDIT_BINS * self.limits.bin_budget_s
         self.accounts = Accounts(board, self.gates, most_credit_s)
         self.mirror = Mirror(self.parts.mirror, board) if self.parts.mirror else None
+        leases = self.parts.lease_mirror
+        self.lease_mirror = Mirror(leases, board, LEASE_TABLE) if leases else None
         told, figures = self.parts.statistics, BoardFigures(board, self.reporter)
         self.publisher = Publisher(self.name, told, figures, clock) if told else None
 
@@ -266,8 +271,9 @@ class Driver:
             else:
                 self._observe()
                 self._start()
-            if self.mirror is not None:
-                self.mirror.poll(self.parts.clock.monotonic_s())
+            for mirror in (self.mirror, self.lease_mirror):
+                if mirror is not None:
+                    mirror.poll(self.parts.clock.monotonic_s())
             self.reach.answered(NeededServer.STORE)
         except (BrokerUnavailable, StoreUnavailable, ConfigError) as trouble:
             if isinstance(trouble, ConfigError) and not self._observed:
@@ -304,6 +310,8 @@ class Driver:
             "figures": self.publisher is None or self.publisher.finish(_FIGURES_S),
             "consumer groups": self.mirror is None
             or self.mirror.finish(self.parts.clock.monotonic_s(), until_s),
+            "lease tables": self.lease_mirror is None
+            or self.lease_mirror.finish(self.parts.clock.monotonic_s(), until_s),
             "dead letters": self.failing.letters.close(until_s),
             "questions to the log": self.observer.close(until_s),
         }

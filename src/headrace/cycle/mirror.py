@@ -11,6 +11,9 @@ A driver that slept between its note and its call sets the copy back when it wak
 ago another one took its streams over; so can anybody else. So whoever holds a stream that idles
 looks now and then at what others see of it, some lanes a round, and puts right what differs.
 
+Topics of Kafka are shown as consumer groups, and streams of a connection as tables of leases. Each
+kind has its own thread, so one that is silent makes no copy of the other older.
+
 Others know nothing of buckets: of a partition that has some they see how far the least came.
 
 Trouble is logged once until it is over. The copy of a use case in trouble is tried again every half
@@ -52,6 +55,9 @@ LANES_A_LOOK = 1000
 TROUBLE_S = 30.0
 #: streams that one turn looks at: about a millisecond
 STREAMS_A_TURN = 500
+
+#: where topics of Kafka are shown, and where those of connections are
+GROUP, LEASE_TABLE = "consumer group", "lease table"
 
 #: next offsets by lane
 Offsets = dict[str, Place]
@@ -103,6 +109,8 @@ class Mirror:
 
     mirror: PositionsMirror
     board: Board
+    #: what other tools look at
+    what: str = GROUP
     _pool: Executor = field(default_factory=_one_thread)
     _running: Future[_Came] | None = None
     #: no broker answered in the last round
@@ -134,7 +142,7 @@ class Mirror:
         if len(some) < STREAMS_A_TURN:
             self._left = None
             if self._batch:
-                self._running = self._pool.submit(_show, self.mirror, self._batch)
+                self._running = self._pool.submit(_show, self.mirror, self._batch, self.what)
 
     def finish(self, now_s: float, until_s: float) -> bool:
         """Show how far everything came, and wait for that; for a driver that ends.
@@ -182,10 +190,10 @@ class Mirror:
         for name, why in came.items():
             if why is None:
                 if self._troubles.pop(name, None):
-                    log.info("consumer group shows positions again", use_case=name)
+                    log.info(f"{self.what} shows positions again", use_case=name)
                 continue
             if name not in self._troubles:
-                log.warning("consumer group does not show positions", use_case=name, error=why)
+                log.warning(f"{self.what} does not show positions", use_case=name, error=why)
             self._troubles[name] = now_s + TROUBLE_S
         failed = {name for name, why in came.items() if why is not None}
         for stream in [stream for stream in self._shown if stream.use_case in failed]:
@@ -207,8 +215,8 @@ class Mirror:
         held = self.board.streams.get(name)
         if held is None or held.state is State.REMOVED or held.deployment.until is not None:
             return
-        if connection_of(held.stream.topic) is not None:
-            return  # Kafka's tools know nothing of it
+        if (connection_of(held.stream.topic) is None) != (self.what == GROUP):
+            return  # these tools know nothing of it
         if now_s < self._troubles.get(name.use_case, now_s):
             return
         news = self._news(held, now_s)
@@ -238,7 +246,7 @@ class Mirror:
         return news
 
 
-def _show(mirror: PositionsMirror, batch: Mapping[str, _Round]) -> _Came:
+def _show(mirror: PositionsMirror, batch: Mapping[str, _Round], what: str) -> _Came:
     """Hand a batch over, and put right what idles, in a thread of its own."""
     came: dict[str, str | None] = {}
     down: str | None = None
@@ -250,7 +258,7 @@ def _show(mirror: PositionsMirror, batch: Mapping[str, _Round]) -> _Came:
             if todo.news:
                 mirror.show(use_case, todo.news)
             if todo.idle:
-                _put_right(mirror, use_case, todo.idle)
+                _put_right(mirror, use_case, todo.idle, what)
         except BrokerUnavailable as error:
             came[use_case] = down = str(error)
         except HeadraceError as error:
@@ -258,9 +266,9 @@ def _show(mirror: PositionsMirror, batch: Mapping[str, _Round]) -> _Came:
     return _Came(came, down is not None)
 
 
-def _put_right(mirror: PositionsMirror, use_case: str, offsets: Offsets) -> None:
+def _put_right(mirror: PositionsMirror, use_case: str, offsets: Offsets, what: str) -> None:
     seen = mirror.look(use_case, offsets)
     wrong = {name: at for name, at in offsets.items() if seen.get(name) != at}
     if wrong:
         mirror.show(use_case, wrong)
-        log.info("consumer group showed other positions", use_case=use_case, lanes=len(wrong))
+        log.info(f"{what} showed other positions", use_case=use_case, lanes=len(wrong))

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from headrace.connectors.dynamodb.items_there import items_there
-from headrace.connectors.kinesis.leases import leases_of, places_of
+from headrace.connectors.kinesis.lease_rows import leases_of
+from headrace.connectors.kinesis.leases import places_of
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.places import Place
 from headrace.model.streams import StreamId

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import structlog
 
-from headrace.connectors.by_topic import ReadersByTopic, open_log
+from headrace.connectors.by_topic import LogByTopic, ReadersByTopic, open_lease_mirror, open_log
 from headrace.connectors.kafka import GroupMirror, KafkaDeadLettersFactory
 from headrace.connectors.schema_registry import RegistrySchemasFactory
 from headrace.cycle.driver import Driver, DriverParts
@@ -38,7 +38,7 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.model.plans import Limits
 from headrace.policies.elasticity import SlotLimits
 from headrace.policies.watchdog import loading_s
-from headrace.ports import Connections, Server, Store
+from headrace.ports import Connections, PositionsMirror, Server, Store
 from headrace.process.clock import SystemClock
 from headrace.process.daemon_threads import DaemonThreads
 from headrace.process.memory import collect_apart
@@ -191,11 +191,13 @@ def assembled(
         )
         engine = stack.enter_context(closing(SparkEngine(session, tools)))
         dead_letters = stack.enter_context(closing(letters.open(connections)))
-        mirror = mirror_of(settings.driver, connections)
-        if mirror is not None:
-            stack.callback(mirror.close)
+        mirrors = mirrors_of(settings.driver, connections, whole_log)
+        for mirror in mirrors:
+            if mirror is not None:
+                stack.callback(mirror.close)
+        groups, leases = mirrors
         parts = DriverParts(
-            store, whole_log, engine, dead_letters, SystemClock(), mirror, store.statistics
+            store, whole_log, engine, dead_letters, SystemClock(), groups, store.statistics, leases
         )
         name, lease_s = driver_name(settings), settings.driver.lease
         driver = Driver(
@@ -247,9 +249,21 @@ def limits_of(settings: DriverSettings) -> Limits:
     )
 
 
-def mirror_of(settings: DriverSettings, connections: Connections) -> GroupMirror | None:
-    """Where positions are shown to other tools, if anywhere."""
-    return GroupMirror(connections.kafka, settings.mirror_prefix) if settings.mirror else None
+def mirrors_of(
+    settings: DriverSettings, connections: Connections, whole_log: LogByTopic
+) -> tuple[PositionsMirror | None, PositionsMirror | None]:
+    """Where positions in Kafka are shown to other tools, if anywhere, and where those in Kinesis.
+
+    Raises:
+        ConfigError: a connection is not there, or is none of DynamoDB.
+    """
+    groups, leases = None, None
+    if settings.mirror:
+        groups = GroupMirror(connections.kafka, settings.mirror_prefix)
+    if settings.mirror_leases is not None:
+        at, prefix = settings.mirror_leases, settings.mirror_prefix
+        leases = open_lease_mirror(whole_log, connections, at, prefix)
+    return groups, leases
 
 
 def slot_limits_of(settings: DriverSettings) -> SlotLimits | None:

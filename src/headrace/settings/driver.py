@@ -87,7 +87,9 @@ class DriverSettings(BaseModel):
     drain_timeout: Seconds = Field(default="30s")  # type: ignore[assignment]
     #: show positions as the offsets of consumer groups, for tools that watch lag
     mirror: bool = True
-    #: what the names of these groups begin with; the name of the use case follows
+    #: of lanes in Kinesis show them as leases, in tables of DynamoDB at this connection; none: not
+    mirror_leases: str | None = Field(default=None, min_length=1)
+    #: what the names of these groups and tables begin with; the name of the use case follows
     mirror_prefix: str = Field(default="headrace.", min_length=1)
 
     @field_validator("mirror_prefix")

@@ -7,6 +7,8 @@ A subclass says how to make one and how to see what other tools see::
         def mirror(self): ...                    # a new PositionsMirror
         def unreachable(self): ...               # one whose cluster is down
         def seen(self, use_case): ...            # dict of lane to next offset
+
+Places are numbered from 0 up; whose log has others says so by ``place``.
 """
 
 # A test's name is its sentence.
@@ -25,11 +27,6 @@ from headrace.model.places import Place, place_at
 from headrace.ports import PositionsMirror
 
 
-def places(offsets: Mapping[str, int]) -> dict[str, Place]:
-    """Offsets as a mirror is shown them."""
-    return {lane: place_at(offset) for lane, offset in offsets.items()}
-
-
 class MirrorContract:
     """The promises of ``headrace.ports.PositionsMirror``."""
 
@@ -45,6 +42,14 @@ class MirrorContract:
     def seen(self, use_case: str) -> dict[str, Place]:
         raise NotImplementedError
 
+    def place(self, number: int) -> Place:
+        """One of the places that others can be shown, a later one for a higher number."""
+        return place_at(number)
+
+    def places(self, numbers: Mapping[str, int]) -> dict[str, Place]:
+        """Places of lanes, by their numbers."""
+        return {lane: self.place(number) for lane, number in numbers.items()}
+
     @pytest.fixture
     def use_case(self) -> str:
         return f"case-{uuid.uuid4().hex[:12]}"
@@ -53,24 +58,25 @@ class MirrorContract:
         topic = self.make_topic(3)
         one, two, three = (named(topic, number) for number in range(3))
         mirror = self.mirror()
-        mirror.show(use_case, places({one: 5, two: 0}))
-        mirror.show(use_case, places({one: 9, three: 4}))
-        assert self.seen(use_case) == {one: 9, two: 0, three: 4}
-        mirror.show(use_case, places({one: 2}))
-        assert self.seen(use_case) == {one: 2, two: 0, three: 4}
+        mirror.show(use_case, self.places({one: 5, two: 0}))
+        mirror.show(use_case, self.places({one: 9, three: 4}))
+        assert self.seen(use_case) == self.places({one: 9, two: 0, three: 4})
+        mirror.show(use_case, self.places({one: 2}))
+        assert self.seen(use_case) == self.places({one: 2, two: 0, three: 4})
         mirror.close()
 
     def test_use_cases_on_one_topic_are_seen_apart(self, use_case: str) -> None:
         lane, other = named(self.make_topic(1), 0), f"{use_case}-2"
         mirror = self.mirror()
-        mirror.show(use_case, {lane: place_at(5)})
-        mirror.show(other, {lane: place_at(7)})
-        assert (self.seen(use_case), self.seen(other)) == ({lane: place_at(5)}, {lane: place_at(7)})
+        mirror.show(use_case, self.places({lane: 5}))
+        mirror.show(other, self.places({lane: 7}))
+        seen = [self.seen(use_case), self.seen(other)]
+        assert seen == [self.places({lane: 5}), self.places({lane: 7})]
         mirror.close()
 
     def test_more_lanes_than_one_request_takes_are_all_seen(self, use_case: str) -> None:
         topic = self.make_topic(1200)
-        offsets = {named(topic, number): place_at(number) for number in range(1200)}
+        offsets = self.places({named(topic, number): number for number in range(1200)})
         mirror = self.mirror()
         mirror.show(use_case, offsets)
         assert self.seen(use_case) == offsets
@@ -78,9 +84,9 @@ class MirrorContract:
 
     def test_a_partition_that_is_not_there_takes_no_other_with_it(self, use_case: str) -> None:
         topic = self.make_topic(2)
-        there = {named(topic, number): place_at(3) for number in range(2)}
+        there = self.places({named(topic, number): 3 for number in range(2)})
         mirror = self.mirror()
-        mirror.show(use_case, {**there, self.gone(): place_at(4)})
+        mirror.show(use_case, {**there, self.gone(): self.place(4)})
         assert self.seen(use_case) == there
         mirror.close()
 
@@ -93,15 +99,15 @@ class MirrorContract:
         one, two, three = (named(topic, number) for number in range(3))
         mirror = self.mirror()
         assert mirror.look(use_case, [one, two]) == {}
-        mirror.show(use_case, places({one: 5, two: 0}))
-        assert mirror.look(use_case, [one, two, three]) == places({one: 5, two: 0})
-        mirror.show(use_case, places({one: 2}))
-        assert mirror.look(use_case, [one, self.gone()]) == places({one: 2})
+        mirror.show(use_case, self.places({one: 5, two: 0}))
+        assert mirror.look(use_case, [one, two, three]) == self.places({one: 5, two: 0})
+        mirror.show(use_case, self.places({one: 2}))
+        assert mirror.look(use_case, [one, self.gone()]) == self.places({one: 2})
         mirror.close()
 
     def test_more_lanes_than_one_request_takes_are_all_looked_at(self, use_case: str) -> None:
         topic = self.make_topic(1200)
-        offsets = {named(topic, number): place_at(number) for number in range(1200)}
+        offsets = self.places({named(topic, number): number for number in range(1200)})
         mirror = self.mirror()
         mirror.show(use_case, offsets)
         assert mirror.look(use_case, offsets) == offsets
@@ -112,7 +118,7 @@ class MirrorContract:
 
     def test_a_cluster_that_is_down_is_told_in_time(self) -> None:
         with pytest.raises(BrokerUnavailable):
-            self.unreachable().show("case", {named("a", 0): place_at(1)})
+            self.unreachable().show("case", {named("a", 0): self.place(1)})
 
     def test_a_cluster_that_is_down_is_told_to_whoever_looks(self) -> None:
         with pytest.raises(BrokerUnavailable):

@@ -4,7 +4,12 @@ from contextlib import closing
 
 import pytest
 
-from headrace.connectors.by_topic import LogByTopic, open_log, require_log
+from headrace.connectors.by_topic import (
+    LogByTopic,
+    open_lease_mirror,
+    open_log,
+    require_log,
+)
 from headrace.connectors.kafka import OFFSETS
 from headrace.connectors.kinesis.spots import PLACES, before
 from headrace.errors import BrokerUnavailable, ConfigError
@@ -13,6 +18,7 @@ from headrace.ports import Connections, Server
 from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.wide_log import WIDE_PLACES, WideLog, wide
 
+KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
 VISITS, CLICKS = "acme.visits", "clicks:acme.visits"
 HERE, THERE = f"{VISITS}[0]", f"{CLICKS}[0]"
 
@@ -86,7 +92,7 @@ def test_who_asks_once_is_told_that_one_is_away(both, down):
 
 
 def test_nothing_is_made_before_a_topic_names_a_connection():
-    with closing(open_log(Connections({"bootstrap.servers": "127.0.0.1:1"}, ""))) as log:
+    with closing(open_log(Connections(KAFKA, ""))) as log:
         assert log.of(VISITS) is log.kafka
         assert log._kinesis is None
 
@@ -110,3 +116,41 @@ def test_a_topic_of_a_connection_that_is_none_is_refused(url, why):
 def test_one_of_kinesis_is_taken_and_kafkas_topics_need_none():
     require_log(CLICKS, Connections({}, "", servers={"clicks": Server("kinesis://eu-central-1")}))
     require_log(VISITS, Connections({}, ""))
+
+
+@pytest.mark.parametrize(
+    ("at", "why"),
+    [
+        ("nowhere", r"there is no connection 'nowhere': .* names clicks, entities, own"),
+        ("clicks", "connection clicks is no DynamoDB"),
+        ("own", "is another one for each tenant"),
+    ],
+)
+def test_tables_of_leases_are_at_one_dynamodb(at, why):
+    servers = {
+        "entities": Server("dynamodb://eu-central-1", "me", "not-a-secret"),
+        "clicks": Server("kinesis://eu-central-1"),
+        "own": Server("dynamodb://eu-central-1?endpoint=https://{tenant}.db"),
+    }
+    connections = Connections(KAFKA, "", servers=servers)
+    with closing(open_log(connections)) as log:
+        with pytest.raises(ConfigError, match=why):
+            open_lease_mirror(log, connections, at, "headrace.")
+        with closing(open_lease_mirror(log, connections, "entities", "headrace.")) as mirror:
+            assert repr(mirror) == "LeaseMirror(connection entities)"
+
+
+def test_a_stream_is_as_it_was_listed_last_and_nothing_is_asked_for_it():
+    with closing(open_log(Connections(KAFKA, ""))) as log:
+        assert log.listed(CLICKS) is None
+        told = object()
+        log._kinesis = Telling({CLICKS: told})
+        assert (log.listed(CLICKS), log.listed("clicks:bolt.visits")) == (told, None)
+
+
+class Telling(WideLog):
+    """It has listed these."""
+
+    def __init__(self, streams):
+        super().__init__()
+        self.listed = streams.get

@@ -304,3 +304,63 @@ def test_a_look_that_fails_is_trouble_as_any_other(shown):
     shown.mirror.troubles.clear()
     turns(shown, seconds=TROUBLE_S)
     assert shown.mirror.shown["keep"] == {ACME: 5, BOLT: 3}
+
+
+@pytest.fixture
+def both_shown(world, monkeypatch):
+    """A driver of a topic of Kafka and of a stream of a connection, each with its own mirror."""
+    monkeypatch.setattr(
+        "headrace.cycle.mirror.connection_of", lambda topic: "clicks" if "acme" in topic else None
+    )
+    world.mirror, world.lease_mirror = MemoryMirror(), MemoryMirror()
+    world.deploy()
+    world.tenant("acme", 5)
+    world.tenant("bolt", 3)
+    world.start()
+    return world
+
+
+def at_once(world):
+    for mirror in (world.driver.mirror, world.driver.lease_mirror):
+        mirror._pool = AtOnce()
+
+
+def test_a_stream_of_a_connection_is_shown_as_leases_and_a_topic_of_kafka_as_a_group(both_shown):
+    at_once(both_shown)
+    turns(both_shown)
+    assert both_shown.mirror.shown == {"keep": {BOLT: 3}}
+    assert both_shown.lease_mirror.shown == {"keep": {ACME: 5}}
+
+
+@pytest.mark.parametrize("silent", ["mirror", "lease_mirror"])
+def test_where_one_of_the_two_is_silent_the_other_is_shown_and_no_turn_waits(both_shown, silent):
+    mirrors = {"mirror": both_shown.mirror, "lease_mirror": both_shown.lease_mirror}
+    mirrors[silent].free.clear()
+    other = next(name for name in mirrors if name != silent)
+    began_s = time.monotonic()
+    try:
+        for _ in range(5):
+            both_shown.send("acme", 1)
+            both_shown.send("bolt", 1)
+            turns(both_shown)
+        lane, there = {"mirror": (BOLT, 8), "lease_mirror": (ACME, 10)}[other]
+        deadline_s = time.monotonic() + 10
+        while mirrors[other].shown.get("keep") != {lane: there}:
+            assert time.monotonic() < deadline_s
+            turns(both_shown)
+            time.sleep(0.01)
+        assert both_shown.positions() == {("acme", 0): 10, ("bolt", 0): 8}
+        assert mirrors[silent].shown == {}
+        assert time.monotonic() - began_s < 10
+    finally:
+        mirrors[silent].free.set()
+
+
+def test_what_leases_meet_is_told_by_their_name(both_shown):
+    both_shown.lease_mirror.troubles["keep"] = ConfigError("table headrace.keep is another's")
+    at_once(both_shown)
+    with capture_logs() as logs:
+        turns(both_shown)
+        turns(both_shown)
+    told = [line["event"] for line in logs if "positions" in line["event"]]
+    assert told == ["lease table does not show positions"]

@@ -3,20 +3,28 @@
 import shutil
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 from two_use_cases import settings, write
 
+from headrace.connectors.by_topic import open_log
 from headrace.connectors.kafka import KafkaLog
 from headrace.connectors.kafka.dead_letters import KafkaDeadLetters
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.deploying.offer import deploy, load, source_of
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.streams import Tenant
-from headrace.ports import Connections
-from headrace.running.assembly import Assembly, assembled, limits_of, slot_limits_of
+from headrace.ports import Connections, Server
+from headrace.running.assembly import (
+    Assembly,
+    assembled,
+    limits_of,
+    mirrors_of,
+    slot_limits_of,
+)
 from headrace.settings import DriverSettings
 from headrace.spark.engine import SparkEngine
 from headrace.store import SqlPositionsFactory
@@ -133,6 +141,22 @@ def test_a_part_that_cannot_be_closed_keeps_no_other_open(tmp_path, monkeypatch,
     with pytest.raises(_Failed), assembled(given, tmp_path):
         pass
     assert closed == ["KafkaDeadLetters", "_SessionOf", "KafkaLog", "SqlStore"]
+
+
+def test_leases_are_shown_where_the_settings_name_a_dynamodb_and_else_nowhere():
+    servers = {"entities": Server("dynamodb://eu-central-1")}
+    connections = Connections({"bootstrap.servers": "127.0.0.1:1"}, "", servers=servers)
+    with closing(open_log(connections)) as log:
+        for said, kinds in [
+            ({}, ["GroupMirror", "NoneType"]),
+            ({"mirror": False}, ["NoneType", "NoneType"]),
+            ({"mirror_leases": "entities"}, ["GroupMirror", "LeaseMirror"]),
+            ({"mirror": False, "mirror_leases": "entities"}, ["NoneType", "LeaseMirror"]),
+        ]:
+            mirrors = mirrors_of(DriverSettings.model_validate(said), connections, log)
+            assert [type(mirror).__name__ for mirror in mirrors] == kinds
+            for mirror in filter(None, mirrors):
+                mirror.close()
 
 
 def test_limits_are_as_configured():

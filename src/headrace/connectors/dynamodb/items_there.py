@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headrace.connectors.dynamodb.library import MISSING, code_of, translated
@@ -40,12 +40,17 @@ def _items(connections: Connections, at: str, table: str) -> Iterator[dict[str, 
     while True:
         page = service.asked("scan", {"TableName": table, "ConsistentRead": True, **more})
         for item in page.get("Items", ()):
-            yield {
-                name: value
-                for name, typed in item.items()
-                for kind, value in typed.items()
-                if kind in ("S", "N")
-            }
+            yield plain(item)
         if not page.get("LastEvaluatedKey"):
             return
         more = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+
+def plain(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """An item as plain values: only texts, and numbers as texts."""
+    return {
+        name: value
+        for name, typed in item.items()
+        for kind, value in typed.items()
+        if kind in ("S", "N")
+    }

@@ -25,8 +25,10 @@ import structlog
 from headrace.connectors.kinesis.client import SPENT_S, Kinesis, Spent, translated
 from headrace.connectors.kinesis.first_places import Search
 from headrace.connectors.kinesis.shards import (
+    Listed,
     Shard,
     lineage_of,
+    listed_together,
     misplaced_keys,
     shard_of,
 )
@@ -67,6 +69,8 @@ class KinesisLog:
     pause: Callable[[float], None] = time.sleep
     #: shards by the names of their lanes, as they were listed last
     _shards: dict[str, Shard] = field(default_factory=dict, repr=False)
+    #: streams as they were listed last, by name; whoever shows them elsewhere looks at it meanwhile
+    _listed: dict[str, Listed] = field(default_factory=dict, repr=False)
     #: by lane, and from when on: searches that did not come to an end yet
     _searches: dict[tuple[str, float | None], Search] = field(default_factory=dict, repr=False)
     #: hash keys that were misplaced at the last look, by stream
@@ -96,6 +100,10 @@ class KinesisLog:
     def tells_starts(self) -> bool:
         """Numbers have gaps, so the first that is left says nothing of those before it."""
         return False
+
+    def listed(self, stream: str) -> Listed | None:
+        """A stream as it was listed last; None if it was not. Nobody is asked."""
+        return self._listed.get(stream)
 
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Id and shards of each stream that exists."""
@@ -208,7 +216,9 @@ class KinesisLog:
         self._look_at_keys(stream, shards)
         # Not as it is told: whoever asks is given it in a time zone of his own.
         made_ms = round(summary["StreamCreationTimestamp"].timestamp() * 1000)
-        topic_id = f"{summary['StreamARN']}@{made_ms}"
+        arn = str(summary["StreamARN"])
+        self._listed[stream] = listed_together(arn, made_ms, shards)
+        topic_id = f"{arn}@{made_ms}"
         begin = {lane: beginning(shard.starting) for lane, shard in lanes.items()}
         return TopicInfo(topic_id, tuple(lanes), lineage_of(stream, shards), begin)
 

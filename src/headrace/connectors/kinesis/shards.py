@@ -48,6 +48,19 @@ class Shard(NamedTuple):
     closed: bool
 
 
+class Listed(NamedTuple):
+    """The shards of a stream, as they were listed together."""
+
+    #: the service's own name of the stream
+    arn: str
+    #: when it was made, in milliseconds since 1970
+    made_ms: int
+    #: by number
+    shards: Mapping[int, Shard]
+    #: numbers of those that follow a shard
+    children: Mapping[int, tuple[int, ...]]
+
+
 class ShardOf(NamedTuple):
     """A shard, by its stream's name and its number."""
 
@@ -128,6 +141,15 @@ def by_stream(lanes: Iterable[str]) -> dict[str, dict[str, ShardOf]]:
         if shard is not None:
             found.setdefault(shard.stream, {})[lane] = shard
     return found
+
+
+def listed_together(arn: str, made_ms: int, shards: Collection[Shard]) -> Listed:
+    """What a whole list of shards says, of a stream of this name that was made then."""
+    children: dict[int, tuple[int, ...]] = {}
+    for shard in in_order(shards):
+        for parent in shard.parents:
+            children[parent] = (*children.get(parent, ()), shard.number)
+    return Listed(arn, made_ms, {shard.number: shard for shard in shards}, children)
 
 
 def in_order(shards: Iterable[Shard]) -> Sequence[Shard]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from headrace.connectors.kinesis.leases import Lease, leases_of, places_of
+from headrace.connectors.kinesis.lease_rows import Lease, leases_of
+from headrace.connectors.kinesis.leases import places_of
 from headrace.connectors.kinesis.spots import END, before, beginning
 from headrace.errors import ConfigError
 from headrace.model.lane_names import named
