@@ -63,6 +63,8 @@ class Lane:
     letters: int = 0
     #: number of the open failure it is stopped at
     failure: int | None = None
+    #: place of the record that this names, if it names one: its log had it
+    stopped_at: Place | None = None
     #: place of a record whose dead letter is not acknowledged yet
     aside: Place | None = None
     #: what it was stopped or held back by last, in one line; of interest while it is
@@ -232,7 +234,7 @@ class Lane:
         self.tries = self.attempts = self.letters = self.taken = 0
         self.most_records = None
         self.not_before_s = 0.0
-        self.failure = self.aside = self.suspect_until = self.stop_before = None
+        self.failure = self.stopped_at = self.aside = self.suspect_until = self.stop_before = None
         self.short = self.behind = self.found_start = None
 
     def may_run(self, now_s: float) -> bool:

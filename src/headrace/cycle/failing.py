@@ -81,19 +81,19 @@ class Failing:
                 lane.tries = lane.attempts = lane.letters = 0
                 lane.not_before_s = float("-inf")
             lane.failure = number
-            lane.trouble = told.get(number, lane.trouble)
+            if number is None:
+                lane.stopped_at = None
+            elif number in told:
+                piece, error = told[number].slice, told[number].error
+                lane.stopped_at, lane.trouble = error.offset, _told(piece, error)
 
-    def _told(self, news: Iterable[int]) -> dict[int | None, str]:
-        """What failures are told as, which others kept, or this driver before it started."""
+    def _told(self, news: Iterable[int]) -> dict[int, Failure]:
+        """Failures without their records, which others kept, or this driver before it started."""
         numbers = set(news)
         if not numbers:
             return {}
         found = self.store.failures.every(only_open=True, with_records=False)
-        return {
-            failure.id: _told(failure.slice, failure.error)
-            for failure in found
-            if failure.id in numbers
-        }
+        return {one.id: one for one in found if one.id in numbers}
 
     def worked(self, receipt: Receipt, held: HeldStream, lane: Lane) -> None:
         """A slice came through: trouble at its position is over."""
@@ -176,7 +176,7 @@ class Failing:
             )
             return
         if lane is not None:
-            lane.failure = number
+            lane.failure, lane.stopped_at = number, error.offset
         log.error(
             "use case stopped" if is_all else "lane stopped",
             **of_slice(piece),

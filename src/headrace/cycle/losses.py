@@ -12,8 +12,9 @@ long as a leader that is cut off could still answer, its stream waits. So it doe
 only be missing from an answer that was not whole.
 
 A skip waits until nothing of the stream runs, and raises its epoch: a slice of the old log that
-still runs somewhere could otherwise commit under offsets that mean other records by now. It does
-not wait for a recorded wave that is to run again: that one waits for the skip.
+still runs somewhere could otherwise commit under offsets that mean other records by now. It waits
+for a dead letter as well: what comes of one is of the epoch under which its lane stands still. It
+does not wait for a recorded wave that is to run again: that one waits for the skip.
 
 When topics are looked at is `topics.py`'s matter; what is lost, `policies/data_loss.py`'s.
 """
@@ -26,7 +27,7 @@ from functools import partial
 
 import structlog
 
-from headrace.board import Board, HeldStream
+from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.lineage import doubtful, has_begun, lanes_go, listed_or_away
 from headrace.cycle.talks import Talk
 from headrace.cycle.topic_ids import made_again
@@ -56,6 +57,7 @@ from headrace.telemetry.report import Reporter
 log = structlog.get_logger(__name__)
 
 _ENDS_FIRST = "what was lost is passed over as soon as nothing of the stream runs"
+_LETTER_FIRST = "what was lost is passed over as soon as its dead letter is kept, or is not"
 _MOVED = "its positions were moved meanwhile; its topic is looked at again"
 _KINDS = {Loss.RECREATED: TopicRecreated, Loss.EXPIRED: LaneExpired}
 _NO_LEADER = "a lane of its new topic has no leader; it begins when all have one"
@@ -132,7 +134,7 @@ class Losses:
         doubtful = [
             name
             for name, holders in lanes.items()
-            if any(max(FIRST, holder.lane.end) < holder.lane.position for holder in holders)
+            if any(_is_doubtful(holder.lane) for holder in holders)
         ]
         if not lanes:
             return FirstAndLast({}, {})
@@ -149,7 +151,7 @@ class Losses:
             name
             for name, holders in lanes.items()
             if any(
-                lost_range(holder.lane.position, edges.start_of(name, None), edges.ends.get(name))
+                _lost_of(holder.lane, edges.start_of(name, None), edges.ends.get(name))
                 for holder in holders
             )
         }
@@ -187,7 +189,7 @@ class Losses:
             if until is not None and lane.position >= until.get(name, FIRST):
                 continue  # a rerun has nothing left to read there
             start = edges.start_of(name, lane.found_start)
-            lost = lost_range(lane.position, start, edges.ends.get(name))
+            lost = _lost_of(lane, start, edges.ends.get(name))
             # What goes first of all that is too old is too old itself (`restarts.py`).
             goes = held.restarts and held.stream.id not in self.board.owed and lane.failure is None
             # A lane that is stopped at a record goes on when somebody says so, and not before; but
@@ -246,9 +248,9 @@ class Losses:
             lane.short = seen_short(lane.short, lane.position, asked_s, now_s, patience_s)
             if not lane.short.lasts(self.cut_patience_s):
                 reason = (
-                    f"{name} seems to end at {lost.from_place}, before the "
-                    f"position {lane.position}; a broker that is cut off says so as well, so it is "
-                    f"asked for {self.cut_patience_s:g} s before the log counts as cut"
+                    f"{name} seems to end at {lost.from_place}, before "
+                    f"{_before(lost, lane.position)}; a broker that is cut off says so as well, so "
+                    f"it is asked for {self.cut_patience_s:g} s before the log counts as cut"
                 )
         return reason
 
@@ -270,6 +272,8 @@ class Losses:
         """Go on behind what is lost; returns why not, if not."""
         if self.board.runs(held):
             return _ENDS_FIRST
+        if held.sets_aside:
+            return _LETTER_FIRST
         stream, moves, failures = held.stream.id, [], []
         for name, loss in found.items():
             lane = LaneId(*stream, name)
@@ -318,6 +322,22 @@ class Losses:
             shown = _shown(failure.error)
             meter.note(shown, self.clock.now_s())
             log.warning("lost records skipped", **of_stream(stream), error=shown)
+
+
+def _is_doubtful(lane: Lane) -> bool:
+    """Whether its end is not known, or is before what it had."""
+    had = lane.stopped_at
+    return max(FIRST, lane.end) < lane.position or (had is not None and lane.end <= had)
+
+
+def _lost_of(lane: Lane, start: Place | None, end: Place | None) -> Lost | None:
+    return lost_range(lane.position, start, end, lane.stopped_at)
+
+
+def _before(lost: Lost, position: Place) -> str:
+    if lost.from_place < position:
+        return f"the position {position}"
+    return f"the record {lost.until_place} at which it is stopped"
 
 
 def _edges(
@@ -423,6 +443,11 @@ def _fact(held: HeldStream, name: str, lost: Lost, info: TopicInfo) -> str:
     if lost.loss is Loss.RETENTION:
         gone = f"{lost.from_place}..{lost.until_place}"
         return f"{name} lost offsets {gone} to retention before they were read"
+    if lost.loss is Loss.CUT and held.lanes[name].position <= lost.from_place:
+        return (
+            f"{name} ends at {lost.from_place}, but it is stopped at {lost.until_place}, which was "
+            "there: the log was cut"
+        )
     if lost.loss is Loss.CUT:
         return (
             f"{name} ends at {lost.from_place}, but all before {lost.until_place} was read: "

@@ -57,7 +57,8 @@ class Progress(Protocol):
 
         Their children wait for them no longer, and remember that they did. ``topics``, of several
         that the stream reads, are forgotten with them: should there be some of these names, they
-        are new. False, and nothing done, if the stream is under another epoch.
+        are new, and their lanes deeper than those were. False, and nothing done, if the stream is
+        under another epoch.
         """
 
     def seek(

@@ -4,9 +4,9 @@ A stream's row has the depth of lanes that follow nothing, each position's row t
 What follows others is deeper than all of them, but for another division of a lane whose records
 have numbers: those compare, whoever reads them. When something of a stream is sent back, all of its
 lanes go above everything that any of them had: what is read again has to be newer than what its
-descendants had before, too. So the depths stay in order among each other, and none comes again; nor
-does one of an earlier life of the stream, since its row outlives that. With another depth records
-are counted from 0 again.
+descendants had before, too. Where a topic is forgotten, what comes is deeper than that was. So the
+depths stay in order among each other, and none comes again; nor does one of an earlier life of the
+stream, since its row outlives that. With another depth records are counted from 0 again.
 
 A rerun has the depths of the lanes that it reads, as they were when it began, wherever it is sent:
 it makes again what was, and replaces nothing that came later.
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, case, func, select, update
 
 from headrace.model.lineage import Lineage, depths
 from headrace.model.streams import StreamId, original
@@ -59,12 +59,26 @@ def deepen(connection: Connection, stream: StreamId, base: int) -> Depths:
     return Depths(base + more, {name: depth + more for name, depth in known.lanes.items()})
 
 
+def leave_behind(
+    connection: Connection, stream: StreamId, base: int, names: Collection[str]
+) -> None:
+    """Let lanes that will come be deeper than these, which are about to be forgotten.
+
+    The others stay as they are: none of them follows these, or is followed by what comes.
+    """
+    lanes = depths_of(connection, stream, base).lanes
+    deeper = max((lanes[name] + 1 for name in names if name in lanes), default=base)
+    if deeper > base and original(stream.use_case) == stream.use_case:
+        connection.execute(update(streams).where(of(streams, stream)).values(depth=deeper))
+
+
 def deepen_all(connection: Connection, wanted: Collection[StreamId]) -> None:
-    """Let streams that begin anew be deeper than any of their lanes was."""
+    """Let streams that begin anew be deeper than any of their lanes was, forgotten ones too."""
     deepest = select(func.max(positions.c.depth)).where(
         positions.c.use_case == streams.c.use_case, positions.c.tenant == streams.c.tenant
     )
-    deeper = {"depth": func.coalesce(deepest.scalar_subquery(), streams.c.depth) + 1}
+    lanes = func.coalesce(deepest.scalar_subquery(), streams.c.depth)
+    deeper = {"depth": case((lanes > streams.c.depth, lanes), else_=streams.c.depth) + 1}
     for some in matching(streams, wanted):
         connection.execute(update(streams).where(some).values(deeper))
 

@@ -116,6 +116,8 @@ def forget(
     if topics and row.topic_id is not None:
         fewer = update(stream_rows).where(of(stream_rows, stream))
         connection.execute(fewer.values(topic_id=id_without(row.topic_id, topics)))
+    if topics:
+        depths.leave_behind(connection, stream, row.depth, names)
     parents.forget(connection, stream, names)
     # When those were moved that are gone nobody knows any more.
     left = update(positions).where(of(positions, stream))

@@ -251,6 +251,40 @@ def test_a_log_cut_before_the_record_that_a_lane_is_stopped_at_is_told_and_read_
     assert values[-5:] == new
 
 
+@pytest.mark.parametrize("policy", [FAIL, SKIP])
+def test_a_log_cut_right_at_the_record_that_a_lane_is_stopped_at_is_told(world, policy):
+    """Or a skip of it, which is by its place, would drop the one that comes there next."""
+
+    def picky(table, _context):
+        if b"bad" in table["value"].to_pylist():
+            raise ValueError("cannot read this")
+        return table.select(["offset"])
+
+    def send(*named):
+        rows = [Row(value, timestamp_ms=int(world.clock.wall_s * 1000)) for value in named]
+        world.log.append(TOPIC, 0, rows)
+
+    world.use_cases = [world.make(picky)]
+    world.deploy(data_loss=policy, retries=0)
+    world.tenant("acme")
+    send(b"0", b"1", b"bad")
+    world.start()
+    world.turns(80, seconds=1.0)
+    (stopped,) = world.store.failures.every(ACME)
+    world.log.truncate(TOPIC, 0, 2)
+    world.turns(80, seconds=1.0)
+    fact = "acme.visits[0] ends at 2, but it is stopped at 2, which was there: the log was cut"
+    if policy is FAIL:
+        assert fact in stream(world).reason
+        return
+    assert world.store.failures.every(ACME, only_open=True) == []
+    assert any(fact in one.error.message for one in world.store.failures.every(ACME))
+    assert world.store.failures.one(stopped.id).state is FailureState.SKIPPED
+    send(b"new")
+    world.turns(10, seconds=1.0)
+    assert world.positions()["acme", 0] == 3
+
+
 @pytest.mark.parametrize("done", [True, False])
 def test_a_store_that_does_not_answer_leaves_one_note_and_one_move(begun, monkeypatch, done):
     world = begun(SKIP)

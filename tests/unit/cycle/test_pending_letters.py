@@ -6,7 +6,7 @@ import pytest
 
 from headrace.cycle import dead_letters
 from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
-from headrace.model.streams import State, StreamId
+from headrace.model.streams import DataLossPolicy, State, StreamId
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 
 ACME = StreamId("keep", "acme")
@@ -35,14 +35,14 @@ class Later(Executor):
 def later(world):
     """Begins tenants whose record 1 is given up by the driver, in a thread of the test's."""
 
-    def begin(*tenants):
+    def begin(*tenants, **terms):
         def handler(table, context):
             if 1 in table["offset"].to_pylist():
                 raise ValueError("no")
             return table.select(["offset"])
 
         world.use_cases = [world.make(handler, bad_record="dead-letter")]
-        world.deploy(retries=0)
+        world.deploy(retries=0, **terms)
         for name in tenants:
             world.tenant(name, 3)
         thread = Later()
@@ -61,8 +61,9 @@ def offsets(world):
     ]
 
 
-def at(world):
-    return {tenant: offset for (tenant, _), offset in world.positions().items()}
+def at(world, lane=0):
+    found = world.positions().items()
+    return {tenant: offset for (tenant, number), offset in found if number == lane}
 
 
 def test_a_stream_that_waits_for_its_letter_is_not_given_back_by_who_leaves(world, later):
@@ -109,6 +110,30 @@ def test_a_letter_of_a_lane_that_is_sought_meanwhile_moves_nothing(world, later,
     assert at(world) == {"acme": 3}
     *before, (_, _, epoch) = offsets(world)
     assert [letter[2] < epoch for letter in before] == [True] * kept
+
+
+@pytest.mark.parametrize("trouble", [None, BrokerUnavailable("no leader")])
+def test_a_loss_of_another_lane_is_passed_over_when_the_letter_is_answered(world, later, trouble):
+    """It raises the epoch, and under another one nobody would heed the answer."""
+    thread = later(data_loss=DataLossPolicy.SKIP)
+    world.tenant("acme", 3, partitions=2)
+    world.turns(3)
+    assert at(world, 0) == {"acme": 1}
+    world.send("acme", 9, partition=1)
+    world.log.expire("acme.visits", 1, 4)
+    world.turns(10, seconds=1.0)
+    assert (at(world, 1), offsets(world)) == ({"acme": 0}, [])
+    assert "as soon as its dead letter is kept" in world.row("acme").note
+    if trouble is not None:
+        world.dead_letters.fail_next(trouble)
+    for _ in range(20):
+        while thread.jobs:
+            thread.go_on()
+        world.turns(1, seconds=1.0)
+    assert world.positions() == {("acme", 0): 3, ("acme", 1): 9}
+    assert len(offsets(world)) == 1
+    (over,) = world.store.failures.every(ACME)
+    assert (over.slice.from_offset, over.slice.until_offset) == (0, 4)
 
 
 def test_a_letter_of_a_lane_that_is_removed_meanwhile_brings_nothing_back(world, later):

@@ -57,6 +57,18 @@ def test_a_lane_that_goes_on_where_it_can_has_nothing_more_to_lose(position, sta
         assert lost_range(after, start, end) is None
 
 
+@given(offsets, some.integers(0, 3), edges)
+def test_a_log_that_has_not_what_a_lane_is_stopped_at_was_cut(position, further, log):
+    start, end = log
+    had = position + further
+    found = lost_range(position, start, end, had)
+    if start <= position <= end:
+        cut = Lost(Loss.CUT, end, had, position)
+        assert found == (cut if end <= had else None)
+    else:
+        assert found == lost_range(position, start, end)
+
+
 @given(offsets)
 def test_what_is_not_known_tells_nothing(position):
     assert lost_range(position, None, None) is None

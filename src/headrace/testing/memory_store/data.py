@@ -128,6 +128,13 @@ class Data:
         for name, position in lanes.items():
             lanes[name] = replace(position, depth=position.depth + more, ordinal=0)
 
+    def leave_behind(self, stream: StreamId, names: Collection[str]) -> None:
+        """Let lanes that will come be deeper than these, which are about to be forgotten."""
+        base, lanes = self.depths.get(stream, 0), self.positions.get(stream, {})
+        if original(stream.use_case) == stream.use_case:
+            deep = (lanes[name].depth + 1 for name in names if name in lanes)
+            self.depths[stream] = max([base, *deep])
+
     def follow(self, stream: StreamId, lineage: Lineage) -> None:
         """Let lanes of a stream follow these; nobody waits for a lane that is not there."""
         lanes = self.positions[stream]

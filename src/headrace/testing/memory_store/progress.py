@@ -79,6 +79,8 @@ class MemoryProgress:
             return False
         if topics and known.topic_id is not None:
             self.data.set_stream(stream, topic_id=id_without(known.topic_id, topics))
+        if topics:
+            self.data.leave_behind(stream, names)
         self.data.forget(stream, names)
         self.data.expect(stream)
         return True

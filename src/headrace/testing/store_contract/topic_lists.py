@@ -232,6 +232,28 @@ class TestTopicLists:
         assert (_stream(store).topic_id, _stream(store).epoch) == (known, epoch)
         assert not _stream(store).has_left(_id("c2", "v1"))
 
+    @pytest.mark.parametrize("again", [False, True])
+    def test_a_topic_of_a_forgotten_name_is_deeper_than_that_was(
+        self, store: Store, again: bool
+    ) -> None:
+        epoch = _begun(store)
+
+        def depths() -> dict[str, int]:
+            found = store.progress.load_positions([BOTH])
+            return {position.lane.name: position.depth for position in found}
+
+        for times in range(1, 4):
+            assert store.progress.forget_lanes(BOTH, ["acme.clicks[0]"], epoch, ["acme.clicks"])
+            if again and times == 3:
+                store.registry.set_stream_state(BOTH, State.REMOVED)
+                store.registry.add_stream(BOTH)
+            known = _stream(store).topic_id
+            start = LaneStart(BOTH, _id("c2", "v1"), {"acme.clicks[0]": place_at(0)})
+            store.progress.start_lanes([replace(start, known_id=known)])
+            deeper = times + 1 if again and times == 3 else times
+            assert depths()["acme.clicks[0]"] == deeper
+        assert depths().get("acme.visits[0]", 0) == 0
+
     def test_a_stream_that_is_added_again_may_have_its_topics_again(self, store: Store) -> None:
         _begun(store)
         store.progress.seek(BOTH, {"acme.clicks[0]": place_at(0)}, _id("c2", "v1"))
