@@ -357,8 +357,10 @@ class CannotOpen(ParquetFiles):
         raise SinkUnavailable("away")
 
 
-def test_what_a_sink_leaves_that_hangs_where_it_is_freed_holds_no_task_of_others(engine):
-    """Spark takes the worker for free; it ends, and the next task has another one."""
+def test_what_a_sink_leaves_that_hangs_where_it_is_freed_holds_the_next_task_for_seconds_alone(
+    engine,
+):
+    """Spark takes the worker for free; it ends, and the next task is tried in another one."""
 
     def handler(table, context):
         return table.select(["offset"])

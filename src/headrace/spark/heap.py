@@ -14,10 +14,11 @@ good.
 
 What is freed there may be closed by code of a use case (`__del__`), and that may hang. Spark takes
 the worker for free by then, and would give it the task of somebody else, who would wait and be
-blamed. So a worker that is held there ends: no task is lost with it, the garbage goes too, and
-Spark starts another one. A clock that rings tells the two apart, as a long walk is nobody's fault:
-it hears one ring however long it takes, and code that hangs hears them all. Code that waits in C
-hears none, as a client library that joins its threads; so the watchdog of `faulthandler`, which
+blamed. So a worker that is held there ends: the garbage goes too, and Spark starts another one. A
+task that it was given meanwhile had not begun; that attempt is lost, and there is another. A clock
+tells code that hangs from a long walk, which is nobody's fault: a walk handles one ring, when it is
+over; code that hangs handles them all, and the last one ends the worker. Code that waits in C
+handles none, as a client library that joins its threads; so the watchdog of `faulthandler`, which
 needs no Python, ends the worker when no walk can take so long. What a call leaves behind is closed
 within that call (`calling.py`).
 
@@ -60,7 +61,7 @@ MOST_S: Final = 10.0
 _STDERR: Final = 2
 _HANGS: Final = (
     b"headrace: what code of a use case left behind does not come back where it is freed (__del__);"
-    b" this Python worker ends, and no task is lost: let that code close what it opens\n"
+    b" this Python worker ends, and what waits for it is tried again: let that code close what it opens\n"
 )
 #: objects of the oldest generation: those that came through a collection
 _OLD = 2
