@@ -357,7 +357,7 @@ class CannotOpen(ParquetFiles):
         raise SinkUnavailable("away")
 
 
-def test_what_a_sink_leaves_that_hangs_where_it_is_freed_holds_the_next_task_for_seconds_alone(
+def test_what_a_sink_leaves_that_hangs_where_it_is_freed_holds_the_next_task_for_seconds(
     engine,
 ):
     """Spark takes the worker for free; it ends, and the next task is tried in another one."""

@@ -61,7 +61,8 @@ MOST_S: Final = 10.0
 _STDERR: Final = 2
 _HANGS: Final = (
     b"headrace: what code of a use case left behind does not come back where it is freed (__del__);"
-    b" this Python worker ends, and what waits for it is tried again: let that code close what it opens\n"
+    b" this Python worker ends, and what waits for it is tried again: let that code close what it"
+    b" opens\n"
 )
 #: objects of the oldest generation: those that came through a collection
 _OLD = 2
