@@ -53,9 +53,10 @@ def leases_of(items: Iterable[Mapping[str, Any]], stream: str) -> dict[int, Leas
         stream: the stream's own name.
 
     Raises:
-        ConfigError: it is no table of the library, or has none of this stream.
+        ConfigError: it is no table of the library, or has none of this stream, or those of several
+            that have its name: another account's, or one that was deleted and made again.
     """
-    found = {}
+    found, streams = dict[int, Lease](), set[str]()
     for item in items:
         if item.get("entityType", "LEASE") != "LEASE":
             continue
@@ -65,12 +66,19 @@ def leases_of(items: Iterable[Mapping[str, Any]], stream: str) -> dict[int, Leas
             if of and of.split(":")[1:2] != [stream]:
                 continue
             found[number_of(shard)] = lease_of(item)
+            streams.add(of)
         except (KeyError, AttributeError, ValueError) as error:
             raise ConfigError(
                 "the table is none of the Kinesis Client Library: a row of it is no lease"
             ) from error
     if not found:
         raise ConfigError(f"the table has no lease of a shard of stream {stream}")
+    if len(streams) > 1:
+        told = ", ".join(of or "one that is not named" for of in sorted(streams))
+        raise ConfigError(
+            f"the table has leases of several streams {stream}: {told}; take those away that are "
+            "not of the one that is read now (account:stream:second at which it was made)"
+        )
     return found
 
 

@@ -45,6 +45,19 @@ def test_of_an_application_of_several_streams_those_of_the_others_are_left_out()
 
 @pytest.mark.parametrize(
     "other",
+    ["123456789012:acme.visits:1600000000:", "210987654321:acme.visits:1700000000:", ""],
+)
+def test_leases_of_two_streams_of_a_name_are_not_mixed(other):
+    """One was deleted and made again, or is another account's: its shards have these numbers."""
+    ours = row(0) | {"leaseKey": "123456789012:acme.visits:1700000000:shardId-000000000000"}
+    theirs = row(0, "SHARD_END") | {"leaseKey": f"{other}shardId-000000000000"}
+    for rows in ([ours, theirs], [theirs, ours]):
+        with pytest.raises(ConfigError, match=r"leases of several streams acme\.visits"):
+            leases_of(rows, "acme.visits")
+
+
+@pytest.mark.parametrize(
+    "other",
     [
         {},
         {"id": "7"},
