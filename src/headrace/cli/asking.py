@@ -148,6 +148,12 @@ def ask_removal(store: Store, tenants: Sequence[str], config: Path, *command: st
     Raises:
         ConfigError: nobody can be asked.
     """
+    tell_removal(store, tenants, config)
+    confirm(config, *command)
+
+
+def tell_removal(store: Store, tenants: Sequence[str], config: Path) -> None:
+    """Say what is not read, what is lost and what is kept where tenants are removed."""
     ours = set(tenants)
     try:
         with closing(log_of(config)) as log:
@@ -159,7 +165,6 @@ def ask_removal(store: Store, tenants: Sequence[str], config: Path, *command: st
         unread = {row.stream.id: row.lag_records for row in live}
     for sentence in of_removal(tenants, unread):
         say(sentence)
-    confirm(config, *command)
 
 
 def log_of(config: Path) -> Log:

@@ -165,7 +165,8 @@ def _does(key: Key) -> str:
 def _show(text: str, key: Key) -> None:
     whose = "" if key.tenant is None else f" of tenant {key.tenant}"
     err.print(
-        f"key {key.prefix}, role {_does(key)}{whose}; it is not shown again:", highlight=False
+        f"key {key.prefix}, role {_does(key)}{whose}; it is shown once, on standard output:",
+        highlight=False,
     )
     # Not through Rich, which would break a long line.
     typer.echo(text)

@@ -236,6 +236,8 @@ def redrive(
         if not (yes or dry_run):
             limit = _agreed(send(limit=limit, dry_run=True).sent, limit, found.id, config)
         done = send(limit=limit, dry_run=dry_run)
+        if dry_run and done.sent:
+            say(of_letters(done.sent, found.id))
         for why in done.refused:
             say(f"refused: {why}", err)
         how = "to send" if dry_run else "sent"

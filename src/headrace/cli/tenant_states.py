@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.amounts import counted
-from headrace.cli.asking import YesOption, ask_removal
+from headrace.cli.asking import YesOption, ask_removal, tell_removal
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -48,6 +48,8 @@ FileOption = Annotated[
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only look, change nothing.")]
 
+#: names that a line has at most
+_SHOWN = 10
 _TOLD = {State.SUSPENDED: "suspended", State.ACTIVE: "active", State.REMOVED: "removed"}
 
 
@@ -112,6 +114,8 @@ def remove(
         if planned.changed and not yes and not dry_run:
             typed = ["--file", str(file)] if file is not None else list(names or [])
             ask_removal(store, planned.changed, config, "tenants", "remove", *typed)
+        elif planned.changed and dry_run and not as_json:
+            tell_removal(store, planned.changed, config)
         _change(store, planned, dry_run=dry_run)
         _tell(planned, dry_run=dry_run, as_json=as_json)
 
@@ -152,9 +156,17 @@ def _tell(planned: StateChange, *, dry_run: bool, as_json: bool) -> None:
         say(f"tenant {planned.wanted[0].name} is {told}")
         return
     are = "would be" if dry_run else ("is" if changed == 1 else "are")
-    say(f"{counted(changed, 'tenant')} {are} {told}")
+    say(f"{counted(changed, 'tenant')} {are} {told}{_some_of(planned.changed)}")
     if planned.already:
         out.print(f"{len(planned.already)} had been so already", highlight=False)
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """The first of them by name, by which a list that is the wrong one is known."""
+    if not names:
+        return ""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f": {', '.join(names[:_SHOWN])}{more}"
 
 
 def _tell_stopped(store: Store, names: Sequence[str]) -> None:

@@ -47,7 +47,7 @@ from headrace.deploying.offer import (
     wanted,
 )
 from headrace.deploying.offer import deploy as deploy_into
-from headrace.errors import UnknownName
+from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, StreamId
 from headrace.operating.over import reruns_over
@@ -245,7 +245,11 @@ def deploy(
         settings, folder = settings_and_folder(config)
         if trouble := copies_at_risk(config, settings):
             say(f"warning: {trouble}", err)
-        offer = check(settings, folder, only=name)
+        try:
+            offer = check(settings, folder, only=name)
+        except ConfigError:
+            _tell_as_they_were(store, name)
+            raise
         asked = {deployment.use_case: deployment for deployment in wanted(settings, offer, name)}
         before = store.registry.deployments()
         paths = paths_so_far(offer, folder, store.registry)
@@ -283,6 +287,16 @@ def deploy(
     _tell_absent(connections_of(settings, folder).kafka, declared)
     if not no_wait and (newer or not is_done(found)):
         raise typer.Exit(1)
+
+
+def _tell_as_they_were(store: Store, name: str | None) -> None:
+    """Say what runs where nothing is deployed, which is the first question then."""
+    running = [
+        f"{known.use_case} goes on as {known.digest[:12]}"
+        for known in store.registry.deployments()
+        if name in {None, known.use_case}
+    ]
+    say("; ".join(["nothing is deployed", *running]), err)
 
 
 def _tell_taken(before: Mapping[str, str], path: Path) -> None:

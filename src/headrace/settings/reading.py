@@ -71,6 +71,8 @@ def _yaml_fault(error: yaml.YAMLError) -> str:
         problem = (
             "an alias or a tag is not known here; text that begins with * or ! stands in quotes"
         )
+    if "'\\t'" in problem:
+        problem += "; indent with spaces"
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else str(problem)
 
 

@@ -436,6 +436,7 @@ def test_a_dry_redrive_says_what_would_be(headrace, redriven):
     result = headrace("quarantine", "redrive", "acme/score", "--dry-run")
     assert redriven == [(ACME, "acme.visits", 0, None, True)]
     assert "dead letters to send back to acme.visits: 5" in result.output
+    assert "effects of up to 5 records of acme/score are made" in " ".join(result.output.split())
 
 
 def test_nothing_is_sent_back_to_a_removed_stream(headrace, redriven, store):

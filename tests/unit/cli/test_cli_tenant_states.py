@@ -47,6 +47,16 @@ def test_a_list_is_suspended_resumed_and_removed(headrace, store, listed, text):
         assert states(store) == [state, state]
 
 
+def test_who_would_be_removed_is_named_with_what_is_lost(headrace, store, listed):
+    before = states(store)
+    dry = headrace("tenants", "remove", "--file", listed("name\nacme\nbolt\n"), "--dry-run")
+    said = " ".join(dry.output.split())
+    assert "2 tenants would be removed: acme, bolt" in said
+    assert "lost: " in said
+    assert "startingOffsets" in said
+    assert states(store) == before
+
+
 def test_several_can_be_named(headrace, store):
     headrace("tenants", "suspend", "bolt")
     result = headrace("tenants", "suspend", "acme", "bolt")

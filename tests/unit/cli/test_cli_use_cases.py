@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import threading
 import time
 from dataclasses import replace
@@ -75,6 +76,19 @@ def test_what_decorator_and_yaml_say_about_failures_is_deployed(headrace, config
     assert headrace("use-cases", "deploy").exit_code == 0
     (pages,) = [one for one in store.registry.deployments() if one.use_case == "pages"]
     assert pages.restart == Restart(300.0, 30.0)
+
+
+def test_a_refused_deploy_says_what_runs_on(headrace, config):
+    file = config.parent / "use_cases.py"
+    file.write_text(SOURCE)
+    assert headrace("use-cases", "deploy").exit_code == 0
+    file.write_text(SOURCE + "x = (\n")
+    refused = headrace("use-cases", "deploy")
+    assert refused.exit_code == 2
+    assert "nothing is deployed; " in refused.stderr
+    assert re.search(r"; pages goes on as [0-9a-f]{12}\b", refused.stderr)
+    alone = headrace("use-cases", "deploy", "score").stderr
+    assert (" score goes on as" in alone, "pages goes on" in alone) == (True, False)
 
 
 def test_what_the_file_has_no_more_is_named_and_removed_by_the_command_that_is_told(

@@ -451,3 +451,9 @@ def test_what_becomes_of_a_stream_that_nobody_read_is_said(tmp_path, said, resta
 def test_a_restart_that_makes_no_sense_is_refused_by_name(tmp_path, said, told):
     with pytest.raises(ConfigError, match=told):
         read_settings(write(tmp_path, RESTARTS.format(said=said)), {})
+
+
+def test_a_tab_that_indents_is_told_with_what_to_write(tmp_path):
+    path = write(tmp_path, "module: use_cases.py\nuse_cases:\n\tpages: {retries: 2}\n")
+    with pytest.raises(ConfigError, match=r"line 3, column 1: .*; indent with spaces"):
+        read_settings(path, {})
