@@ -57,11 +57,11 @@ class DaemonThreads(Executor):
         with self._lock:
             if self._is_shut:
                 raise RuntimeError(f"{self._name} takes no calls any more")
-            # As many threads as calls are enough, whichever of them takes which call.
-            if self._threads < min(self._most, len(self._pending) + 1):
-                self._begin()
             self._pending.add(future)
             self._calls.put((future, partial(fn, *args, **kwargs)))
+            # As many threads as calls are enough, whichever of them takes which call.
+            if self._threads < min(self._most, len(self._pending)):
+                self._begin(future)
         future.add_done_callback(self._over)
         return future
 
@@ -86,11 +86,20 @@ class DaemonThreads(Executor):
             pending = list(self._pending)
         return not wait(pending, timeout_s).not_done
 
-    def _begin(self) -> None:
+    def _begin(self, future: Future[Any]) -> None:
+        """Start one more thread, now that there is a call for it."""
         name = self._name if self._most == 1 else f"{self._name}-{self._threads + 1}"
         # It refers to the calls alone, so that nobody refers to these threads when all let go.
-        threading.Thread(target=_work, args=(self._calls,), name=name, daemon=True).start()
-        self._threads += 1  # one that cannot start, for a limit of the container say, is none
+        one = threading.Thread(target=_work, args=(self._calls,), name=name, daemon=True)
+        try:
+            one.start()
+        except RuntimeError:  # for a limit of the container, say
+            if not self._threads:
+                self._calls.get_nowait()  # the call: there is nobody else who would take it
+                self._pending.discard(future)
+                raise
+        else:
+            self._threads += 1
 
     def _over(self, done: Future[Any]) -> None:
         with self._lock:

@@ -94,6 +94,17 @@ def test_where_no_thread_could_be_started_for_a_moment_the_next_call_is_made(mon
     assert threads.close(PATIENCE_S)
 
 
+def test_where_one_more_thread_cannot_be_started_those_there_make_the_call(monkeypatch):
+    threads, gate = DaemonThreads(2, "wave"), threading.Event()
+    first = threads.submit(gate.wait, PATIENCE_S)
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", no_thread)
+        second = threads.submit(str, "made")
+    gate.set()
+    assert (first.result(PATIENCE_S), second.result(PATIENCE_S)) == (True, "made")
+    assert threads.close(PATIENCE_S)
+
+
 def test_closing_waits_for_what_runs_and_ends_the_threads():
     threads, gate = DaemonThreads(3, "wave"), threading.Event()
     before = threading.active_count()
