@@ -122,7 +122,11 @@ class PositionsRequest(RequestModel):
             "examples": [
                 {"offsets": {"0": "23"}, "dry_run": True},
                 {"to": "2026-05-17T10:05:00+00:00", "dry_run": True},
-            ]
+            ],
+            "oneOf": [
+                {"required": ["offsets"], "properties": {"offsets": {"type": "object"}}},
+                {"required": ["to"], "properties": {"to": {"type": "string"}}},
+            ],
         }
     )
 

@@ -190,10 +190,10 @@ class Mirror:
         for name, why in came.items():
             if why is None:
                 if self._troubles.pop(name, None):
-                    log.info(f"{self.what} shows positions again", use_case=name)
+                    log.info("positions are shown again", mirror=self.what, use_case=name)
                 continue
             if name not in self._troubles:
-                log.warning(f"{self.what} does not show positions", use_case=name, error=why)
+                log.warning("positions are not shown", mirror=self.what, use_case=name, error=why)
             self._troubles[name] = now_s + TROUBLE_S
         failed = {name for name, why in came.items() if why is not None}
         for stream in [stream for stream in self._shown if stream.use_case in failed]:
@@ -271,4 +271,4 @@ def _put_right(mirror: PositionsMirror, use_case: str, offsets: Offsets, what: s
     wrong = {name: at for name, at in offsets.items() if seen.get(name) != at}
     if wrong:
         mirror.show(use_case, wrong)
-        log.info(f"{what} showed other positions", use_case=use_case, lanes=len(wrong))
+        log.info("other positions were shown", mirror=what, use_case=use_case, lanes=len(wrong))

@@ -27,11 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-import structlog
-
 from headrace.process.daemon_threads import DaemonThreads
-
-log = structlog.get_logger(__name__)
 
 #: more than a turn over 10,000 lanes makes
 _COLLECT_AFTER_OBJECTS = 200_000
@@ -104,8 +100,15 @@ def clear_frames(raised: BaseException) -> None:
                 left += error.exceptions
 
 
+def _warn(event: str) -> None:
+    # What checks a use case, or calls one, has no other use for it.
+    import structlog  # noqa: PLC0415
+
+    structlog.get_logger(__name__).warning(event)
+
+
 def _tell_hangs() -> None:
-    log.warning(
+    _warn(
         "what a use case left behind does not come back where it is freed (__del__): nothing waits "
         "for it, but this process frees no other garbage and grows; let its code close what it "
         "opens, deploy it, and start this driver again"
@@ -113,7 +116,7 @@ def _tell_hangs() -> None:
 
 
 def _tell_freed() -> None:
-    log.warning("what a use case left behind is freed at last: garbage is collected again")
+    _warn("what a use case left behind is freed at last: garbage is collected again")
 
 
 class _Ring:

@@ -64,6 +64,7 @@ FIELDS = {
     "status": "HTTP status that it was answered with",
     "client": "address that a request came from",
     "left_out": "lines of the kind that were not written before this one",
+    "mirror": "what shows positions to other tools: a consumer group, or a lease table",
     "server": "what stands behind a door: Kafka, or the store",
     "meanwhile": "what a door answers while it does not answer itself",
     "incident": "number that the caller was given, to find this line by",

@@ -165,7 +165,7 @@ def test_a_use_case_in_trouble_is_told_once_tried_later_and_shown_whole(shown):
         shown.mirror.troubles.clear()
         turns(shown, seconds=TROUBLE_S)
     assert shown.mirror.shown["keep"] == {ACME: 17, BOLT: 3}
-    told = [log for log in logs if "does not show" in log["event"]]
+    told = [log for log in logs if log["event"] == "positions are not shown"]
     assert [(line["use_case"], line["log_level"]) for line in told] == [("keep", "warning")]
     turns(shown, seconds=TROUBLE_S)
 
@@ -362,5 +362,5 @@ def test_what_leases_meet_is_told_by_their_name(both_shown):
     with capture_logs() as logs:
         turns(both_shown)
         turns(both_shown)
-    told = [line["event"] for line in logs if "positions" in line["event"]]
-    assert told == ["lease table does not show positions"]
+    told = [(line["event"], line["mirror"]) for line in logs if "positions" in line["event"]]
+    assert told == [("positions are not shown", "lease table")]
