@@ -369,8 +369,8 @@ def test_a_topic_made_again_that_nobody_notices_is_found(monkeypatch):
 
 
 def test_a_skip_that_passes_over_one_record_more_is_found(monkeypatch):
-    def further(position, start, end):
-        lost = lost_range(position, start, end)
+    def further(*given):
+        lost = lost_range(*given)
         return lost and replace(lost, go_on_at=lost.go_on_at + 1)
 
     monkeypatch.setattr(losses, "lost_range", further)
@@ -378,8 +378,8 @@ def test_a_skip_that_passes_over_one_record_more_is_found(monkeypatch):
 
 
 def test_a_loss_that_is_told_by_wrong_offsets_is_found(monkeypatch):
-    def elsewhere(position, start, end):
-        lost = lost_range(position, start, end)
+    def elsewhere(*given):
+        lost = lost_range(*given)
         return lost and replace(lost, from_place=lost.from_place + 1)
 
     monkeypatch.setattr(losses, "lost_range", elsewhere)
@@ -931,8 +931,8 @@ def test_a_cut_that_is_believed_at_once_is_found(monkeypatch):
 
 
 def test_a_cut_that_sends_a_lane_before_its_end_is_found(monkeypatch):
-    def too_far(position, start, end):
-        lost = lost_range(position, start, end)
+    def too_far(*given):
+        lost = lost_range(*given)
         cut = lost is not None and lost.loss is Loss.CUT
         return replace(lost, from_place=0, go_on_at=0) if cut else lost
 
@@ -942,8 +942,8 @@ def test_a_cut_that_sends_a_lane_before_its_end_is_found(monkeypatch):
 
 
 def test_a_cut_that_nobody_notices_is_found(monkeypatch):
-    def whole(position, start, end):
-        lost = lost_range(position, start, end)
+    def whole(*given):
+        lost = lost_range(*given)
         return None if lost is not None and lost.loss is Loss.CUT else lost
 
     only(monkeypatch, cuts=1.0)
