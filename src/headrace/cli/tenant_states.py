@@ -28,6 +28,7 @@ from headrace.cli.console import (
 )
 from headrace.cli.tenant_file import read, text_of
 from headrace.errors import ConfigError
+from headrace.model.some_names import some_of
 from headrace.model.streams import State
 from headrace.operating.changing import StateChange, state_change
 from headrace.ports import Store
@@ -156,17 +157,10 @@ def _tell(planned: StateChange, *, dry_run: bool, as_json: bool) -> None:
         say(f"tenant {planned.wanted[0].name} is {told}")
         return
     are = "would be" if dry_run else ("is" if changed == 1 else "are")
-    say(f"{counted(changed, 'tenant')} {are} {told}{_some_of(planned.changed)}")
+    which = f": {some_of(planned.changed, _SHOWN)}" if changed else ""
+    say(f"{counted(changed, 'tenant')} {are} {told}{which}")
     if planned.already:
         out.print(f"{len(planned.already)} had been so already", highlight=False)
-
-
-def _some_of(names: Sequence[str]) -> str:
-    """The first of them by name, by which a list that is the wrong one is known."""
-    if not names:
-        return ""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f": {', '.join(names[:_SHOWN])}{more}"
 
 
 def _tell_stopped(store: Store, names: Sequence[str]) -> None:

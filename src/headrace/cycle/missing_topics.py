@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 import structlog
 
 from headrace.model.lane_names import spoken, taken_apart
 from headrace.model.parked import NOTHING_PARKED, is_of_parked
+from headrace.model.some_names import some_of
 from headrace.model.streams import Stream, StreamId, original
 from headrace.model.topic_patterns import is_pattern
 from headrace.telemetry.log_fields import of_stream
@@ -109,14 +109,9 @@ def _write(untold: Mapping[StreamId, str]) -> None:
     log.warning(
         "topics are not there; waiting for them; 'headrace streams list --state waiting' names all",
         streams=len(untold),
-        topics=_named(topics),
+        topics=some_of(topics, _NAMED),
     )
 
 
 def _some(topics: Sequence[str]) -> str:
-    return f"topic {topics[0]} is" if len(topics) == 1 else f"topics {_named(topics)} are"
-
-
-def _named(topics: Sequence[str]) -> str:
-    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
-    return f"{', '.join(islice(topics, _NAMED))}{more}"
+    return f"topic {topics[0]} is" if len(topics) == 1 else f"topics {some_of(topics, _NAMED)} are"

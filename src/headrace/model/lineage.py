@@ -22,6 +22,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from headrace.model.places import UNKNOWN, Place
+from headrace.model.some_names import some_of
 
 
 class Parent(NamedTuple):
@@ -96,10 +97,8 @@ def waits_told(waits: Mapping[str, Sequence[Ahead]]) -> str:
     if not waits:
         return ""
     name, lanes = next(iter(waits.items()))
-    shown = ", ".join(map(str, lanes[:_SHOWN]))
-    more = f" and {len(lanes) - _SHOWN} more" if len(lanes) > _SHOWN else ""
     others = f" ({len(waits) - 1} more wait)" if len(waits) > 1 else ""
-    return f"{name} waits for its parents: {shown}{more}{others}"
+    return f"{name} waits for its parents: {some_of(lanes, _SHOWN)}{others}"
 
 
 def without(parents: Collection[Parent], gone: Collection[str]) -> tuple[Parent, ...]:

@@ -22,6 +22,7 @@ from headrace.model.lane_names import in_order, said, spoken
 from headrace.model.lineage import Lineage, ends_in
 from headrace.model.places import Place
 from headrace.model.second_division import divided_twice
+from headrace.model.some_names import some_of
 
 #: of the buckets that are missing in a lane, so many are named
 _SHOWN = 4
@@ -69,15 +70,14 @@ def told(
     if not missing:
         return None
     (lane, parts), *rest = by_whole_lane(in_order(missing)).items()
-    shown = ", ".join(said(name, topic) for name in parts[:_SHOWN])
-    more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    shown = some_of([said(name, topic) for name in parts], _SHOWN)
     also = f" (and {len(rest)} more)" if rest else ""
     others = [place for name, place in at.items() if whole_lane(name) == lane]
     some = "some" if others else "any"
     least = f"; of the others the least is at {min(others)}" if others else ""
     return (
         f"{spoken(lane, topic)}{also} is without {some} of its buckets in the store, as after a "
-        f"restore or a change by hand: {shown}{more}. Nobody would read their records, and how far "
+        f"restore or a change by hand: {shown}. Nobody would read their records, and how far "
         f"they were read nobody knows{least}. {_mends(stream, topic, parts, lineage, at)}"
     )
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from headrace.model.buckets import whole_lane
 from headrace.model.lane_names import in_order, meant, said, taken_apart
 from headrace.model.places import OPEN, Place
+from headrace.model.some_names import some_of
 from headrace.model.starting import AtPlaces, Edge, SinceTime, Starting
 
 #: of lanes that something is wrong with, so many are named
@@ -142,6 +143,5 @@ def _is_of(lane: str, topic: str) -> bool:
 
 
 def _some(names: Sequence[str], topic: str) -> str:
-    shown = ", ".join(said(name, topic) for name in names[:_SHOWN])
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"partition {shown}{more}" if len(names) == 1 else f"partitions {shown}{more}"
+    shown = some_of([said(name, topic) for name in names], _SHOWN)
+    return f"partition {shown}" if len(names) == 1 else f"partitions {shown}"

@@ -25,6 +25,7 @@ from headrace.errors import (
 )
 from headrace.model.everyone import EVERYONE, has_stream, is_plain
 from headrace.model.patterns import TENANT, has_other_braces
+from headrace.model.some_names import some_of
 from headrace.model.streams import State, Stopper, Stream, StreamId, ids_left
 from headrace.model.topic_lists import as_list_id, is_list, listed, others, parts_of, topics_of
 from headrace.model.topic_names import problem_of
@@ -345,6 +346,5 @@ def one_line(reason: str) -> str:
 
 def _refuse(missing: Collection[StreamId]) -> None:
     if missing:
-        names = ", ".join(str(stream) for stream in sorted(missing)[:3])
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        raise UnknownName(f"there is no stream {names}{more}; 'headrace streams list' shows them")
+        names = some_of(sorted(missing), 3)
+        raise UnknownName(f"there is no stream {names}; 'headrace streams list' shows them")

@@ -20,6 +20,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from headrace.errors import ConfigError, no_tenant, reserved_name, tenant_removed
 from headrace.model.everyone import EVERYONE, has_stream, may_be_added
+from headrace.model.some_names import some_of
 from headrace.model.streams import TENANT_NAME, State, Stopper, StreamId, Tenant, Throttle
 from headrace.policies.stops import resumed, stopped
 from headrace.store import keys, stoppers, streams, tenants_again
@@ -123,9 +124,8 @@ def _insert(connection: Connection, fresh: Sequence[Tenant]) -> None:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more are" if len(names) > _NAMED else ""
-    shown = ", ".join(names[:_NAMED])
-    return f"tenants {shown}{more or ' are'}" if len(names) > 1 else f"tenant {shown} is"
+    shown = some_of(names, _NAMED)
+    return f"tenants {shown} are" if len(names) > 1 else f"tenant {shown} is"
 
 
 def set_state(connection: Connection, name: str, state: State, by: Stopper) -> None:
