@@ -1,8 +1,9 @@
-"""All items of a table that somebody else writes, as plain values."""
+"""Items of a table as plain values, such as of one that somebody else writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from headrace.connectors.dynamodb.library import MISSING, code_of, translated
@@ -24,7 +25,8 @@ def items_there(connections: Connections, at: str, table: str) -> list[dict[str,
         SinkUnavailable: the service does not answer.
     """
     try:
-        return [*_items(connections, at, table)]
+        service = service_of(connections, at)
+        return [*scanned(partial(service.asked, "scan"), table)]
     except Exception as error:
         where = f"connection {at}: table {table}"
         if code_of(error) == MISSING:
@@ -35,15 +37,23 @@ def items_there(connections: Connections, at: str, table: str) -> list[dict[str,
         raise ConfigError(str(told)) from error
 
 
-def _items(connections: Connections, at: str, table: str) -> Iterator[dict[str, Any]]:
-    service, more = service_of(connections, at), dict[str, Any]()
+def scanned(
+    ask: Callable[[dict[str, Any]], Any], table: str, **which: Any
+) -> Iterator[dict[str, Any]]:
+    """Items of a table with plain values, page by page.
+
+    Args:
+        ask: asks the service to scan; what it raises is raised.
+        table: its name.
+        which: more of the request, where not all of them are wanted.
+    """
+    request = {"TableName": table, "ConsistentRead": True, **which}
     while True:
-        page = service.asked("scan", {"TableName": table, "ConsistentRead": True, **more})
-        for item in page.get("Items", ()):
-            yield plain(item)
+        page = ask(request)
+        yield from map(plain, page.get("Items", ()))
         if not page.get("LastEvaluatedKey"):
             return
-        more = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+        request = {**request, "ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
 def plain(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

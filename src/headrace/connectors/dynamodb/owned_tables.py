@@ -13,11 +13,12 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from headrace.connectors.dynamodb.fitting import fit
 from headrace.connectors.dynamodb.items import Attribute
-from headrace.connectors.dynamodb.items_there import plain
+from headrace.connectors.dynamodb.items_there import plain, scanned
 from headrace.connectors.dynamodb.library import (
     MISSING,
     code_of,
@@ -166,19 +167,13 @@ class OwnedTables:
                 raise self._told(error, table) from error
 
     def _of_others(self, table: str) -> Iterator[dict[str, Any]]:
-        request: dict[str, Any] = {
-            "TableName": table,
-            "ConsistentRead": True,
-            "FilterExpression": "attribute_not_exists(#owner) OR #owner <> :owner",
-            "ExpressionAttributeNames": {"#owner": self.names.owner},
-            "ExpressionAttributeValues": {":owner": {"S": self.owner}},
-        }
-        while True:
-            page = self._asked("scan", table, request)
-            yield from map(plain, page.get("Items", ()))
-            if not page.get("LastEvaluatedKey"):
-                return
-            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        return scanned(
+            partial(self._asked, "scan", table),
+            table,
+            FilterExpression="attribute_not_exists(#owner) OR #owner <> :owner",
+            ExpressionAttributeNames={"#owner": self.names.owner},
+            ExpressionAttributeValues={":owner": {"S": self.owner}},
+        )
 
     def _demand_ours(self, table: str, item: Mapping[str, Any]) -> None:
         whose = item.get(self.names.owner)
