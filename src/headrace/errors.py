@@ -47,6 +47,8 @@ Our own broken invariants raise ``AssertionError`` and are never caught to go on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 
 class HeadraceError(Exception):
     """Something went wrong in Headrace."""
@@ -393,7 +395,7 @@ def text_of(error: BaseException) -> str:
 
 def code_of(error: HeadraceError) -> str:
     """The class of this tree that an error is of, by name; a subclass of users is its parent."""
-    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
+    return next(_ours(error)).__name__
 
 
 def as_ours(error: HeadraceError, text: str) -> HeadraceError:
@@ -401,9 +403,13 @@ def as_ours(error: HeadraceError, text: str) -> HeadraceError:
 
     What takes more than a text is its parent, for what it takes is theirs to say.
     """
-    ours = (kind for kind in type(error).__mro__ if kind.__module__ == __name__)
-    kind: type[HeadraceError] = next(kind for kind in ours if kind not in _TAKE_MORE)
+    kind = next(kind for kind in _ours(error) if kind not in _TAKE_MORE)
     return kind(text)
+
+
+def _ours(error: HeadraceError) -> Iterator[type[HeadraceError]]:
+    """Its classes that are of this tree, the nearest first."""
+    return (kind for kind in type(error).__mro__ if kind.__module__ == __name__)
 
 
 def words_of(error: BaseException) -> str:
