@@ -143,7 +143,7 @@ async def put_positions(
         found = live_stream(desk.store.registry, _known(desk, stream).id)
         with desk.tools.log() as log:
             # Only what is done waits until the log has been asked for long enough.
-            wait = _at_once if asked.dry_run else time.sleep
+            wait = None if asked.dry_run else time.sleep
             plan = planned(desk.store, log, stream, asked.target(), wait)
         if not asked.dry_run:
             carry_out(desk.store.progress, plan)
@@ -197,10 +197,6 @@ def _end(told: LaneFigures | None) -> Values:
     end = None if told.end == UNKNOWN else text_of(told.end)
     lag = None if told.lag_is is LagIs.UNKNOWN else told.lag_records
     return {"end": end, "lag_records": lag, "lag_is": told.lag_is.value}
-
-
-def _at_once(_: float) -> None:
-    """Wait for nothing."""
 
 
 def _sought(plan: Seek, topic: str) -> Values:

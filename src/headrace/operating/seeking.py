@@ -142,7 +142,7 @@ def planned(
     log: Log,
     stream: StreamId,
     to: str | Mapping[str, Place],
-    wait: Callable[[float], object] = time.sleep,
+    wait: Callable[[float], object] | None = time.sleep,
     before: Seek | None = None,
 ) -> Seek:
     """What it means to let a stream read next at ``to``; does nothing.
@@ -152,7 +152,8 @@ def planned(
         log: knows the offsets.
         stream: the one to seek.
         to: what a person typed (see ``seek_target``), or offsets as for ``seek_offsets``.
-        wait: so many seconds, if the log has to be asked again.
+        wait: so many seconds, if the log has to be asked again; None: it is asked once more, and
+            at once, for what is only looked at.
         before: the same, as it was planned: about lanes that are gone the log was asked for long
             enough, and what it gives up stays so where ``to`` is offsets.
 
@@ -388,12 +389,13 @@ def _check_away(stream: Stream, over: Collection[str], away: Collection[str]) ->
 
 
 def _check_gone(
-    log: Log, of: StreamLog, gone: Collection[str], wait: Callable[[float], object]
+    log: Log, of: StreamLog, gone: Collection[str], wait: Callable[[float], object] | None
 ) -> None:
     """Ask for lanes that are not listed, for as long as a driver does before they count as gone."""
     name, topic = of.stream.topic, of.topic
-    for _ in range(_LOOKS):
-        wait(LIST_PATIENCE_S / _LOOKS)
+    for _ in range(1 if wait is None else _LOOKS):
+        if wait is not None:
+            wait(LIST_PATIENCE_S / _LOOKS)
         now = topic_now(log, of.stream)
         if (
             now is None

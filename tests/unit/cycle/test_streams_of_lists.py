@@ -552,6 +552,7 @@ def test_what_is_recorded_of_a_topic_that_is_gone_waits_until_a_person_gives_it_
     plan = planned(world.store, world.log, ACME, GIVES_UP, wait=lambda _: None)
     assert (plan.offsets, plan.gone, plan.does_something) == ({}, {"acme.clicks[0]"}, True)
     assert "acme.clicks is given up: what is not read of it never is" in consequences([plan])[1]
+    assert planned(world.store, world.log, ACME, GIVES_UP, wait=None) == plan
     again = planned_again(world.store, world.log, GIVES_UP, plan, wait=lambda _: None)
     assert again == plan
     carry_out(world.store.progress, plan)
