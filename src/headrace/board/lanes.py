@@ -178,6 +178,7 @@ class Lane:
             depth=self.depth,
             ordinal=self.ordinal,
             untold=True,
+            due_s=visits.due_s,
         )
 
     def looked_at(self, *, listed: bool, away: bool = False) -> None:
@@ -207,6 +208,12 @@ class Lane:
     def was_visited(self) -> bool:
         """Whether a visit of it came to its end, so that it waited for nothing."""
         return self.visits is not None and self.visits.behind is not None
+
+    @property
+    def note(self) -> str:
+        """What the reader that visited it last leaves to the next one."""
+        behind = None if self.visits is None else self.visits.behind
+        return "" if behind is None else behind.note
 
     def visited(self, receipt: Receipt, now_s: float, readers: int = 1) -> None:
         """A slice of it came to its end, where only reading tells that; so many read it."""

@@ -60,7 +60,8 @@ passed over for more turns than three times (the number of streams, plus the sum
 its own, times one more than the bins it is in debt).
 
 Inside a stream lanes need no credits: those with less than their part of the share are served
-whole, and which of the long ones begins moves on as they are done.
+whole, and which of the long ones begins moves on as they are done. Lanes whose log does not say
+where they end are visited, those first that are due longest.
 
 Where lanes are merged, only the oldest records are taken of what was planned, and nobody knows here
 in which lanes they are. So one half of a share is divided alike, and the other half as the last

@@ -55,22 +55,30 @@ class Demand:
     #: what it takes of a lane is longer than a budget, so each has a bin to itself (with order
     #: `stream` all together): `records` and `least` then count lanes, each with its `most`
     whole: bool = False
+    #: its lanes do not say where they end: each has nothing, or all that it may, which is a guess
+    visited: bool = False
 
     def fixed_for(self, lanes: int) -> float:
         """Seconds that slices of so many lanes cost however small they are."""
         return min(lanes, 1) * self.fixed_s if self.merged else lanes * self.fixed_s
 
+    def reached(self, records: int) -> int:
+        """Over how many lanes so many records go at most."""
+        if self.visited:
+            records = math.ceil(records * len(self.lanes) / self.records)
+        return min(records, len(self.lanes))
+
     def seconds_for(self, records: int) -> float:
         """Predicted task-seconds of so many records over as many lanes as they reach."""
         if self.whole and not self.merged:
             return records * (self.fixed_s + sum(self.most) / len(self.most) * self.record_s)
-        return self.fixed_for(min(records, len(self.lanes))) + records * self.record_s
+        return self.fixed_for(self.reached(records)) + records * self.record_s
 
     def room_for(self, records: int) -> float:
         """Seconds of bins they need: what is over the budget fills one bin, not more."""
         if self.whole and not self.merged:
             return records * self.budget_s
-        bins = 1 if self.merged else min(records, len(self.lanes))
+        bins = 1 if self.merged else self.reached(records)
         return min(self.seconds_for(records), bins * self.budget_s)
 
     def records_in(self, room_s: float) -> int:
@@ -85,6 +93,8 @@ class Demand:
             if self.fixed_s + lanes * self.record_s >= self.budget_s:
                 return self.least if room_s >= self.budget_s else 0
             found = int((room_s - self.fixed_s) / self.record_s)
+        elif self.visited:
+            found = self._visits_in(room_s)
         elif one_s >= self.budget_s:
             found = int(room_s / self.budget_s)
         elif room_s >= lanes * one_s:
@@ -92,6 +102,14 @@ class Demand:
         else:
             found = int(room_s / one_s)
         return min(found, self.records) if found >= self.least else 0
+
+    def _visits_in(self, room_s: float) -> int:
+        """The same where lanes are visited: whole visits, or what there is room for of one."""
+        each = self.records / len(self.lanes)
+        visit_s = min(self.fixed_s + each * self.record_s, self.budget_s)
+        if visits := int(room_s / visit_s):
+            return int(visits * each)
+        return max(0, int((room_s - self.fixed_s) / self.record_s))
 
 
 def find_demands(snapshot: Snapshot) -> list[Demand]:
@@ -244,6 +262,7 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
         merged=merged,
         group=group_of(view, limits, backlog_s=backlog_s, one_s=one_s),
         whole=whole,
+        visited=lanes[0].untold,
     )
 
 

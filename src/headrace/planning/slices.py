@@ -7,6 +7,9 @@ as few of the long ones as will do with slices of good length, beginning with an
 turn: a flood that had a little of every lane in one bin could claim nothing of the slot that
 becomes free next, whatever it is owed.
 
+Lanes whose log does not say where they end are visited, and a visit takes all that it may. Those
+that are due longest go first, or the ones that had something just now would have each turn.
+
 Lanes of a stream stay together in one `Cut` while that is small, not worth a bin of its own:
 neighbours share a fetch, and the packing has less to look at. More than that is cut, never inside
 a lane, so that it can spread over bins.
@@ -55,7 +58,8 @@ def cut(claims: Iterable[Claim], keep_s: float, worth_s: float) -> list[Cut]:
         keep_s: lanes stay together up to this.
         worth_s: a long lane is given up to this before another one is begun.
 
-    On exit: each lane is in at most one cut, and the cuts of a stream hold its share exactly.
+    On exit: each lane is in at most one cut, and the cuts of a stream hold its share exactly; of
+    one whose lanes are visited as many whole visits as take no longer, or a part of one.
     """
     cuts: list[Cut] = []
     for claim in claims:
@@ -68,7 +72,7 @@ def cut(claims: Iterable[Claim], keep_s: float, worth_s: float) -> list[Cut]:
         lanes, records = demand.lanes, demand.most
         if claim.records < demand.records:
             lanes, records = _part(demand, claim.records, worth_s)
-        seconds = demand.fixed_for(len(lanes)) + claim.records * demand.record_s
+        seconds = demand.fixed_for(len(lanes)) + sum(records) * demand.record_s
         if demand.merged or len(lanes) == 1 or seconds <= keep_s:
             cuts.append(Cut(demand, lanes, records, seconds))
         else:
@@ -175,6 +179,8 @@ def _part(demand: Demand, total: int, worth_s: float) -> tuple[list[LaneView], l
     lanes, most = demand.lanes, demand.most
     if demand.merged:
         return lanes, by_pull(lanes, most, total)
+    if demand.visited:
+        return _longest_due(demand, total)
     by_length = sorted(range(len(lanes)), key=most.__getitem__)
     left, short = total, 0
     while most[by_length[short]] * (len(lanes) - short) <= left:
@@ -192,3 +198,27 @@ def _part(demand: Demand, total: int, worth_s: float) -> tuple[list[LaneView], l
         left -= min(worth, most[number])
     chosen.sort()
     return [lanes[number] for number in chosen], level([most[number] for number in chosen], total)
+
+
+def _longest_due(demand: Demand, total: int) -> tuple[list[LaneView], list[int]]:
+    """The same of lanes that are visited: first those that are due longest, with all they may have.
+
+    What waits in one is a guess, and the shortest first would be those that were looked at just
+    now. A visit costs about the same however much it finds, so the last one is cut short only where
+    its records take as long as that.
+    """
+    lanes, fixed_s, record_s = demand.lanes, demand.fixed_s, demand.record_s
+    room_s = demand.seconds_for(total) + EPSILON_S
+    chosen: dict[int, int] = {}
+    for number in sorted(range(len(lanes)), key=lambda number: lanes[number].due_s):
+        room_s -= fixed_s
+        count = min(demand.most[number], int(room_s / record_s))
+        whole = count == demand.most[number]
+        if chosen and not whole and count * record_s < fixed_s:
+            break
+        chosen[number] = max(1, count)
+        room_s -= count * record_s
+        if not whole:
+            break
+    numbers = sorted(chosen)
+    return [lanes[number] for number in numbers], [chosen[number] for number in numbers]

@@ -28,8 +28,10 @@ from headrace.model.receipts import Behind
 
 #: a visit takes up to so many records, however few are guessed: they cost hardly more than one
 LEAST = 16
-#: and up to so many times what is guessed, or what the last one took
+#: and up to so many times what is guessed
 MORE = 4
+#: or what the last one took, if there was more
+MORE_BEHIND = 16
 #: pause after a visit that found something; logs that ration readings allow some five a second
 SOON_S = 0.25
 #: the longest pause: how late the first record after a quiet time may be seen
@@ -90,7 +92,7 @@ class Visits:
         if behind.caught_up:
             guess = int(MORE * rate_per_s * pause_s)
             return replace(found, waits=max(LEAST, guess), pause_s=pause_s, due_s=now_s + pause_s)
-        guess = max(MORE * records, int(rate_per_s * (behind.seconds or 0.0)))
+        guess = max(MORE_BEHIND * records, int(rate_per_s * (behind.seconds or 0.0)))
         # One that found nothing and is not at the end is gone on with, but not as fast as can be.
         due_s = now_s + max(rests_s, 0.0 if records else SOON_S)
         return replace(found, waits=max(LEAST, guess), pause_s=SOON_S, due_s=due_s)

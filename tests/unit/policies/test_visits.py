@@ -24,7 +24,7 @@ def test_after_a_visit_that_found_something_the_next_comes_soon():
 def test_one_that_did_not_come_to_the_end_is_gone_on_with_at_once_and_takes_more():
     after = Visits().came_back(100, GOES_ON, 100.0)
     assert after.is_due(100.0)
-    assert after.waits == 400
+    assert after.waits == 1600
     assert after.lag is None
 
 
