@@ -202,11 +202,19 @@ class HeldStream:
         if heirs or (new and self.is_divided):
             self._find_heirs()
 
-    def with_passed_range(self, piece: Slice) -> Slice:
-        """A new slice of it, told what its lane passed over right before it."""
-        last = self.passed_ranges.get(piece.lane.name)
-        behind = last is not None and last.until_offset == piece.from_offset
-        return replace(piece, passed_range=last) if behind else piece
+    @property
+    def has_past(self) -> bool:
+        """Whether a slice of it may have to be told something."""
+        first = next(iter(self.lanes.values()), None)
+        return bool(self.passed_ranges) or (first is not None and first.visits is not None)
+
+    def with_its_past(self, piece: Slice) -> Slice:
+        """A new slice of it, told what its lane passed over right before it, and the last note."""
+        name = piece.lane.name
+        last, note = self.passed_ranges.get(name), self.lanes[name].note
+        if last is not None and last.until_offset != piece.from_offset:
+            last = None
+        return replace(piece, passed_range=last, note=note) if last or note else piece
 
     def follow(self, parents: Lineage) -> None:
         """Let its lanes follow these, and nothing else."""

@@ -109,16 +109,15 @@ class Board:
         long = (flight for flight in self.flights.values() if flight.long_bins)
         return min((now_s - flight.since_s for flight in long), default=0.0)
 
-    def with_passed_ranges(self, wave: Wave) -> Wave:
-        """A new wave, whose slices are told what their lanes passed over right before them."""
-        if not any(self.streams[piece.lane.stream].passed_ranges for piece in wave.slices):
+    def with_their_past(self, wave: Wave) -> Wave:
+        """A new wave, whose slices are told what their lanes passed over, and the last notes."""
+        if not any(self.streams[piece.lane.stream].has_past for piece in wave.slices):
             return wave
         bins = (
             replace(
                 bin_,
                 slices=tuple(
-                    self.streams[piece.lane.stream].with_passed_range(piece)
-                    for piece in bin_.slices
+                    self.streams[piece.lane.stream].with_its_past(piece) for piece in bin_.slices
                 ),
             )
             for bin_ in wave.bins

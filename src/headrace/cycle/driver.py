@@ -451,7 +451,7 @@ class Driver:
         log.error("a stream's part of a plan breaks the rules", error=fault, **of_stream(stream))
 
     def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
-        wave = self.board.with_passed_ranges(self.versions.begun(wave)) if fresh else wave
+        wave = self.board.with_their_past(self.versions.begun(wave)) if fresh else wave
         self.board.planned(wave)
         if fresh and wave.intended:
             # Should the answer be lost, the wave may be recorded all the same: look for it then.

@@ -51,6 +51,11 @@ class Behind(NamedTuple):
     #: of what its log gives of the lane in a second, to all who read it, this took so many seconds'
     #: worth; 0: nothing is rationed
     spent_s: float = 0.0
+    #: for so long its task did nothing but wait for it, for want of other lanes to ask meanwhile
+    idle_s: float = 0.0
+    #: what the next read of the lane is given, if it begins there: a note of the log's reader to
+    #: itself, which spares it work and may be lost
+    note: str = ""
 
     @property
     def caught_up(self) -> bool:

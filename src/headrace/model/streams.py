@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -154,6 +154,8 @@ class Slice:
     ordinal: int = 0
     #: what its lane passed over last, as far as that ends where the slice began when it was planned
     passed_range: PassedRange | None = None
+    #: what the reader that came to ``from_offset`` last leaves to the next one (``Behind.note``)
+    note: str = field(default="", compare=False, repr=False)
 
     @property
     def passed_over(self) -> PassedRange | None:

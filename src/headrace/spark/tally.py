@@ -224,8 +224,13 @@ class Tally:
                 line.error = error
 
     def receipts(self) -> list[Receipt]:
-        """One receipt for each slice; time nobody owns is spread by records."""
-        shared_s = max(0.0, time.monotonic() - self._started_s - self._own_s)
+        """One receipt for each slice; time nobody owns is spread by records.
+
+        What a log lets wait while others could be asked is nobody's: a lane that is visited alone
+        would look many times as dear as in company, be thought slow, and so be left alone.
+        """
+        idle_s = sum(line.behind.idle_s for line in self._lines.values() if line.behind)
+        shared_s = max(0.0, time.monotonic() - self._started_s - self._own_s - idle_s)
         weight = sum(1 + line.records for line in self._lines.values()) or 1
         return [
             Receipt(

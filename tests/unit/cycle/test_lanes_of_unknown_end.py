@@ -27,6 +27,7 @@ from headrace.spark.slice_errors import error_of
 from headrace.testing.engine_fake import InProcessEngine
 
 ACME = StreamId("keep", "acme")
+GOES_ON = Behind(None)
 
 
 @pytest.fixture
@@ -265,8 +266,21 @@ def test_where_nobody_can_count_to_the_next_record_it_cannot(hidden, monkeypatch
         check_skip(hidden.store, failure, whole_slice=True)
 
 
+def test_the_next_visit_is_given_the_note_of_the_last_one(hidden, monkeypatch):
+    noting = _Nothing(Behind(0.0, note="here"))
+    monkeypatch.setattr(driver_world, "MemoryReaderFactory", lambda _log: noting)
+    hidden.start()
+    hidden.turns(20)
+    notes = [piece.note for wave in hidden.engine.started for piece in wave.slices]
+    assert notes[-1] == "here"
+    assert notes[0] == ""
+
+
 class _Nothing:
-    """Reads nothing, and does not come to the end."""
+    """Reads nothing, and does not come to the end, if it does not say so."""
+
+    def __init__(self, behind=GOES_ON):
+        self.behind = behind
 
     def open(self, _connections):
         return self
@@ -274,7 +288,7 @@ class _Nothing:
     def read(self, slices, _batch_records):
         for piece in slices:
             nothing = RECORD_SCHEMA.empty_table()
-            yield SliceBatch(piece, nothing, piece.from_offset, last=True, behind=Behind(None))
+            yield SliceBatch(piece, nothing, piece.from_offset, last=True, behind=self.behind)
 
     def close(self):
         pass

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.places import OPEN
-from headrace.model.receipts import SliceError, Writer, WrittenBy
+from headrace.model.receipts import Behind, SliceError, Writer, WrittenBy
 from headrace.model.streams import LaneId, Slice
 from headrace.payload.event_times import json_time
 from headrace.ports import DeadLetter, Effect, Written
@@ -67,6 +67,17 @@ def test_what_an_effect_took_of_the_sinks_time_is_charged_to_its_lanes_alone():
     tally.charged(Effect((quick,), (9,), visits(0)), Written(seconds=1.0))
     told = [receipt.seconds for receipt in tally.receipts()]
     assert told == pytest.approx([7.5, 2.5], abs=0.5), "the three that are left are everybody's"
+
+
+def test_what_a_log_let_wait_for_want_of_company_is_nobodys():
+    lane = LaneId("keep", "acme", "acme.visits[0]")
+    piece = Slice(lane, "acme.visits", 0, OPEN, 1, records=9, most_bytes=100)
+    tally = Tally([piece], time.monotonic() - 10.0)
+    tally.found_nothing(
+        Portion((piece,), (piece,), (0,), visits(0), behind=Behind(0.0, idle_s=9.0))
+    )
+    (receipt,) = tally.receipts()
+    assert receipt.seconds == pytest.approx(1.0, abs=0.5)
 
 
 @pytest.mark.parametrize(("came", "passed"), [(None, 2), (2, 2), (7, 9)])

@@ -4,14 +4,15 @@ A shard answers within some ten milliseconds, and a task may have hundreds of qu
 the other they would take longer than their records are worth. So a few are asked at once, each by a
 thread, and given out whole and in turn. How much one has is bounded by its slice.
 
-Iterators are kept for as long as they are good: who goes on exactly where a visit of this worker
-came to is spared a request, and the empty stretch before it. Any other begins at its place.
+An iterator travels with what a visit tells to the next one, of whichever worker: who goes on
+exactly where the last one came to is spared a request, and the empty stretch before it. Any other
+begins at its place, and so does who comes when the iterator has expired.
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from headrace.connectors.kinesis.client import Kinesis
-from headrace.connectors.kinesis.shards import ShardOf, shard_of
+from headrace.connectors.kinesis.shards import shard_of
 from headrace.connectors.kinesis.spots import END, PLACES, spot_of
 from headrace.connectors.kinesis.streams import Streams
 from headrace.connectors.kinesis.tables import table_of
@@ -34,9 +35,6 @@ from headrace.process.clock import SystemClock
 
 #: shards that are asked at once
 _AT_ONCE = 16
-#: seconds for which an iterator is used; the service has it for five minutes
-_KEPT_S = 240.0
-_MOST_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +66,10 @@ class KinesisReader:
         self._clock = clock or SystemClock()
         self._pause = pause
         self._streams = Streams(client, self._clock)
-        #: by shard and place: when an iterator was given, and which
-        self._iterators: OrderedDict[tuple[ShardOf, Place], tuple[float, str]] = OrderedDict()
 
     def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
         """Yield the records of each slice, slice by slice, in the order they are given."""
-        waiting = deque(slices)
+        waiting, alone = deque(slices), 1 / min(_AT_ONCE, max(1, len(slices))) - 1 / _AT_ONCE
         begun: deque[tuple[Slice, Future[Visit]]] = deque()
         pool = ThreadPoolExecutor(min(_AT_ONCE, max(1, len(slices))), "kinesis")
         try:
@@ -84,48 +80,56 @@ class KinesisReader:
                     if settled is not None:
                         yield settled
                     else:
-                        begun.append((piece, pool.submit(self._visit, piece)))
+                        begun.append((piece, pool.submit(self._visit, piece, alone)))
                 if begun:
                     piece, visit = begun.popleft()
-                    yield from self._batches(piece, visit.result(), batch_records)
+                    yield from _batches(piece, visit.result(), batch_records)
         finally:
             pool.shutdown(cancel_futures=True)
 
     def close(self) -> None:
         """Give up connections."""
-        self._iterators.clear()
         close = getattr(self._client, "close", None)
         if close is not None:
             close()
 
-    def _visit(self, piece: Slice) -> Visit:
+    def _visit(self, piece: Slice, alone: float) -> Visit:
+        """Read one, of whose seconds this part could have been those of others."""
+        began_s = self._clock.monotonic_s()
         shard = shard_of(piece.lane.name)
         assert shard is not None, "a name of no shard is settled before"
         begin = spot_of(piece.from_offset)
-        walk = Walk(self._client, self._streams, shard, begin, self._kept(shard, piece))
+        walk = Walk(self._client, self._streams, shard, begin, _iterator_of(piece))
         visit = Visit(piece, walk, self._streams, self._pause)
         visit.read()
+        if visit.behind is not None:
+            idle_s = (self._clock.monotonic_s() - began_s) * alone
+            visit.behind = visit.behind._replace(idle_s=idle_s)
         return visit
 
-    def _kept(self, shard: ShardOf, piece: Slice) -> str | None:
-        given_s, iterator = self._iterators.pop((shard, piece.from_offset), (0.0, ""))
-        is_good = iterator and self._clock.monotonic_s() - given_s < _KEPT_S
-        return iterator if is_good else None
 
-    def _batches(self, piece: Slice, visit: Visit, batch_records: int) -> Iterator[SliceBatch]:
-        iterator = visit.iterator
-        if iterator is not None:
-            self._iterators[visit.walk.shard, visit.reached] = self._clock.monotonic_s(), iterator
-            while len(self._iterators) > _MOST_KEPT:
-                self._iterators.popitem(last=False)
-        rows, ordinal = visit.rows, piece.ordinal
-        while len(rows) > batch_records:
-            batch, rows = rows[:batch_records], rows[batch_records:]
-            table = _table(piece, batch, ordinal)
-            yield SliceBatch(piece, table, PLACES.behind(batch[-1].place), last=False)
-            ordinal += len(batch)
-        table, end = _table(piece, rows, ordinal), (visit.error, visit.behind, visit.past)
-        yield SliceBatch(piece, table, visit.reached, True, *end)
+def _batches(piece: Slice, visit: Visit, batch_records: int) -> Iterator[SliceBatch]:
+    rows, ordinal = visit.rows, piece.ordinal
+    while len(rows) > batch_records:
+        batch, rows = rows[:batch_records], rows[batch_records:]
+        table = _table(piece, batch, ordinal)
+        yield SliceBatch(piece, table, PLACES.behind(batch[-1].place), last=False)
+        ordinal += len(batch)
+    table, end = _table(piece, rows, ordinal), (visit.error, _behind(visit), visit.past)
+    yield SliceBatch(piece, table, visit.reached, True, *end)
+
+
+def _behind(visit: Visit) -> Behind | None:
+    """What is behind it, with the iterator for there."""
+    if visit.behind is None or visit.iterator is None:
+        return visit.behind
+    return visit.behind._replace(note=f"{visit.reached} {visit.iterator}")
+
+
+def _iterator_of(piece: Slice) -> str | None:
+    """The iterator that the last visit left, if it came to where this one begins."""
+    place, _, iterator = piece.note.partition(" ")
+    return iterator if place == str(piece.from_offset) else None
 
 
 def _settled(piece: Slice) -> SliceBatch | None:

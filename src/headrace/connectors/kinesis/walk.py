@@ -103,7 +103,7 @@ class Walk:
         try:
             return self._next(min(most, MOST_RECORDS))
         except Exception as error:
-            if code_of(error) != EXPIRED:
+            if code_of(error) not in {EXPIRED, INVALID}:
                 raise translated(error, str(self)) from error
         self.iterator = None
         try:

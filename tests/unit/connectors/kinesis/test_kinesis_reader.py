@@ -74,7 +74,7 @@ class World:
         self.slice = replace(self.slice, **changes)
         *_, last = batches = self.read()
         if last.error is None:
-            self.slice = replace(self.slice, from_offset=last.reached)
+            self.slice = replace(self.slice, from_offset=last.reached, note=last.behind.note)
         return [value for batch in batches for value in batch.records["value"].to_pylist()], last
 
 
@@ -91,20 +91,26 @@ def test_a_visit_says_what_is_behind_it(world):
     assert (values, last.behind.caught_up) == ([b"2"], True)
 
 
-def test_who_goes_on_in_one_worker_needs_one_request(world):
+def test_who_goes_on_where_a_visit_came_to_needs_one_request_in_whatever_worker(world):
     world.put(b"0")
     world.visit()
-    world.client.calls.clear()
-    world.put(b"1")
-    assert world.visit()[0] == [b"1"]
-    assert world.client.calls == ["get_records"]
-    world.another_worker()
-    world.put(b"2")
-    assert world.visit()[0] == [b"2"]
+    for value in (b"1", b"2"):
+        world.client.calls.clear()
+        world.put(value)
+        assert world.visit()[0] == [value]
+        assert world.client.calls == ["get_records"]
+        world.another_worker()
 
 
-def test_an_iterator_that_expired_is_asked_for_anew(world, monkeypatch):
-    monkeypatch.setattr("headrace.connectors.kinesis.reader._KEPT_S", 10_000)
+def test_a_note_of_another_place_or_one_that_is_no_iterator_is_not_gone_by(world):
+    world.put(b"0", b"1")
+    at = world.slice.from_offset
+    _, last = world.visit()
+    assert world.visit(from_offset=at, note=last.behind.note)[0] == [b"0", b"1"]
+    assert world.visit(from_offset=at, note=f"{at} of-somebody-else")[0] == [b"0", b"1"]
+
+
+def test_an_iterator_that_expired_is_asked_for_anew(world):
     world.put(b"0")
     world.visit()
     world.put(b"1")
