@@ -63,10 +63,12 @@ class Lane:
     letters: int = 0
     #: number of the open failure it is stopped at
     failure: int | None = None
-    #: place of the record that this names, if it names one: its log had it
-    stopped_at: Place | None = None
-    #: place of a record whose dead letter is not acknowledged yet
+    #: place behind what this is about, if that is known: its log had all of it
+    stopped_until: Place | None = None
+    #: place behind a record whose dead letter is not acknowledged yet
     aside: Place | None = None
+    #: that record is not in its log any more, and another one may be in its place
+    aside_gone: bool = False
     #: what it was stopped or held back by last, in one line; of interest while it is
     trouble: str = ""
     #: a slice up to here hung or killed its worker; until it is passed the stream runs apart
@@ -241,7 +243,9 @@ class Lane:
         self.tries = self.attempts = self.letters = self.taken = 0
         self.most_records = None
         self.not_before_s = 0.0
-        self.failure = self.stopped_at = self.aside = self.suspect_until = self.stop_before = None
+        self.failure = self.stopped_until = self.aside = None
+        self.suspect_until = self.stop_before = None
+        self.aside_gone = False
         self.short = self.behind = self.found_start = None
 
     def may_run(self, now_s: float) -> bool:

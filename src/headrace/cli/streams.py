@@ -35,10 +35,10 @@ from headrace.cli.console import (
 from headrace.cli.our_registry import drivers_ask_ours
 from headrace.cli.servers import folder_of, remembered, running_up
 from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, wanted
-from headrace.errors import BrokerUnavailable
+from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.lane_names import are_of_several, label_of
 from headrace.model.places import Place
-from headrace.model.streams import State
+from headrace.model.streams import RERUN_MARK, State, StreamId, original
 from headrace.operating.leases import asks_for_leases, lease_places
 from headrace.operating.seeking import carry_out, planned, planned_again
 
@@ -115,10 +115,13 @@ def add(
 
     One that was removed starts at startingOffsets: it is asked first if that reads records again.
 
+    A rerun is begun with its range, and not added: see `headrace rerun`.
+
     Example: `headrace streams add acme/score`
     """
     with store_of(config) as store:
         stream = stream_of(name, use_case)
+        _refuse_rerun(stream)
         ask_again(store, [stream], config, yes, "streams", "add", str(stream))
         store.registry.add_stream(stream)
         out.print(f"stream {stream} added")
@@ -206,7 +209,8 @@ def seek(
             target: str | Mapping[str, Place] = to
             if asks_for_leases(to):
                 target = lease_places(store, log, connections_in(config), stream, to)
-            plan = planned(store, log, stream, target)
+            # Only what is done waits until the log has been asked for long enough.
+            plan = planned(store, log, stream, target, None if dry_run else time.sleep)
             show([plan], config)
             if dry_run:
                 return
@@ -222,6 +226,15 @@ def seek(
             out.print(f"stream {stream} gives up {', '.join(plan.given_up)}")
         if shown:
             out.print(f"stream {stream} reads next at {shown}")
+
+
+def _refuse_rerun(stream: StreamId) -> None:
+    if RERUN_MARK in stream.use_case:
+        live = stream._replace(use_case=original(stream.use_case))
+        raise ConfigError(
+            f"{stream} is a rerun, and nobody would run it: one is begun with its range, as by "
+            f"'headrace rerun {live} --from earliest'"
+        )
 
 
 def _set_state(config: Path, name: str, use_case: str | None, state: State) -> None:

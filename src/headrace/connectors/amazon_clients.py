@@ -11,12 +11,13 @@ Which service it is, and what it says, its own room knows.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from headrace.connectors.made_once import MadeOnce
 from headrace.connectors.own_servers import ALONE
 from headrace.databases.deadline import ANSWER_BYTES, Deadline
 from headrace.databases.sockets import connecting_in_time
@@ -38,8 +39,8 @@ class AmazonService:
         self.where = where
         self._new, self._waits = make, waits
         self._deadline = Deadline(ANSWER_BYTES)
-        self._made: Any = None
-        self._making = threading.Lock()
+        made = partial(_hurried, make, self._deadline)
+        self._once = MadeOnce[Any](made, lambda client: client.close())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.where})"
@@ -67,25 +68,14 @@ class AmazonService:
 
     def close(self) -> None:
         """Give the connections up."""
-        with self._making:
-            client, self._made = self._made, None
-        if client is not None:
-            client.close()
+        self._once.close()
 
     def _client(self) -> Any:
-        if (made := self._made) is not None:
+        if (made := self._once.made) is not None:
             return made
         # Credentials may be asked for by then, of whoever gives this machine its role.
-        kept: _Kept = self._deadline.connected(self._make)
+        kept: _Kept = self._deadline.connected(lambda: _Kept(self._once.had()))
         return kept.client
-
-    def _make(self) -> _Kept:
-        with self._making:
-            if self._made is None:
-                made = self._new()
-                _hurry(made._endpoint.http_session, self._deadline)
-                self._made = made
-            return _Kept(self._made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +86,12 @@ class _Kept:
 
     def close(self) -> None:
         """Nobody waits for it now."""
+
+
+def _hurried(make: Callable[[], Any], deadline: Deadline) -> Any:
+    made = make()
+    _hurry(made._endpoint.http_session, deadline)
+    return made
 
 
 def _hurry(session: Any, deadline: Deadline) -> None:

@@ -2,6 +2,10 @@
 
 A sink that commits apart from the store asks just before it writes: one that wakes up after its
 wave was settled, or its stream was sought, is told so, and writes nothing.
+
+It asks by a move to where a lane is, which is a commit, and not by a look. A database that another
+one has replaced still answers looks, from what it knew; a commit it cannot make, where that waits
+for a standby (`synchronous_commit`). And any database has it wait for an heir who is taking over.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from headrace.cycle.dead_letters import LetterOutcome, PendingLetter, PendingLet
 from headrace.cycle.in_doubt import doubt, past, widen
 from headrace.cycle.observe import Observer
 from headrace.model.lane_names import spoken
+from headrace.model.places import OPEN, Place
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Slice
@@ -82,10 +83,11 @@ class Failing:
                 lane.not_before_s = float("-inf")
             lane.failure = number
             if number is None:
-                lane.stopped_at = None
+                lane.stopped_until = None
             elif number in told:
-                piece, error = told[number].slice, told[number].error
-                lane.stopped_at, lane.trouble = error.offset, _told(piece, error)
+                failure = told[number]
+                lane.stopped_until = _until(failure)
+                lane.trouble = _told(failure.slice, failure.error)
 
     def _told(self, news: Iterable[int]) -> dict[int, Failure]:
         """Failures without their records, which others kept, or this driver before it started."""
@@ -176,7 +178,7 @@ class Failing:
             )
             return
         if lane is not None:
-            lane.failure, lane.stopped_at = number, error.offset
+            lane.failure, lane.stopped_until = number, _until(failure)
         log.error(
             "use case stopped" if is_all else "lane stopped",
             **of_slice(piece),
@@ -308,7 +310,7 @@ class Failing:
         if not self.letters.take(PendingLetter(letter, move, lane.tries, verdict.history.letters)):
             self._try_again(letter, lane, "too many wait for brokers that do not take them")
             return
-        lane.aside = error.offset
+        lane.aside, lane.aside_gone = behind, False
         lane.trouble = f"{_lane(piece)}: offset {error.offset} waits until its dead letter is kept"
 
     def poll(self) -> None:
@@ -336,7 +338,9 @@ class Failing:
                 lane.aside = None
                 self._try_again(aside.letter, lane, str(trouble))
             return
-        moved = move.to_offset > move.from_offset and all(self.store.positions.advance([move]))
+        # Where its log was cut meanwhile, what is next is another record.
+        stays = move.to_offset <= move.from_offset or (lane is not None and lane.aside_gone)
+        moved = not stays and all(self.store.positions.advance([move]))
         if lane is not None and not moved:
             # Somebody else moved it, its row is gone, or the answer to our own move was lost.
             self.observer.load_positions([move.lane.stream])
@@ -401,6 +405,11 @@ def _counted(piece: Slice, held: HeldStream) -> int | None:
 def hurts(error: SliceError) -> bool:
     """Whether what happened says that a stream of the wave hangs or kills its worker."""
     return error.code in HURTS_NEIGHBOURS
+
+
+def _until(failure: Failure) -> Place | None:
+    """Behind what it is about, where a person can say that this be passed over."""
+    return None if failure.skipped_to == OPEN else failure.skipped_to
 
 
 def _told(piece: Slice, error: SliceError) -> str:

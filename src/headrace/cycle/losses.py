@@ -35,7 +35,7 @@ from headrace.errors import LaneExpired, OffsetOutOfRange, TopicRecreated
 from headrace.model.buckets import ended_sooner, share_of, whole_lane
 from headrace.model.lane_names import spoken
 from headrace.model.lineage import Lineage, Parent, begun
-from headrace.model.places import FIRST, Place
+from headrace.model.places import FIRST, UNKNOWN, Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, Stopper, StreamId
@@ -171,6 +171,9 @@ class Losses:
             found |= self._of_lineage(held, info)
             if unsettled := self._unsettled(held, found):
                 return unsettled
+            for name, lost in found.items():
+                if lost.loss is Loss.CUT and held.lanes[name].aside is not None:
+                    held.lanes[name].aside_gone = True
         if found is None:
             return _NO_LEADER
         if not found:
@@ -263,8 +266,10 @@ class Losses:
             log.error("stream suspended", **of_stream(held.stream.id), why=_shown(error))
         more = f" (and {len(errors) - 1} more lanes)" if len(errors) > 1 else ""
         reason = f"{_shown(errors[0])}{more}"
+        # What comes in the place of a record that is gone is nobody's to skip with it.
+        gone = [name for name, lost in found.items() if lost.loss in (Loss.CUT, Loss.RECREATED)]
         self.registry.set_stream_state(
-            held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE, epoch=held.epoch
+            held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE, epoch=held.epoch, gone=gone
         )
         return reason
 
@@ -326,18 +331,23 @@ class Losses:
 
 def _is_doubtful(lane: Lane) -> bool:
     """Whether its end is not known, or is before what it had."""
-    had = lane.stopped_at
-    return max(FIRST, lane.end) < lane.position or (had is not None and lane.end <= had)
+    return lane.end < max(FIRST, lane.position, _had(lane))
+
+
+def _had(lane: Lane) -> Place:
+    """Where the log came to, by the record that a lane is stopped at, or that is set aside."""
+    had = lane.aside if lane.stopped_until is None else lane.stopped_until
+    return UNKNOWN if had is None else had
 
 
 def _lost_of(lane: Lane, start: Place | None, end: Place | None) -> Lost | None:
-    return lost_range(lane.position, start, end, lane.stopped_at)
+    return lost_range(lane.position, start, end, _had(lane))
 
 
 def _before(lost: Lost, position: Place) -> str:
     if lost.from_place < position:
         return f"the position {position}"
-    return f"the record {lost.until_place} at which it is stopped"
+    return f"{lost.until_place}, up to where it has what it is stopped at"
 
 
 def _edges(
@@ -445,8 +455,8 @@ def _fact(held: HeldStream, name: str, lost: Lost, info: TopicInfo) -> str:
         return f"{name} lost offsets {gone} to retention before they were read"
     if lost.loss is Loss.CUT and held.lanes[name].position <= lost.from_place:
         return (
-            f"{name} ends at {lost.from_place}, but it is stopped at {lost.until_place}, which was "
-            "there: the log was cut"
+            f"{name} ends at {lost.from_place}, but what it is stopped at was there up to "
+            f"{lost.until_place}: the log was cut"
         )
     if lost.loss is Loss.CUT:
         return (

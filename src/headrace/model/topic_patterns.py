@@ -59,6 +59,9 @@ def pattern_text(pattern: str, but: str | None = None) -> str:
             "has [: in it, as in [[:alpha:]]; say its letters, as [A-Za-z]; no topic has a : in "
             "its name"
         )
+    # Which is {0,3} to Python, and the letters as they stand to RE2, which no topic has.
+    if "{," in pattern:
+        raise ValueError("has {, in it, as a{,3}; say {0, in its place")
     # Some of them RE2 takes for letters of a topic, where case is ignored.
     if not pattern.isascii():
         raise ValueError("has a letter beyond ASCII in it, which no topic has in its name")

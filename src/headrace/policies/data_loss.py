@@ -12,9 +12,9 @@ what happened           places told                  could go on at
 retention overtook it   ``[position, start)``        the new start
 the log was cut         ``[end, position)``: read    the new end
                         once, and gone since
-its end was cut, with   ``[end, record]``: never     the position
-the record at which     had an effect
-the lane is stopped
+its end was cut, with   ``[end, until)``: what it    the position
+what the lane is        is stopped at, as far as
+stopped at              it is gone
 the topic is another    from the position on; what   its beginning; nowhere if it has no
                         there was after it is known  lane of that name
                         to nobody
@@ -92,14 +92,14 @@ def lost_range(
         position: the next place to read.
         start: the first place that is there; None if it cannot be had, which tells nothing.
         end: the place after the last one; None the same way.
-        had: the record at which the lane is stopped, as its log had that; None if it is not.
+        had: behind what the lane is stopped at, as its log had that; None if it is not.
     """
     if start is not None and position < start:
         return Lost(Loss.RETENTION, position, start, start)
     if end is not None and end < position:
         # Two questions, two moments: retention may have come between them.
         return Lost(Loss.CUT, end, position, end if start is None else max(end, start))
-    if end is not None and had is not None and end <= had:
+    if end is not None and had is not None and end < had:
         # All that was read is there, but what it is stopped at is not; its place may be given anew.
         return Lost(Loss.CUT, end, had, position)
     return None

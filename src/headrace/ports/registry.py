@@ -124,6 +124,7 @@ class Registry(Protocol):
         *,
         by: Stopper = Stopper.OPERATOR,
         epoch: int | None = None,
+        gone: Collection[str] = (),
     ) -> bool:
         """Suspend, resume or remove one stream; ``reason`` is shown to people.
 
@@ -131,7 +132,8 @@ class Registry(Protocol):
         name of a failure, a stream that somebody has stopped besides stays suspended.
 
         A driver names the ``epoch`` under which it saw what it decides for. Nothing is done where
-        the stream has a later one: it was sent elsewhere, or somebody else has it.
+        the stream has a later one: it was sent elsewhere, or somebody else has it. Of lanes whose
+        records are ``gone`` from their log, it says so: what they are stopped at is over.
 
         Returns:
             Whether it was done.

@@ -38,7 +38,7 @@ from headrace.process.crash_points import PlayedKill
 from headrace.process.memory import clear_frames
 from headrace.spark.declared import as_declared
 from headrace.spark.event_loops import alone, loop_of
-from headrace.spark.slice_errors import reason_of
+from headrace.spark.slice_errors import freed_of, reason_of
 from headrace.spark.timeouts import CallOverdue
 from headrace.use_cases import SliceContext, UseCase
 
@@ -75,6 +75,8 @@ class Calls:
     _overdue_all: CallOverdue | None = None
     _stop: int | None = None
     _is_over: bool = False
+    #: what failed is kept as it was raised
+    as_raised: bool = False
 
     def run(self) -> None:
         """Make the calls; raises only what ends all of them."""
@@ -116,8 +118,11 @@ class Calls:
             raise self._overdue_all from None
         finally:
             # Here, where the time counts; not sooner, as calls may share an error and go on.
-            for error in self.failed.values():
-                clear_frames(error)
+            self.failed = {row: self._freed(error) for row, error in self.failed.items()}
+
+    def _freed(self, error: Exception) -> Exception:
+        clear_frames(error)
+        return error if self.as_raised else freed_of(error)
 
     async def _some(self, todo: Iterator[int]) -> None:
         """Call for one record after the other; one whose key is at work waits in its queue."""

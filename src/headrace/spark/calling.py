@@ -37,6 +37,7 @@ from headrace.spark.culprits import Blamed, to_blame
 from headrace.spark.declared import as_declared
 from headrace.spark.decoding import DecodedRecords, decoded, shown
 from headrace.spark.own_tables import owned
+from headrace.spark.slice_errors import freed_of
 from headrace.spark.timeouts import CallOverdue, bounded, guarded
 from headrace.use_cases import SliceContext, UseCase
 
@@ -83,6 +84,8 @@ class Call:
     #: records are decoded alone, to find the one at which that fails
     decodes: bool = False
     schemas: Schemas | None = None
+    #: what is raised is raised as it is, by whoever raised it; for tests, where nobody else waits
+    as_raised: bool = False
 
     def __call__(self, records: pa.Table) -> pa.Table:
         """Call the handler once.
@@ -113,7 +116,9 @@ class Call:
     def calls(self, records: pa.Table, goes_on: Callable[[Exception], bool]) -> Calls:
         """A call for each record, of a handler that waits."""
         given = shown(self.use_case, records)
-        return calls_for(self.use_case, self.context, given, records["key"], goes_on)
+        made = calls_for(self.use_case, self.context, given, records["key"], goes_on)
+        made.as_raised = self.as_raised
+        return made
 
     def checked(self, rows: Sequence[Row]) -> pa.Table:
         """Rows that calls gave, as a table that its sink takes."""
@@ -143,7 +148,7 @@ class Call:
         """What a call of the use case's own code gives; it has its time, and ends no worker."""
         patience_s = self.rules.patience_s
         try:
-            return bounded(partial(_leaving_nothing, call, patience_s), patience_s)
+            return bounded(partial(self._leaving_nothing, call), patience_s)
         except CallOverdue:
             raise self._overdue() from None
         except (Exception, PlayedKill):
@@ -151,6 +156,38 @@ class Call:
         except BaseException as error:  # SystemExit, KeyboardInterrupt, a panic of Rust
             # Nobody types Ctrl-C into a worker, which is in a process group of its own.
             raise HandlerError(_words_of(error)) from error
+
+    def _leaving_nothing(self, call: Callable[[], Any]) -> Any:
+        """What a call gives; what it leaves behind is closed before it is over.
+
+        Left alone that would be closed whenever Python collects, as in a call for another tenant;
+        what an error holds, when somebody has read it. A ``__del__`` loses what is raised in it,
+        and so what ends a call; so the time tells.
+
+        Raises:
+            CallOverdue: something that was closed took too long.
+            Exception: in the place of what was raised one of ours, unless it is to be as it is.
+        """
+        began_s, before = time.monotonic(), _grown_old()
+        try:
+            return contextvars.copy_context().run(call)
+        except (CallOverdue, PlayedKill) as ended:
+            clear_frames(ended)
+            # Of an error that the call was just dealing with, and that would go with this one.
+            ended.__context__ = None
+            raise
+        except BaseException as raised:
+            clear_frames(raised)
+            if self.as_raised:
+                raise
+            freed = freed_of(raised)
+        finally:
+            # What has lived for longer is freed behind the task (`heap.py`), unless what this call
+            # made came through a collection that Python made meanwhile, and counts as old as well.
+            gc.collect(1 if _grown_old() == before else 2)
+            if time.monotonic() - began_s > self.rules.patience_s:
+                raise CallOverdue
+        raise freed
 
     def to_blame(self, records: pa.Table, raised: Exception) -> Blamed:
         """The record to blame; what calls nothing bad may come through the next time.
@@ -185,29 +222,6 @@ class Call:
             f"{who} and was ended; give what it waits for a time limit of its own, or raise "
             "handler_timeout"
         )
-
-
-def _leaving_nothing(call: Callable[[], Any], patience_s: float) -> Any:
-    """What a call gives; what it leaves behind is closed before it is over.
-
-    Left alone that would be closed whenever Python collects, as in a call for another tenant. A
-    ``__del__`` loses what is raised in it, and so what ends a call; so the time tells.
-
-    Raises:
-        CallOverdue: something that was closed took too long.
-    """
-    began_s, before = time.monotonic(), _grown_old()
-    try:
-        return contextvars.copy_context().run(call)
-    except BaseException as raised:
-        clear_frames(raised)
-        raise
-    finally:
-        # What has lived for longer is freed behind the task (`heap.py`), unless what this call
-        # made came through a collection that Python made meanwhile, and counts as old as well.
-        gc.collect(1 if _grown_old() == before else 2)
-        if time.monotonic() - began_s > patience_s:
-            raise CallOverdue
 
 
 def _grown_old() -> list[dict[str, int]]:

@@ -15,15 +15,14 @@ What becomes of a record that was found is not decided here.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from headrace.errors import BadRecord, ConfigError, HandlerHung, TargetMissing, Temporary
 from headrace.model.receipts import SliceError
-from headrace.spark.timeouts import guarded
+from headrace.spark.slice_errors import row_of
 
 #: raised whichever records are given
 NO_RECORDS_FAULT = (Temporary, TargetMissing)
@@ -116,8 +115,4 @@ def raised_by(call: Call, records: pa.Table) -> Exception | None:
 
 
 def _told_row(raised: Exception) -> int | None:
-    """The row that a handler calls bad; None if that is no number, so that it is searched for."""
-    if not isinstance(raised, BadRecord):
-        return None
-    bad: Any = raised
-    return guarded(lambda: operator.index(bad.row), lambda: None)
+    return row_of(raised) if isinstance(raised, BadRecord) else None

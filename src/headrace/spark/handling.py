@@ -295,7 +295,7 @@ def called(
         raise BadRecord(*min(found.undecoded.items()))
     if found.waiting is not None:
         raise found.waiting
-    return Call(use_case, context, CallRules())(found.records)
+    return Call(use_case, context, CallRules(), as_raised=True)(found.records)
 
 
 def _until_trouble(call: Call, records: pa.Table) -> Handled:

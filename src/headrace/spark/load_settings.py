@@ -5,9 +5,9 @@ connections to Spark are everybody's; and what it leaves behind ends the driver 
 seconds later, as a profiler's timer or a watchdog of `faulthandler`. So all that is put back after
 a call (`process_settings.py`, `vitals.py`, `rights.py`) is put back after an import, and besides it
 what only a module sets: where signals are told, how soon the machine takes this process when
-memory is short, and whether Python collects garbage by itself: a module that reads a large file
-with that off turns it on then, which in a driver it was not. What may not be put back is told by
-the name of what sets it.
+memory is short, and whether and how Python collects garbage: a module that reads a large file with
+that off turns it on then, which in a driver it was not; and one that has it seldom, or keeps all
+that is found, has its process grow. What may not be put back is told by the name of what sets it.
 
 Files that it closes, and threads that it leaves, are not looked for.
 """
@@ -76,12 +76,17 @@ class BeforeLoad:
     taken_first: int | None
     #: garbage, in whatever thread makes one object too many
     collects: bool
+    #: after how many objects, and what is told or kept of them
+    collector: tuple[tuple[int, int, int], int]
 
     def put_back(self) -> list[str]:
         """Let it be so again, as far as it may; what may not, by the names of what sets it."""
         end_nobody_later(self.timers)
         self.settings.put_back()
         collect_by_itself(does=self.collects)
+        thresholds, debug = self.collector
+        gc.set_threshold(*thresholds)
+        gc.set_debug(debug)
         if self.told_file is not None and _told_file() not in (self.told_file, None):
             with suppress(OSError, ValueError):  # it is closed
                 signal.set_wakeup_fd(self.told_file, warn_on_full_buffer=False)
@@ -104,6 +109,7 @@ class BeforeLoad:
             names.add("signal.set_wakeup_fd")
         if gc.isenabled() != self.collects:
             names.add("gc.disable" if self.collects else "gc.enable")
+        names |= self._collects_otherwise()
         return sorted({*self._given_up(), *names})
 
     def _given_up(self) -> list[str]:
@@ -111,6 +117,10 @@ class BeforeLoad:
         limits = ["resource.setrlimit"] if is_one_lower(self.limits) else []
         taken = ["oom_score_adj"] if self._is_taken_sooner() else []
         return sorted([*limits, *taken, *self.rights.given_up()])
+
+    def _collects_otherwise(self) -> set[str]:
+        pairs = zip(("gc.set_threshold", "gc.set_debug"), self.collector, _collector(), strict=True)
+        return {name for name, before, now in pairs if now != before}
 
     def _is_taken_sooner(self) -> bool:
         now = _taken_first()
@@ -120,7 +130,12 @@ class BeforeLoad:
 def before_load() -> BeforeLoad:
     """How this process is before something is imported."""
     own = settings_now(), limits_now(), rights_now()
-    return BeforeLoad(*own, timers_now(), _told_file(), _taken_first(), gc.isenabled())
+    taken = _told_file(), _taken_first()
+    return BeforeLoad(*own, timers_now(), *taken, gc.isenabled(), _collector())
+
+
+def _collector() -> tuple[tuple[int, int, int], int]:
+    return gc.get_threshold(), gc.get_debug()
 
 
 def _told_file() -> int | None:

@@ -10,8 +10,10 @@ Which record is to blame, and what follows from it, is not decided here.
 from __future__ import annotations
 
 import math
+import operator
+import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -21,6 +23,7 @@ from headrace.errors import (
     HeadraceError,
     Temporary,
     WorkerKilled,
+    as_ours,
     code_of,
     shortened,
     text_of,
@@ -29,26 +32,61 @@ from headrace.errors import (
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice
 from headrace.spark.row_places import place_of_row
-from headrace.spark.timeouts import guarded
+from headrace.spark.timeouts import TELLING_S, guarded
 from headrace.versions.quoting import traceback_of
 
 #: characters of what is told: Python quotes what it cannot read, which may be a whole record
 MESSAGE = 4_000
 #: whoever asks for a longer wait is asked again then; a moment far beyond has no date to be shown
 _LONGEST_WAIT_S = 30 * 86_400.0
+#: where one of ours has what is told of the error that it stands for
+_TOLD: Final = "_told"
 
 
 def error_of(error: BaseException) -> SliceError:
     """Translate what a handler, sink or reader raised; foreign errors become ``HandlerError``."""
-    known, kind = isinstance(error, HeadraceError), type(error).__name__
-    says = text_of if known else words_of
+    kind = type(error).__name__
+    if type(error).__module__ == HeadraceError.__module__:
+        told: object = vars(error).get(_TOLD)
+        if type(told) is SliceError:
+            return told
+    known = isinstance(error, HeadraceError)
+    says, began_s = text_of if known else words_of, time.monotonic()
+    message = guarded(lambda: shortened(says(error), MESSAGE), lambda: kind)
+    # A text that took all of its time would take it again in the traceback.
+    is_slow = time.monotonic() - began_s >= TELLING_S
     return SliceError(
         temporary=isinstance(error, Temporary),
         code=code_of(error) if isinstance(error, HeadraceError) else HandlerError.__name__,
-        message=guarded(lambda: shortened(says(error), MESSAGE), lambda: kind),
-        traceback=guarded(lambda: shortened(_traceback_of(error)), lambda: kind),
+        message=message,
+        traceback=kind
+        if is_slow
+        else guarded(lambda: shortened(_traceback_of(error)), lambda: kind),
         retry_after_s=guarded(lambda: _wait_of(error), lambda: None),
     )
+
+
+def freed_of(error: BaseException) -> HeadraceError:
+    """One of ours that says the same, and holds nothing of theirs.
+
+    What an error has, as an attribute, is closed with it, which may hang; so whoever is given this
+    lets the other one go while the time is counted.
+    """
+    told = error_of(error)
+    made: HeadraceError = HandlerError(told.message)
+    if isinstance(error, BadRecord):
+        bad: Any = BadRecord(0, reason_of(error))
+        bad.row = row_of(error)
+        made = bad
+    elif isinstance(error, HeadraceError):
+        made = as_ours(error, told.message)
+    vars(made)[_TOLD] = told
+    return made
+
+
+def row_of(bad: Any) -> int | None:
+    """The row that a handler calls bad; None if that is no number, so that it is searched for."""
+    return guarded(lambda: operator.index(bad.row), lambda: None)
 
 
 def _traceback_of(error: BaseException) -> str:

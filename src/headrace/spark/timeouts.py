@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 #: the timer rings again after so long, should the first exception have been swallowed
 _AGAIN_S = 0.25
 #: seconds for what an error says of itself
-_TELLING_S = 1.0
+TELLING_S = 1.0
 #: where the frames of an import are
 _IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -89,7 +89,7 @@ def guarded(make: Callable[[], _T], otherwise: Callable[[], _T]) -> _T:
     collects = gc.isenabled()
     try:
         gc.disable()
-        return bounded(make, _TELLING_S)
+        return bounded(make, TELLING_S)
     except BaseException:  # SystemExit, say
         return otherwise()
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
-from headrace.store import deployments, intents, own_topics, streams, tenant_states, tenants
+from headrace.store import deployments, intents, own_topics, stops, streams, tenant_states, tenants
 from headrace.store.database import Database
 from headrace.store.revision import changing
 
@@ -90,10 +90,14 @@ class SqlRegistry:
         *,
         by: Stopper = Stopper.OPERATOR,
         epoch: int | None = None,
+        gone: Collection[str] = (),
     ) -> bool:
         """Suspend, resume or remove one stream; ``reason`` is shown to people."""
         with changing(self._database) as connection:
-            return streams.set_state(connection, stream, state, reason, by, epoch=epoch)
+            is_done = streams.set_state(connection, stream, state, reason, by, epoch=epoch)
+            if is_done and gone:
+                stops.leave_behind(connection, stream, gone)
+            return is_done
 
     def deploy(
         self, deployment: Deployment, *, anew: bool = False, over: Deployment | None = None

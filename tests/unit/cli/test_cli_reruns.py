@@ -190,3 +190,16 @@ def test_a_rerun_that_is_over_leaves_the_lists_until_it_is_asked_for(headrace):
     assert listed("use-cases", "use_case", "--all") == ["score", "score~1"]
     assert "acme/score~1" in listed("streams", "stream", "--all")
     assert "score~1" in headrace("use-cases", "list", "--all").output
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_rerun_is_not_added_by_itself_for_nobody_would_run_it(headrace, store, is_over):
+    if is_over:
+        assert headrace("rerun", "acme/score", "--from", "1", "--yes").exit_code == 0
+        headrace("streams", "remove", "acme/score~1")
+    told = headrace("streams", "add", "acme/score~1", "--yes")
+    assert told.exit_code == 2
+    assert "'headrace rerun acme/score --from earliest'" in " ".join(told.output.split())
+    rerun = StreamId("score~1", "acme")
+    active = [one.id for one in store.registry.streams() if one.state is State.ACTIVE]
+    assert rerun not in active

@@ -433,6 +433,22 @@ def test_a_dry_run_only_counts(headrace, store):
 
 
 @pytest.mark.usefixtures("visits")
+def test_only_a_seek_that_is_done_waits_until_the_log_was_asked_for_long_enough(
+    headrace, monkeypatch
+):
+    waits, planned = [], streams.planned
+
+    def planning(*args):
+        waits.append(args[-1])
+        return planned(*args)
+
+    monkeypatch.setattr(streams, "planned", planning)
+    for how in ("--dry-run", "--yes"):
+        assert headrace(*SEEK, "earliest", how).exit_code == 0
+    assert [wait is time.sleep for wait in waits] == [False, True]
+
+
+@pytest.mark.usefixtures("visits")
 def test_a_seek_to_where_it_stands_is_no_question(headrace, store, fail):
     fail()
     result = headrace(*SEEK, "3")

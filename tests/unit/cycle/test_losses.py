@@ -5,16 +5,20 @@ from dataclasses import replace
 import pytest
 
 from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
-from headrace.errors import StoreUnavailable
+from headrace.errors import ConfigError, StoreUnavailable, WorkerKilled
 from headrace.model.lane_names import named, number_of
 from headrace.model.records import FailureState
 from headrace.model.streams import DataLossPolicy, Order, State, StreamId
 from headrace.operating.seeking import seek
 from headrace.policies.data_loss import CUT_PATIENCE_S, LIST_PATIENCE_S
+from headrace.ports import WaveResult
+from headrace.spark.slice_errors import error_of
+from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.log_fake import Row
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
+RIGHT_AT = "acme.visits[0] ends at 2, but what it is stopped at was there up to 3: the log was cut"
 FAIL, SKIP = DataLossPolicy.FAIL, DataLossPolicy.SKIP
 
 
@@ -254,10 +258,12 @@ def test_a_log_cut_before_the_record_that_a_lane_is_stopped_at_is_told_and_read_
 @pytest.mark.parametrize("policy", [FAIL, SKIP])
 def test_a_log_cut_right_at_the_record_that_a_lane_is_stopped_at_is_told(world, policy):
     """Or a skip of it, which is by its place, would drop the one that comes there next."""
+    seen = []
 
     def picky(table, _context):
         if b"bad" in table["value"].to_pylist():
             raise ValueError("cannot read this")
+        seen.extend(table["value"].to_pylist())
         return table.select(["offset"])
 
     def send(*named):
@@ -273,16 +279,47 @@ def test_a_log_cut_right_at_the_record_that_a_lane_is_stopped_at_is_told(world, 
     (stopped,) = world.store.failures.every(ACME)
     world.log.truncate(TOPIC, 0, 2)
     world.turns(80, seconds=1.0)
-    fact = "acme.visits[0] ends at 2, but it is stopped at 2, which was there: the log was cut"
-    if policy is FAIL:
-        assert fact in stream(world).reason
-        return
-    assert world.store.failures.every(ACME, only_open=True) == []
-    assert any(fact in one.error.message for one in world.store.failures.every(ACME))
     assert world.store.failures.one(stopped.id).state is FailureState.SKIPPED
+    if policy is FAIL:
+        assert RIGHT_AT in stream(world).reason
+        with pytest.raises(ConfigError, match="not open any more: it was skipped"):
+            world.store.failures.skip(stopped.id)
+        world.store.registry.set_stream_state(ACME, State.ACTIVE)
+    else:
+        assert any(RIGHT_AT in one.error.message for one in world.store.failures.every(ACME))
+        assert notes(world)[-1] == (0, 2, 3, "OffsetOutOfRange")
     send(b"new")
     world.turns(10, seconds=1.0)
-    assert world.positions()["acme", 0] == 3
+    assert (world.positions()["acme", 0], seen[-1]) == (3, b"new")
+
+
+@pytest.mark.parametrize("cut_to", [1, 2])
+def test_a_log_cut_within_a_slice_that_a_lane_is_stopped_at_is_told(world, monkeypatch, cut_to):
+    """It names no record: a skip, which is of the whole slice, would drop what comes there next."""
+    run, deadly = InProcessEngine._run, [None]
+
+    def killed(engine, wave):
+        if deadly:
+            return WaveResult(wave, (), 0.0, error_of(WorkerKilled("it dies of it")))
+        return run(engine, wave)
+
+    monkeypatch.setattr(InProcessEngine, "_run", killed)
+    # By intent what may be there is run as it was, whole.
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy(data_loss=SKIP, retries=0)
+    world.tenant("acme", 3)
+    world.start()
+    world.turns(30, seconds=1.0)
+    (stopped,) = world.store.failures.every(ACME)
+    assert (stopped.error.offset, stopped.skipped_to) == (None, 3)
+    deadly.clear()
+    world.log.truncate(TOPIC, 0, cut_to)
+    world.turns(80, seconds=1.0)
+    assert world.store.failures.one(stopped.id).state is FailureState.SKIPPED
+    assert notes(world)[-1] == (0, cut_to, 3, "OffsetOutOfRange")
+    world.send("acme", 3)
+    world.turns(30, seconds=1.0)
+    assert world.seen == [("acme", offset) for offset in range(cut_to + 3)]
 
 
 @pytest.mark.parametrize("done", [True, False])

@@ -136,6 +136,26 @@ def test_a_loss_of_another_lane_is_passed_over_when_the_letter_is_answered(world
     assert (over.slice.from_offset, over.slice.until_offset) == (0, 4)
 
 
+@pytest.mark.parametrize("policy", DataLossPolicy)
+def test_a_log_cut_right_at_a_record_that_waits_for_its_letter_costs_no_other_record(
+    world, later, policy
+):
+    """The lane went on behind the letter, and so behind what came in the record's place."""
+    thread = later(data_loss=policy)
+    world.tenant("acme", 3)
+    world.turns(3)
+    assert at(world) == {"acme": 1}
+    world.log.truncate("acme.visits", 0, 1)
+    world.turns(80, seconds=1.0)
+    world.send("acme", 2)
+    world.turns(40, seconds=1.0)
+    thread.go_on()
+    world.turns(1)
+    assert (at(world), len(offsets(world))) == ({"acme": 1}, 1)
+    state = next(one.state for one in world.store.registry.streams() if one.id == ACME)
+    assert state is (State.SUSPENDED if policy is DataLossPolicy.FAIL else State.ACTIVE)
+
+
 def test_a_letter_of_a_lane_that_is_removed_meanwhile_brings_nothing_back(world, later):
     thread = later("acme", "bolt")
     world.store.registry.set_stream_state(ACME, State.REMOVED)
@@ -240,7 +260,7 @@ def test_what_brokers_do_not_take_comes_behind_all_others(world, later):
     (slow,) = (name for name in NAMES if world.driver.board.lane(world.lane(name)).tries)
     world.tenant("late", 3)
     world.turns(3, seconds=1.0)
-    assert world.driver.board.lane(world.lane(slow)).aside == 1
+    assert world.driver.board.lane(world.lane(slow)).aside == 2
     thread.go_on()
     world.turns(1)
     thread.go_on()
@@ -324,7 +344,7 @@ def test_a_tenant_with_many_lanes_leaves_room_for_the_letters_of_others(
     world.turns(3, seconds=1.0)
     world.tenant("bolt", 3)
     world.turns(3, seconds=1.0)
-    assert world.driver.board.lane(world.lane("bolt")).aside == 1
+    assert world.driver.board.lane(world.lane("bolt")).aside == 2
     for _ in range(40):
         while thread.jobs:
             thread.go_on()

@@ -104,6 +104,7 @@ def test_a_group_that_takes_no_part_is_nobodys():
         ("{tenant}.a", "say .*tenant"),
         ("a b", "blank"),
         ("[[:alpha:]]+[.]visits", r"has \[: in it, as .*; say its letters, as \[A-Za-z\]"),
+        ("[a-z]{,63}[.]visits", r"has \{, in it, as a\{,3\}; say \{0, in"),
         ("(?i)acme[.]vi\u017fits", "a letter beyond ASCII in it, which no topic has"),
         ("a(?!b)", "grows with the letters alone, as RE2 does: invalid perl operator"),
         (r"(a)\1", "grows with the letters"),

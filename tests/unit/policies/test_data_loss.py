@@ -64,7 +64,7 @@ def test_a_log_that_has_not_what_a_lane_is_stopped_at_was_cut(position, further,
     found = lost_range(position, start, end, had)
     if start <= position <= end:
         cut = Lost(Loss.CUT, end, had, position)
-        assert found == (cut if end <= had else None)
+        assert found == (cut if end < had else None)
     else:
         assert found == lost_range(position, start, end)
 

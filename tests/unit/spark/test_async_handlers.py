@@ -670,7 +670,8 @@ def test_what_another_handler_does_to_loops_is_not_there_in_those_that_wait() ->
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_what_the_error_of_a_call_holds_is_closed_within_the_time_of_all() -> None:
+@pytest.mark.parametrize("where", ["frame", "attribute"])
+def test_what_the_error_of_a_call_holds_is_closed_within_the_time_of_all(where: str) -> None:
     took_s: list[float] = []
 
     class Left:
@@ -686,7 +687,7 @@ def test_what_the_error_of_a_call_holds_is_closed_within_the_time_of_all() -> No
 
     async def fails(_record: dict[str, Any], _: SliceContext) -> None:
         left = Left()
-        raise ValueError(type(left))
+        raise ValueError(left if where == "attribute" else type(left))
 
     found = handle(of(fails), numbers(1), CONTEXT, CallRules(0.5))
     assert found.error is not None

@@ -331,6 +331,28 @@ def test_a_load_leaves_the_collector_as_it_was(before, act, named):
         (gc.enable if collects else gc.disable)()
 
 
+@pytest.mark.parametrize(
+    ("act", "named"),
+    [
+        (lambda: gc.set_threshold(10**9), "gc.set_threshold"),
+        (lambda: gc.set_debug(gc.DEBUG_SAVEALL), "gc.set_debug"),
+    ],
+)
+def test_a_load_leaves_how_garbage_is_collected_as_it_was(act, named):
+    """Else a driver never collects again, or keeps all that it finds."""
+    before = gc.get_threshold(), gc.get_debug()
+    try:
+        known = before_load()
+        act()
+        assert known.changed() == [named]
+        known.put_back()
+        assert known.changed() == []
+        assert (gc.get_threshold(), gc.get_debug()) == before
+    finally:
+        gc.set_threshold(*before[0])
+        gc.set_debug(before[1])
+
+
 def test_a_load_leaves_no_file_that_is_told_of_signals():
     reads, writes = os.pipe()
     os.set_blocking(writes, False)

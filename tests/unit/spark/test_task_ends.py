@@ -83,6 +83,24 @@ def error_of_a_call(left):
         return error
 
 
+class Holding(ValueError):
+    """Has what it is about, for whoever catches it."""
+
+    def __init__(self, left):
+        self.left = left
+
+
+def waits_after(error):
+    """As before another try."""
+    try:
+        raise error
+    except Holding:
+        time.sleep(60)
+
+
+HOW = ["ring", "old ring", "error", "group", "context", "attribute", "caught"]
+
+
 def leaves(how, value):
     """A handler that leaves something at a record of acme: in a ring, errors or a context.
 
@@ -102,13 +120,17 @@ def leaves(how, value):
                 raise ValueError("no")
             if how == "group":
                 raise ExceptionGroup("all", [error_of_a_call(left)])
+            if how == "attribute":
+                raise Holding(left)
+            if how == "caught":
+                waits_after(Holding(left))
         return with_tenant(table, context)
 
     return handler
 
 
 @ENDED_WHERE_IT_IS_FREED
-@pytest.mark.parametrize("how", ["ring", "old ring", "error", "group", "context"])
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("guarantee", ["at-most-once", "at-least-once"])
 def test_what_a_call_leaves_that_hangs_is_its_own_trouble_in_company(bench, guarantee, how):
     bench.limits = {"timeout_s": 0.6}
@@ -119,7 +141,7 @@ def test_what_a_call_leaves_that_hangs_is_its_own_trouble_in_company(bench, guar
 
 
 @ENDED_WHERE_IT_IS_FREED
-@pytest.mark.parametrize("how", ["ring", "old ring", "error", "group", "context"])
+@pytest.mark.parametrize("how", HOW)
 def test_what_a_call_leaves_that_hangs_is_a_hang_where_it_is_alone(bench, how):
     bench.limits = {"timeout_s": 3.0}
     alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")

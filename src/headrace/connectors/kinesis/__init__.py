@@ -29,7 +29,8 @@ def require_client(connection: str, connections: Connections) -> None:
 
 def streams_log(connections: Connections, *, asks_once: bool = False) -> KinesisLog:
     """What is in the streams of all connections; it connects when it is asked."""
-    return KinesisLog(KinesisByConnection(connections), asks_once=asks_once)
+    asked, own = KinesisByConnection(connections), connections.own_servers
+    return KinesisLog(asked, asks_once=asks_once, of_tenants=own)
 
 
 def streams_reader(connections: Connections) -> KinesisReader:

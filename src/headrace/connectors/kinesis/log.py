@@ -5,8 +5,10 @@ they are read (`walk.py`). Where one begins, and what was there at a time, is fo
 a record comes, or the shard says that it has no more. That costs of what a shard gives in a second,
 so it is asked only of lanes that get a place. One whose answers are empty for long is gone on with
 at the next question, and left out until then. So is what has no answer within a moment, as where a
-region cannot be reached: whoever asks has other streams, and other logs, to ask. Who asks once, and
-not again in a while, is not told of what is there as if it were not: he waits, or is told why.
+region cannot be reached: whoever asks has other streams, and other logs, to ask. Where each tenant
+has a connection of its own, those who had no answer in time are asked on other lines than those who
+had. Who asks once, and not again in a while, is not told of what is there as if it were not: he
+waits, or is told why.
 
 Lists of shards come from a service that has many parts, so one may be without a shard that another
 has. Which hash keys have no open shard, or two, at two looks in a row, is told in the log.
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -40,6 +42,7 @@ from headrace.model.places import OPEN, Place, Places
 from headrace.model.topic_names import connection_of
 from headrace.ports import Clock, TopicInfo
 from headrace.process.clock import SystemClock
+from headrace.process.daemon_threads import DaemonThreads
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +50,8 @@ V = TypeVar("V")
 
 #: requests at once, to a connection
 _AT_ONCE = 8
+#: without an answer; beyond it nobody is given other lines, since it is not one tenant any more
+_MOST_HELD_UP = 8 * _AT_ONCE
 #: seconds after which nobody waits for what was asked
 _PATIENCE_S = 3.0
 #: for who asks once, of what an account is given in a second
@@ -67,6 +72,8 @@ class KinesisLog:
     asks_once: bool = False
     #: lets seconds pass
     pause: Callable[[float], None] = time.sleep
+    #: connections of which each tenant has its own
+    of_tenants: frozenset[str] = frozenset()
     #: shards by the names of their lanes, as they were listed last
     _shards: dict[str, Shard] = field(default_factory=dict, repr=False)
     #: streams as they were listed last, by name; whoever shows them elsewhere looks at it meanwhile
@@ -79,8 +86,11 @@ class KinesisLog:
     _asked_before: dict[tuple[object, object], Future[Any]] = field(
         default_factory=dict, repr=False
     )
-    #: by connection: one that cannot be reached holds its own threads alone
-    _pools: dict[str | None, ThreadPoolExecutor] = field(default_factory=dict, repr=False)
+    #: by connection: one that cannot be reached holds its own threads alone; and so do those of
+    #: its tenants who had no answer in time
+    _pools: dict[tuple[str | None, bool], DaemonThreads] = field(default_factory=dict, repr=False)
+    #: tenants who had none when they were asked last, each with its connection
+    _held_up: set[str] = field(default_factory=set, repr=False)
 
     def of(self, topic: str) -> KinesisLog:
         """This one has all streams."""
@@ -169,8 +179,10 @@ class KinesisLog:
         _, late = wait(asked.values(), None if self.asks_once else _PATIENCE_S)
         for key, answer in asked.items():
             if answer in late:
-                self._asked_before[what, key] = answer
+                if not (self._is_of_a_tenant(key) and self._gives_way(key, answer)):
+                    self._asked_before[what, key] = answer
                 continue
+            self._held_up.discard(_whose(key))
             try:
                 found[key] = answer.result()
             except HeadraceError as error:
@@ -178,11 +190,27 @@ class KinesisLog:
         _bound(self._asked_before)
         return found, troubles
 
-    def _pool_of(self, name: str) -> ThreadPoolExecutor:
-        connection = connection_of(name)
-        if connection not in self._pools:
-            self._pools[connection] = ThreadPoolExecutor(_AT_ONCE, "kinesis-log")
-        return self._pools[connection]
+    def _pool_of(self, name: str) -> DaemonThreads:
+        line = connection_of(name), _whose(name) in self._held_up
+        if line not in self._pools:
+            self._pools[line] = DaemonThreads(_AT_ONCE, "kinesis-log")
+        return self._pools[line]
+
+    def _is_of_a_tenant(self, name: str) -> bool:
+        return connection_of(name) in self.of_tenants
+
+    def _gives_way(self, name: str, answer: Future[Any]) -> bool:
+        """Let others of a connection go on; whether this was not asked yet, and has to be anew."""
+        if answer.cancel():
+            return True
+        whose, line = _whose(name), (connection_of(name), False)
+        if whose not in self._held_up:
+            self._held_up.add(whose)
+            asked = sum(not one.done() for one in self._asked_before.values())
+            if asked < _MOST_HELD_UP:
+                # What it asked goes on in these threads, which end then.
+                self._pools.pop(line, None)
+        return False
 
     def _raise_if_away(self, found: Collection[object], troubles: dict[str, HeadraceError]) -> None:
         away = [error for error in troubles.values() if isinstance(error, BrokerUnavailable)]
@@ -264,6 +292,11 @@ def _bound(kept: dict[Any, Any]) -> None:
     """Forget what was kept first, should it be too much."""
     while len(kept) > _MOST_KEPT:
         del kept[next(iter(kept))]
+
+
+def _whose(name: str) -> str:
+    """A tenant of a connection, in the name of a stream that begins with it, or of its lane."""
+    return name.partition(".")[0]
 
 
 def _is_of(lane: str, stream: str) -> bool:

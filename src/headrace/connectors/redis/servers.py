@@ -8,14 +8,15 @@ what is asked at once has so many seconds, also where answers come byte by byte.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from headrace.connectors.made_once import MadeOnce
 from headrace.connectors.own_servers import ALONE, OwnServers
 from headrace.connectors.redis.library import library, translated
 from headrace.connectors.tls_files import FILES, context_of, files_of, options_of
@@ -82,8 +83,8 @@ class Cache:
         self.address = address
         self._waits = waits
         self._deadline = Deadline(ANSWER_BYTES)
-        self._made: Any = None
-        self._making = threading.Lock()
+        made = partial(_client, address, waits, self.where, self._deadline)
+        self._client = MadeOnce[Any](made, lambda client: client.close())
 
     def __repr__(self) -> str:
         return f"Cache({self.where})"
@@ -94,7 +95,7 @@ class Cache:
         Raises:
             HeadraceError: there is none, or it is an error.
         """
-        client = self._client()
+        client = self._client.had()
         try:
             with self._in_time():
                 return client.execute_command(*command)
@@ -111,7 +112,7 @@ class Cache:
         Raises:
             HeadraceError: the connection failed, so nobody knows what of them was done.
         """
-        pipeline = self._client().pipeline(transaction=False)
+        pipeline = self._client.had().pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
         try:
@@ -130,26 +131,14 @@ class Cache:
 
     def close(self) -> None:
         """Give the connections up that nobody uses."""
-        with self._making:
-            client, self._made = self._made, None
-        if client is not None:
-            client.close()
+        self._client.close()
 
     def _in_time(self, until_s: float = math.inf) -> AbstractContextManager[None]:
         """What this thread asks in the block is answered by then, and in the time for an answer."""
         return self._deadline.until(min(until_s, time.monotonic() + self._waits[1]))
 
-    def _client(self) -> Any:
-        with self._making:
-            if self._made is None:
-                client = _client(self.address, self._waits, self.where)
-                pool = client.connection_pool
-                pool.connection_class = _in_time(pool.connection_class, self._deadline)
-                self._made = client
-            return self._made
 
-
-def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
+def _client(at: Address, waits: tuple[float, float], where: str, deadline: Deadline) -> Any:
     lib = library()
     files = dict(at.files)
     if at.tls:
@@ -162,7 +151,7 @@ def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
         "ssl_certfile": files.get("certificate_file"),
         "ssl_keyfile": files.get("key_file"),
     }
-    return lib.Redis(
+    client = lib.Redis(
         host=at.host,
         port=at.port,
         db=at.database,
@@ -174,6 +163,9 @@ def _client(at: Address, waits: tuple[float, float], where: str) -> Any:
         retry=lib.retry.Retry(lib.backoff.NoBackoff(), 0),
         **(tls if at.tls else {}),
     )
+    pool = client.connection_pool
+    pool.connection_class = _in_time(pool.connection_class, deadline)
+    return client
 
 
 def _in_time(kind: Any, deadline: Deadline) -> Any:

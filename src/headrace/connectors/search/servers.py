@@ -7,7 +7,6 @@ by the client on its own: whether something may be written again is for the sink
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from headrace.connectors.http_addresses import Address, Form, http_address
 from headrace.connectors.kept_servers import KeptServers, key_of
+from headrace.connectors.made_once import MadeOnce
 from headrace.connectors.search.library import library, translated
 from headrace.connectors.tls_files import context_of
 from headrace.databases.deadline import ANSWER_BYTES, Deadline
@@ -46,8 +46,8 @@ class Cluster:
         #: indexes that were found to be what their sinks describe
         self.fitted: set[object] = set()
         self._deadline = Deadline(ANSWER_BYTES)
-        self._made: Any = None
-        self._making = threading.Lock()
+        made = partial(_client, address, self.where, self._deadline)
+        self._client = MadeOnce[Any](made, lambda client: client.close())
 
     def __repr__(self) -> str:
         return f"Cluster({self.where})"
@@ -65,7 +65,7 @@ class Cluster:
 
     def raw(self, method: str, path: str, body: object = None) -> Any:
         """The same; raises whatever the client does."""
-        transport = self._client().transport
+        transport = self._client.had().transport
         with self.until(time.monotonic() + _ANSWER_S):
             return transport.perform_request(method, path, params={}, body=body)
 
@@ -77,16 +77,7 @@ class Cluster:
 
     def close(self) -> None:
         """Give the connections up."""
-        with self._making:
-            client, self._made = self._made, None
-        if client is not None:
-            client.close()
-
-    def _client(self) -> Any:
-        with self._making:
-            if self._made is None:
-                self._made = _client(self.address, self.where, self._deadline)
-            return self._made
+        self._client.close()
 
 
 def _client(at: Address, where: str, deadline: Deadline) -> Any:

@@ -8,14 +8,15 @@ node does not answer, the next request goes to the next one.
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from headrace.connectors.http_addresses import Address, Form, http_address
 from headrace.connectors.kept_servers import KeptServers, key_of
+from headrace.connectors.made_once import MadeOnce
 from headrace.connectors.solr.library import answer_of, demand_done, library, unanswered
 from headrace.connectors.tls_files import context_of
 from headrace.databases.deadline import ANSWER_BYTES, Deadline
@@ -54,9 +55,9 @@ class Solr:
         #: collections that were found to be what their sinks describe
         self.fitted: set[object] = set()
         self._deadline = Deadline(ANSWER_BYTES)
-        self._made: list[Any] = []
         self._turn = 0
-        self._making = threading.Lock()
+        made = partial(_nodes, address, self.where, self._deadline)
+        self._nodes = MadeOnce[list[Any]](made, _close)
 
     def __repr__(self) -> str:
         return f"Solr({self.where})"
@@ -84,14 +85,11 @@ class Solr:
 
     def close(self) -> None:
         """Give the connections up."""
-        with self._making:
-            nodes, self._made = self._made, []
-        for node in nodes:
-            node.close()
+        self._nodes.close()
 
     def _exchanged(self, path: str, body: bytes | None) -> tuple[int, bytes]:
         try:
-            nodes = self._nodes()
+            nodes = self._nodes.had()
             answer = nodes[self._turn % len(nodes)].request(
                 "GET" if body is None else "POST",
                 f"/solr{path}",
@@ -109,11 +107,10 @@ class Solr:
             self._turn += 1
         return answer.status, answer.data
 
-    def _nodes(self) -> list[Any]:
-        with self._making:
-            if not self._made:
-                self._made = _nodes(self.address, self.where, self._deadline)
-            return self._made
+
+def _close(nodes: Iterable[Any]) -> None:
+    for node in nodes:
+        node.close()
 
 
 def _nodes(at: Address, where: str, deadline: Deadline) -> list[Any]:

@@ -18,7 +18,7 @@ from headrace.errors import (
     tenant_removed,
 )
 from headrace.model.everyone import EVERYONE, has_stream, is_plain
-from headrace.model.records import Deployment
+from headrace.model.records import Deployment, FailureState
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle, ids_left
 from headrace.model.topic_lists import adds_to, as_list_id, topics_of
 from headrace.policies.stops import Status, changed
@@ -190,6 +190,7 @@ class MemoryRegistry:
         *,
         by: Stopper = Stopper.OPERATOR,
         epoch: int | None = None,
+        gone: Collection[str] = (),
     ) -> bool:
         """Suspend, resume or remove one stream; to resume also retries what failed."""
         known = self.data.stream(stream)
@@ -204,6 +205,7 @@ class MemoryRegistry:
         self.data.set_stream(
             stream, state=change.state, reason=change.reason, stopped_by=change.stopped_by
         )
+        self.data.failures.release(stream, set(gone), FailureState.SKIPPED)
         if change.state is State.ACTIVE:
             self.data.expect(stream)
             self.data.failures.release(stream)

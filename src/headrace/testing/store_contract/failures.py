@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from headrace.errors import UnknownName
+from headrace.errors import ConfigError, UnknownName
 from headrace.model.places import place_at
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState
-from headrace.model.streams import Slice, State, StreamId, Tenant
+from headrace.model.streams import Slice, State, Stopper, StreamId, Tenant
 from headrace.policies import keeping
 from headrace.ports import Store
 from headrace.testing.store_contract.begun import (
@@ -164,6 +165,19 @@ class TestFailures:
             assert {failure.times for failure in kept} == {times}
             store.registry.set_stream_state(ACME, State.SUSPENDED)
             store.registry.set_stream_state(ACME, State.ACTIVE)
+
+    def test_what_a_lane_is_stopped_at_that_its_log_lost_is_over_when_its_stream_is_suspended(
+        self, store: Store
+    ) -> None:
+        epoch = started(store, 0, 0)
+        gone, stays = store.failures.keep([failed(0, epoch=epoch), failed(1, epoch=epoch)])
+        stop = partial(store.registry.set_stream_state, ACME, State.SUSPENDED, "it was cut")
+        assert not stop(by=Stopper.FAILURE, epoch=epoch - 1, gone=[lane(0).name])
+        assert still_open(store) == [gone, stays]
+        assert stop(by=Stopper.FAILURE, epoch=epoch, gone=[lane(0).name])
+        assert still_open(store) == [stays]
+        with pytest.raises(ConfigError, match="not open any more: it was skipped"):
+            store.failures.skip(gone)
 
     def test_what_failed_elsewhere_is_another_failure(self, store: Store) -> None:
         started(store, 0)

@@ -155,6 +155,35 @@ def test_one_that_does_not_answer_is_left_out_and_its_answer_taken_later(world, 
     assert set(world.log.absent([*there, "there:visits"])) == set(there)
 
 
+def test_a_tenant_whose_service_is_silent_holds_up_no_other_of_the_connection(world, monkeypatch):
+    """As where each assumes a role of its own, and the token service of one does not answer."""
+    monkeypatch.setattr("headrace.connectors.kinesis.log._PATIENCE_S", 0.05)
+    kinesis = world.services["here"].client
+    kinesis.create_stream(StreamName="bolt.visits", ShardCount=1)
+    world.services["here"].settle("bolt.visits")
+    silent = Silent(kinesis)
+
+    class OfTenants:
+        """Each tenant's own, by the name of its stream."""
+
+        def describe_stream_summary(self, **request):
+            is_acmes = request["StreamName"].startswith("acme.")
+            return (silent if is_acmes else kinesis).describe_stream_summary(**request)
+
+        list_shards = staticmethod(kinesis.list_shards)
+
+    world.client._clients["here"] = OfTenants()
+    acme = [f"here:acme.visits-{number}" for number in range(20)]
+    with closing(KinesisLog(world.client, world.clock, of_tenants=frozenset({"here"}))) as log:
+        looks = [set(log.topics([*acme, "here:bolt.visits"])) for _ in range(3)]
+        assert looks[1:] == [{"here:bolt.visits"}] * 2
+        assert silent.asked < len(acme)
+        silent.answers.set()
+        monkeypatch.setattr("headrace.connectors.kinesis.log._PATIENCE_S", 5.0)
+        assert set(log.absent(acme)) == set(acme)
+        assert log._held_up == set()
+
+
 def test_who_asks_once_waits_for_an_answer(world, monkeypatch):
     monkeypatch.setattr("headrace.connectors.kinesis.log._PATIENCE_S", 0.01)
     silent = Silent(world.client._clients["there"])
