@@ -388,7 +388,7 @@ def _topic(said: object, name: str, sink: object) -> str:
     """What it reads, as one text."""
     if isinstance(said, re.Pattern):
         return _pattern(said, name, getattr(sink, "topic", None))
-    parts = said if isinstance(said, list | tuple) else [said]
+    parts: Sequence[Any] = said if isinstance(said, list | tuple) else [said]
     for part in parts:
         if problem := _topic_problem(part, is_listed=parts is said):
             raise ConfigError(f"use case {name}: {problem}")
@@ -396,6 +396,11 @@ def _topic(said: object, name: str, sink: object) -> str:
         raise ConfigError(
             f"use case {name}: topic {said!r}: some of its topics are of each tenant and some of "
             "all together; declare one use case for these and one for those"
+        )
+    if len({connection_of(part) is None for part in parts}) > 1:
+        raise ConfigError(
+            f"use case {name}: topic {said!r}: some of its topics are in Kafka and some are not; "
+            "declare one use case for these and one for those"
         )
     try:
         return listed(map(str, parts))
@@ -426,8 +431,11 @@ def _topic_problem(topic: object, *, is_listed: bool) -> str | None:
     if found is not None and not is_listed:
         return f"topic {topic!r}: to read a partition alone say a list, topic=[{topic!r}]"
     of_one = topic if found is None else found.topic
-    if is_listed and connection_of(of_one) is not None:
-        return f"topic {topic!r} is not in Kafka, and a list names none of those yet"
+    if found is not None and connection_of(of_one) is not None:
+        return (
+            f"topic {topic!r} is a shard, and shards are split and merged into others; name the "
+            f"whole stream, {of_one!r}"
+        )
     problem = problem_of(of_one)
     return None if problem is None else f"topic {topic!r}: {problem}; {_SEVERAL}"
 
@@ -509,7 +517,8 @@ def _log_problem(made: UseCase) -> str | None:
     """What cannot be had of the topic, and what not because it is not Kafka's."""
     written, is_elsewhere = topic_of(made.sink), connection_of(made.topic) is not None
     # The topic of all, such as all.visits, may be that of a tenant by its name, and is none.
-    own = may_be_one(made.topic, written) if is_elsewhere else written in topics_of(made.topic)
+    read = topics_of(made.topic)
+    own = any(may_be_one(one, written) for one in read) if is_elsewhere else written in read
     if written and own:
         return (
             f"its sink writes to {written}, which it reads itself: its results would come back "

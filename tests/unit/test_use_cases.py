@@ -11,7 +11,7 @@ from headrace.errors import ConfigError
 from headrace.model.record_versions import version_of
 from headrace.model.restarts import Restart
 from headrace.model.streams import Guarantee, LaneId, Order, Slice
-from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
+from headrace.sinks import Email, KafkaTopic, KinesisStream, ParquetFiles, SqlTable
 from headrace.testing.records import records
 
 TOPIC = "{tenant}.visits"
@@ -89,7 +89,16 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
         ({"topic": ["{tenant}.a", "{tenant} b"], "sink": TABLE}, "1 to 249 letters"),
         ({"topic": "a[0]", "sink": TABLE}, "say a list, topic=['a[0]']"),
         ({"topic": "{tenant}:a", "sink": TABLE}, "before ':' stands the name of a connection"),
-        ({"topic": ["s:a", "s:b"], "sink": TABLE}, "'s:a' is not in Kafka, and a list names none"),
+        (
+            {"topic": ["s:a", "b"], "sink": TABLE},
+            "some of its topics are in Kafka and some are not",
+        ),
+        ({"topic": ["s:a[0]", "s:b"], "sink": TABLE}, "'s:a[0]' is a shard, and shards are split"),
+        ({"topic": ["s:a", "s:b"], "sink": TABLE, "order": "stream"}, "only reading tells"),
+        (
+            {"topic": ["s:a", "s:b"], "sink": KinesisStream("b", at="s")},
+            "writes to s:b, which it reads itself",
+        ),
         (
             {"topic": "s:a", "sink": TABLE, "order": "key"},
             "take order lane, which keeps that of each key",

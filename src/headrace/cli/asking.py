@@ -18,7 +18,7 @@ import typer
 
 from headrace.cli.amounts import counted
 from headrace.cli.console import DEFAULT_CONFIG, say, settings_and_folder
-from headrace.connectors.by_topic import open_log
+from headrace.connectors.by_topic import LogByTopic, open_log
 from headrace.cycle.lags import lags
 from headrace.deploying.offer import connections_of, deployed_use_case, source_of
 from headrace.errors import ConfigError, HeadraceError, Temporary
@@ -27,7 +27,7 @@ from headrace.model.streams import State, StreamId, original
 from headrace.operating.again import consequences, is_more, of_removal
 from headrace.operating.repeats import repeated
 from headrace.operating.seeking import Seek, Shift, begun_again
-from headrace.ports import Connections, Log, Store
+from headrace.ports import Connections, Store
 from headrace.store import open_store
 from headrace.use_cases import UseCase
 
@@ -167,7 +167,7 @@ def tell_removal(store: Store, tenants: Sequence[str], config: Path) -> None:
         say(sentence)
 
 
-def log_of(config: Path) -> Log:
+def log_of(config: Path) -> LogByTopic:
     """What is in the logs that are read."""
     return open_log(connections_in(config), asks_once=True)
 

@@ -22,6 +22,7 @@ from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.patterns import TENANT
 from headrace.model.places import NARROW, Place, Places
 from headrace.model.streams import Slice
+from headrace.model.topic_lists import topics_of
 from headrace.model.topic_names import connection_of, own_name
 from headrace.ports import (
     Connections,
@@ -64,9 +65,12 @@ def require_log(topic: str, connections: Connections) -> None:
         ConfigError: it is not; says what to do.
         CodeNotLoaded: a library is not installed on this machine.
     """
-    name = connection_of(topic)
-    if name is None:
-        return
+    for one in topics_of(topic):
+        if (name := connection_of(one)) is not None:
+            _require_connection(name, one, connections)
+
+
+def _require_connection(name: str, topic: str, connections: Connections) -> None:
     is_own = connections.server(name, telling=True).is_of_a_tenant
     if is_own and not own_name(topic).startswith(f"{TENANT}."):
         raise ConfigError(

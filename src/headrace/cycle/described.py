@@ -161,5 +161,6 @@ def _together(wanted: _Wanted, known: Mapping[str, TopicInfo]) -> TopicInfo | No
     parents = {
         lane: of for info in there.values() for lane, of in info.parents.items() if lane in lanes
     }
+    begin = {lane: at for info in there.values() for lane, at in info.beginnings.items()}
     ids = {topic: one.topic_id for topic, one in there.items()}
-    return TopicInfo(id_of_list(ids), lanes, parents)
+    return TopicInfo(id_of_list(ids), lanes, parents, begin)

@@ -33,6 +33,7 @@ from headrace.model.places import UNKNOWN
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Position, State, Stream, StreamId, Tenant
+from headrace.model.topic_lists import topics_read
 from headrace.policies.leases import Assignment
 from headrace.ports import Log, Store
 from headrace.telemetry.log_fields import of_stream
@@ -283,9 +284,15 @@ class Observer:
 
     def _count_readers(self, every: Iterable[Stream]) -> None:
         """Tell streams who else reads their topics, be it for another driver."""
-        readers = Counter(stream.topic for stream in every if stream.state is State.ACTIVE)
+        readers = Counter(
+            topic
+            for stream in every
+            if stream.state is State.ACTIVE
+            for topic in topics_read(stream.topic, stream.topic_id)
+        )
         for held in self.board.streams.values():
-            held.readers = max(1, readers[held.stream.topic])
+            read = topics_read(held.stream.topic, held.stream.topic_id)
+            held.readers = max((readers[topic] for topic in read), default=1) or 1
 
     def _positions(self, streams: list[Stream]) -> None:
         """Believe the store about all of them, but those that somebody took over meanwhile."""

@@ -112,9 +112,11 @@ def as_said(text: str, template: str, topic_id: str | None) -> dict[str, str]:
 def adds_to(text: str, before: str) -> bool:
     """Whether a list has all that another one has, so that what was read of that goes on.
 
-    A topic alone is a list of one, but for what is in another log than Kafka's.
+    A topic alone is a list of one.
     """
-    if not is_list(text) or is_pattern(before) or connection_of(before) is not None:
+    if not is_list(text) or is_pattern(before):
+        return False
+    if (connection_of(text) is None) != (connection_of(before) is None):
         return False
     now = lanes_in(text)
     return all(

@@ -27,7 +27,8 @@ _BETWEEN: Final = ":"
 def connection_of(topic: str) -> str | None:
     """The connection that a topic, as it is called or as a use case says it, is in; None: Kafka's.
 
-    Of the name of a lane it says the same. Lists and patterns are of Kafka's topics.
+    Of the name of a lane it says the same; of a list, whose topics are all in Kafka or all not, it
+    says one of its connections. Patterns are of Kafka's topics.
     """
     if _BETWEEN not in topic:
         return None

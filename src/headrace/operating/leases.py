@@ -7,18 +7,28 @@ while the stream is suspended. Then what was checkpointed is done, and nothing e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from headrace.connectors.dynamodb.items_there import items_there
 from headrace.connectors.kinesis.lease_rows import leases_of
 from headrace.connectors.kinesis.leases import places_of
-from headrace.errors import ConfigError, UnknownName
+from headrace.connectors.kinesis.shards import Listed
+from headrace.errors import ConfigError, Temporary, UnknownName
+from headrace.model.lane_names import in_order
 from headrace.model.places import Place
 from headrace.model.streams import StreamId
-from headrace.model.topic_names import connection_of, own_name
+from headrace.model.topic_lists import reads_several
+from headrace.model.topic_names import connection_of
 from headrace.ports import Connections, Log, Store
 
 _WORD: Final = "LEASES "
+
+
+class StreamsLog(Log, Protocol):
+    """A log that has streams of Kinesis as well."""
+
+    def listed(self, stream: str) -> Listed | None:
+        """A stream as it was listed last; None if it was not. Nobody is asked."""
 
 
 def asks_for_leases(to: str) -> bool:
@@ -27,7 +37,7 @@ def asks_for_leases(to: str) -> bool:
 
 
 def lease_places(
-    store: Store, log: Log, connections: Connections, stream: StreamId, to: str
+    store: Store, log: StreamsLog, connections: Connections, stream: StreamId, to: str
 ) -> Mapping[str, Place]:
     """Where all lanes of a stream go on, by a table of leases; what ``planned`` is to be given.
 
@@ -42,6 +52,7 @@ def lease_places(
         UnknownName: there is no such stream.
         ConfigError: it is none of Kinesis, or the table does not say where all of it stands.
         SinkUnavailable: DynamoDB does not answer.
+        Temporary: where some of it begins did not show yet.
     """
     at, _, table = to.removeprefix(_WORD).strip().partition(":")
     if not at or not table:
@@ -51,8 +62,20 @@ def lease_places(
         raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
     if connection_of(found.topic) is None:
         raise ConfigError(f"{found.topic} is a topic of Kafka, of which no table has leases")
-    leases = leases_of(items_there(connections, at, table), own_name(found.topic))
+    if reads_several(found.topic):
+        raise ConfigError(
+            f"stream {stream} reads several streams, {found.topic}, and a table has leases of one; "
+            "seek it to a time instead"
+        )
+    items = items_there(connections, at, table)
     info = log.topics([found.topic]).get(found.topic)
-    if info is None:
+    listed = log.listed(found.topic)
+    if info is None or listed is None:
         raise ConfigError(f"stream {found.topic} is not there")
-    return places_of(leases, log.start_offsets(info.lanes), info.parents)
+    leases, starts = leases_of(items, listed), log.start_offsets(info.lanes)
+    if hidden := in_order({*info.lanes} - starts.keys()):
+        raise Temporary(
+            f"where {', '.join(hidden)} begins did not show yet; nothing was done, try again"
+        )
+    open_ = [number for number, shard in listed.shards.items() if not shard.closed]
+    return places_of(leases, starts, info.parents, open_)

@@ -121,6 +121,13 @@ def test_where_each_tenant_has_its_own_connection_the_name_of_a_stream_says_whos
             require_log(topic, connections)
 
 
+def test_each_connection_that_a_list_names_has_to_be_there():
+    given = Connections({}, "", servers={"clicks": Server("kinesis://eu-central-1")})
+    require_log("clicks:acme.orders,clicks:acme.visits", given)
+    with pytest.raises(ConfigError, match="no connection 'nowhere'"):
+        require_log("clicks:acme.visits,nowhere:acme.visits", given)
+
+
 def test_one_of_kinesis_is_taken_and_kafkas_topics_need_none():
     require_log(CLICKS, Connections({}, "", servers={"clicks": Server("kinesis://eu-central-1")}))
     require_log(VISITS, Connections({}, ""))

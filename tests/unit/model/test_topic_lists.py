@@ -79,6 +79,8 @@ def test_what_would_be_read_twice_is_refused(parts, told):
         ("b,c", "a", False),
         ("a[1],b", "a", False),
         ("a,c:b", "c:b", False),
+        ("c:a,c:b", "c:b", True),
+        ("c:a,c:b", "a", False),
         ("a,b", "all of a", False),
         ("a", "a", False),
         ("a", "a,b", False),

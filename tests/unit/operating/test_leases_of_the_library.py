@@ -4,7 +4,7 @@ import pytest
 
 from dynamodb_server import a_name
 from headrace.connectors.kinesis.aggregated import Part, put_together
-from headrace.errors import ConfigError, SinkUnavailable, UnknownName
+from headrace.errors import ConfigError, SinkUnavailable, Temporary, UnknownName
 from headrace.model.streams import State, StreamId, Tenant
 from headrace.operating.leases import asks_for_leases, lease_places
 from headrace.operating.seeking import seek
@@ -127,6 +127,33 @@ def test_over_reshards_parents_that_are_done_stay_so_and_children_begin(world, a
     go_on(world, application)
     assert world.kept() == [("a", number) for number in range(5, 10)]
     assert [int(value) for _, value in world.seen] == list(range(5, 10))
+
+
+def test_leases_of_a_stream_that_was_deleted_and_made_again_are_not_believed(world, application):
+    """Its shards had these numbers, and were done: all records of the new ones were passed over."""
+    begin(world, 2)
+    for number in range(2):
+        application.checkpoint(number, "SHARD_END")
+    for key in KEYS:
+        world.put(key, 2)
+    with pytest.raises(ConfigError, match=r"shards \[0, 1\] are at SHARD_END there, and take"):
+        sought(world, application)
+
+
+def test_a_shard_whose_beginning_does_not_show_yet_is_not_left_out(world, application):
+    """It would have no place, and its records come again from where the use case begins."""
+    begin(world, 2)
+    for key in KEYS:
+        world.put(key, 2)
+    records = [kept(world, number)[-1].number for number in range(2)]
+    for number in range(2):
+        application.checkpoint(number, records[number])
+    quiet = world.shards[0].number
+    world.kinesis.streams[STREAM].shards[quiet].records.clear()
+    world.clock.move(20 * 3600)
+    world.kinesis.span_s = 10.0
+    with pytest.raises(Temporary, match=rf"{STREAM}\[{quiet}\] begins did not show yet"):
+        sought(world, application)
 
 
 def test_what_is_no_table_of_leases_is_told(world, application, dynamodb):

@@ -115,9 +115,10 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
     if not topic:
         return Redriven(0, (), 0)
     if connection_of(topic) is not None:
+        letters = ", ".join(map(dead_letters_topic, topics_of(topic)))
         raise ConfigError(
             f"{topic} is not in Kafka, and nothing is sent back there yet; its letters are in "
-            f"topic {dead_letters_topic(topic)}: put them to the stream again, with their keys"
+            f"{letters}: put them to the stream again, with their keys"
         )
     tally = _Tally(limit)
     for one in topics_of(topic):

@@ -1,9 +1,10 @@
 """Kinesis as a log: streams are topics, shards are lanes that split and merge."""
 
 from headrace.connectors.kinesis.by_connection import KinesisByConnection
-from headrace.connectors.kinesis.clients import KinesisClients
+from headrace.connectors.kinesis.clients import address_of, client_of
 from headrace.connectors.kinesis.log import KinesisLog
 from headrace.connectors.kinesis.reader import KinesisReader, KinesisReaderFactory
+from headrace.connectors.own_servers import filled
 from headrace.ports import Connections
 
 __all__ = [
@@ -22,9 +23,8 @@ def require_client(connection: str, connections: Connections) -> None:
         ConfigError: it is not, or cannot.
         CodeNotLoaded: Amazon's client is not installed on this machine.
     """
-    client = KinesisClients(connection)(connections)
-    if (close := getattr(client, "close", None)) is not None:
-        close()
+    server = filled(connections.server(connection), "tenant")
+    client_of(address_of(server, connection), f"connection {connection}").close()
 
 
 def streams_log(connections: Connections, *, asks_once: bool = False) -> KinesisLog:

@@ -23,7 +23,7 @@ from threading import Lock
 from typing import Any
 
 from headrace.connectors.kinesis.client import Answer, Kinesis
-from headrace.connectors.kinesis.clients import KinesisClients, address_of, client_of
+from headrace.connectors.kinesis.clients import KinesisClients, address_of, in_time
 from headrace.connectors.own_servers import OwnServers
 from headrace.errors import ConfigError
 from headrace.model.topic_names import connection_of, own_name, within
@@ -34,7 +34,7 @@ _MARKED = ("NextToken", "ShardIterator", "NextShardIterator")
 
 def _of_tenants() -> OwnServers[Any]:
     return OwnServers(
-        lambda name, server, _: client_of(address_of(server, name), f"connection {name}"),
+        lambda name, server, _: in_time(address_of(server, name), f"connection {name}"),
         _close,
     )
 

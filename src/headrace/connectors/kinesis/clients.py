@@ -12,11 +12,13 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from headrace.connectors.amazon_clients import AmazonService
 from headrace.connectors.client_libraries import not_here
-from headrace.connectors.kinesis.client import Kinesis
+from headrace.connectors.kinesis.in_time import KinesisInTime
 from headrace.connectors.kinesis.roles import in_role, is_role, session_of
 from headrace.connectors.own_servers import filled
 from headrace.connectors.tls_files import options_of
@@ -29,8 +31,10 @@ _FORM: Final = (
     "Amazon's own, role=arn:aws:iam::123456789012:role/name where one is to be assumed, and with "
     "user and password apart, both or neither"
 )
-#: seconds to connect, and for an answer
+#: seconds to connect, and between bytes of an answer
 _CONNECT_S, _READ_S = 5.0, 10.0
+#: for all of an answer, which may be of 10 MB
+_ANSWER_S = 30.0
 #: shards are asked beside each other
 _MOST_CONNECTIONS = 16
 
@@ -83,16 +87,21 @@ class KinesisClients:
 
     at: str
 
-    def __call__(self, connections: Connections) -> Kinesis:
+    def __call__(self, connections: Connections) -> KinesisInTime:
         """The client.
 
         Raises:
             ConfigError: there is no such connection, or its URL is none of Kinesis.
-            CodeNotLoaded: Amazon's client is not installed on this machine.
         """
         at = address_of(filled(connections.server(self.at), "tenant"), self.at)
-        client: Kinesis = client_of(at, f"connection {self.at}")
-        return client
+        return in_time(at, f"connection {self.at}")
+
+
+def in_time(at: Address, where: str) -> KinesisInTime:
+    """The client of an address, for who reads; its library is looked for at the first request."""
+    return KinesisInTime(
+        AmazonService(where, partial(client_of, at, where), (_CONNECT_S, _ANSWER_S))
+    )
 
 
 def client_of(at: Address, where: str, waits: tuple[float, float] = (_CONNECT_S, _READ_S)) -> Any:
@@ -101,7 +110,7 @@ def client_of(at: Address, where: str, waits: tuple[float, float] = (_CONNECT_S,
     Args:
         at: the address.
         where: what messages call it.
-        waits: seconds to connect, and for an answer.
+        waits: seconds to connect, and between bytes of an answer.
 
     Raises:
         ConfigError: it cannot begin with its region and its endpoint.

@@ -45,25 +45,27 @@ class Lease(NamedTuple):
     part: int
 
 
-def leases_of(items: Iterable[Mapping[str, Any]], stream: str) -> dict[int, Lease]:
+def leases_of(items: Iterable[Mapping[str, Any]], stream: Listed) -> dict[int, Lease]:
     """The leases of a stream by the numbers of its shards.
 
     Args:
         items: rows of a table, with plain values.
-        stream: the stream's own name.
+        stream: as it is listed now.
 
     Raises:
-        ConfigError: it is no table of the library, or has none of this stream, or those of several
-            that have its name: another account's, or one that was deleted and made again.
+        ConfigError: it is no table of the library, or has none of this stream, or those of another
+            that has its name: of another account, or deleted and made again since.
     """
     found, streams = dict[int, Lease](), set[str]()
+    ours = _identifier(stream)
+    name = ours.split(":")[1]
     for item in items:
         if item.get("entityType", "LEASE") != "LEASE":
             continue
         try:
             of, _, shard = item[KEY].rpartition(":")
             # As in account:stream:created:shardId-000000000000.
-            if of and of.split(":")[1:2] != [stream]:
+            if of and of.split(":")[1:2] != [name]:
                 continue
             found[number_of(shard)] = lease_of(item)
             streams.add(of)
@@ -72,12 +74,18 @@ def leases_of(items: Iterable[Mapping[str, Any]], stream: str) -> dict[int, Leas
                 "the table is none of the Kinesis Client Library: a row of it is no lease"
             ) from error
     if not found:
-        raise ConfigError(f"the table has no lease of a shard of stream {stream}")
+        raise ConfigError(f"the table has no lease of a shard of stream {name}")
     if len(streams) > 1:
         told = ", ".join(of or "one that is not named" for of in sorted(streams))
         raise ConfigError(
-            f"the table has leases of several streams {stream}: {told}; take those away that are "
-            "not of the one that is read now (account:stream:second at which it was made)"
+            f"the table has leases of several streams {name}: {told}; take those away that are "
+            f"not of the one that is read now, {ours} (account:stream:second at which it was made)"
+        )
+    if theirs := streams - {ours, ""}:
+        raise ConfigError(
+            f"the table has leases of {theirs.pop()}, and the stream that is read now is {ours} "
+            "(account:stream:second at which it was made), of which nothing was checkpointed; "
+            "seek to TRIM_HORIZON to read what there is"
         )
     return found
 

@@ -155,4 +155,4 @@ def _nothing(
 
 def _table(piece: Slice, rows: Sequence[Row], ordinal: int) -> pa.Table:
     shard = shard_of(piece.lane.name)
-    return table_of(piece.topic, 0 if shard is None else shard.number, rows, ordinal)
+    return table_of(piece.lane_topic, 0 if shard is None else shard.number, rows, ordinal)

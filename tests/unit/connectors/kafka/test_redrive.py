@@ -12,7 +12,7 @@ from headrace.connectors.kafka.dead_letters_read import PLACE_HEADER
 from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message, sealed
-from headrace.errors import Temporary
+from headrace.errors import ConfigError, Temporary
 from headrace.model.streams import StreamId
 from headrace.ports import Connections
 from headrace.testing.dead_letters_contract import letter
@@ -203,3 +203,10 @@ def test_whatever_is_kept_limited_killed_or_forgotten_each_record_is_sent_once(s
             assert len(set(values(made.sent))) == len(made.sent)
         made.redrive()
         assert sorted(values(made.sent)) == sorted(b"%d" % number for number in kept)
+
+
+def test_of_a_list_of_streams_it_is_told_where_the_letters_of_each_are():
+    wanted = Connections({}, ""), StreamId("keep", "acme"), "clicks:acme.orders,clicks:acme.visits"
+    where = r"letters are in clicks--acme\.orders\.dlq, clicks--acme\.visits\.dlq: put them"
+    with pytest.raises(ConfigError, match=where):
+        redrive(*wanted)

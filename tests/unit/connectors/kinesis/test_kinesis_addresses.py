@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from headrace.connectors.kinesis import KinesisLog, KinesisReaderFactory
-from headrace.connectors.kinesis.clients import Address, KinesisClients, address_of
+from headrace.connectors.kinesis.clients import Address, KinesisClients, address_of, client_of
 from headrace.errors import ConfigError
 from headrace.ports import Connections, Server
 
@@ -46,7 +46,8 @@ def test_another_is_refused_and_not_quoted(url, user, password):
 
 def test_a_client_is_made_where_it_is_needed_and_asks_nobody():
     clients = pickle.loads(pickle.dumps(KinesisClients("stream")))
-    client = clients(connections())
+    clients(connections()).close()
+    client = client_of(address_of(connections().server("stream"), "stream"), "here")
     assert client.meta.region_name == "eu-central-1"
     client.close()
     with pytest.raises(ConfigError, match="no connection 'nowhere'"):
@@ -55,7 +56,7 @@ def test_a_client_is_made_where_it_is_needed_and_asks_nobody():
 
 def test_the_environment_may_say_where_it_is(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    client = KinesisClients("stream")(connections())
+    client = client_of(address_of(connections().server("stream"), "stream"), "here")
     assert client.meta.endpoint_url == "http://127.0.0.1:9"
     client.close()
 

@@ -18,7 +18,7 @@ from werkzeug.serving import make_server
 from headrace.connectors.kept_servers import MOST_OF_TENANTS
 from headrace.connectors.kinesis import KinesisLog, by_connection
 from headrace.connectors.kinesis.by_connection import KinesisByConnection
-from headrace.connectors.kinesis.clients import KinesisClients
+from headrace.connectors.kinesis.clients import address_of, client_of
 from headrace.connectors.kinesis.sink import service_of
 from headrace.errors import BrokerUnavailable
 from headrace.ports import Connections, Server
@@ -217,7 +217,7 @@ def test_of_many_tenants_some_clients_are_given_up(monkeypatch):
             client.create_stream(StreamName=f"t{number}.visits", ShardCount=2)
         return client
 
-    monkeypatch.setattr(by_connection, "client_of", opened)
+    monkeypatch.setattr(by_connection, "in_time", opened)
     url = "kinesis://eu-central-1?role=arn:aws:iam::123456789012:role/headrace-{tenant}"
     with closing(KinesisByConnection(Connections({}, "", servers={"c": Server(url)}))) as client:
         for number in range(MOST_OF_TENANTS + 10):
@@ -232,9 +232,10 @@ def test_of_many_tenants_some_clients_are_given_up(monkeypatch):
 
 def test_what_clients_know_of_the_service_is_read_once(monkeypatch):
     given, read = connections(), []
-    KinesisClients("ours")(given).close()
+    addresses = [address_of(given.server(name), name) for name in ("ours", "acme", "acme")]
+    client_of(addresses[0], "ours").close()
     load = JSONFileLoader.load_file
     monkeypatch.setattr(JSONFileLoader, "load_file", lambda *what: read.append(what) or load(*what))
-    for name in ("ours", "acme", "acme"):
-        KinesisClients(name)(given).close()
+    for address in addresses:
+        client_of(address, "one of them").close()
     assert read == []
