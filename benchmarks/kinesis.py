@@ -67,7 +67,7 @@ class Size:
     warm_up_s: float = 15.0
     measured_s: float = 45.0
     #: of the backlog
-    records: int = 400_000
+    records: int = 100_000
     rounds: int = 5
 
 
@@ -80,6 +80,7 @@ def main(args: list[str]) -> None:
     size = QUICK if quick else Size()
     with broker() as config, session(slots=SLOTS) as spark, _kinesis() as server:
         steady = _steady(spark, config, server, size)
+        print(steady)
         drain = _drain(spark, config, server, size)
     if not quick:
         write("kinesis", {"shards": size.shards, "steady": steady, "drain": drain})
