@@ -25,6 +25,7 @@ from headrace.cycle.reruns import Reruns
 from headrace.cycle.topics import TopicKeeper
 from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable, WorkerKilled
 from headrace.model import lineage
+from headrace.model.places import UNKNOWN
 from headrace.model.starting import Edge
 from headrace.model.streams import DataLossPolicy, Order, original
 from headrace.model.waves import Wave
@@ -1088,6 +1089,12 @@ def test_a_cut_that_is_not_looked_at_where_a_lane_is_stopped_is_found(monkeypatc
     also(monkeypatch, {"cuts": 0.9, "raises": 0.1, "bad": 0.1})
     monkeypatch.setattr(losses.Losses, "_of_ranges", passing)
     assert first_wrong(how="behind the end of its log, unseen", known=10)
+
+
+def test_a_cut_right_at_what_a_lane_is_stopped_at_that_nobody_notices_is_found(monkeypatch):
+    also(monkeypatch, {"cuts": 0.9, "raises": 0.1, "bad": 0.1, "kills": 0.05})
+    monkeypatch.setattr(losses, "_had", lambda lane: UNKNOWN)
+    assert first_wrong(how="behind the end of its log, unseen", known=88)
 
 
 def test_bytes_that_are_paid_as_they_were_guessed_are_found(monkeypatch):

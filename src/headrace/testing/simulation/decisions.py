@@ -329,6 +329,7 @@ class Decisions:
             now = self.generations.now(lane)
             if now is not None:
                 self._stands(lane, now.at)
+                self._had(lane, now.at)
             elif topic not in self.topics.partitions:
                 self.lossy.add(lane.stream)
 
@@ -337,6 +338,15 @@ class Decisions:
         self.left_alone.moved(lane.stream)
         self.passed_ranges.stands(lane, to)
         self._stands(lane, number_at(to))
+
+    def _had(self, lane: LaneId, at: int) -> None:
+        """Note whether a log may have lost what a lane is stopped at, or whose letter waits."""
+        if topic_of(lane) in self.topics.partitions and self._has(lane):
+            stop = self.topics.log.edges(topic_of(lane), number_of(lane.name)).stop
+            open_ones = self.store.failures.every(lane.stream, only_open=True)
+            until = [number_at(one.skipped_to) for one in open_ones if one.slice.lane == lane]
+            if at == stop or stop < max(until, default=0):
+                self.lossy.add(lane.stream)
 
     def _stands(self, lane: LaneId, offset: int) -> None:
         """Note whether a lane stands where its log is not."""
@@ -583,10 +593,15 @@ class Decisions:
     def _check_cut(self, move: Move, note: Failure, now: Generation) -> None:
         """Sent back to an end that its log had since it was cut, and told so."""
         lane, topic = move.lane, topic_of(move.lane)
-        told = (note.slice.lane, number_at(note.slice.until_offset))
-        if told != (lane, now.at) or note.slice.from_offset > move.to_offset:
+        end, until = number_at(note.slice.from_offset), number_at(note.slice.until_offset)
+        if number_at(move.to_offset) == now.at:  # what it was stopped at is gone, and no more
+            is_told = now.at <= end < until
+        else:
+            end = number_at(move.to_offset)
+            is_told = until == now.at and number_at(note.slice.from_offset) <= end
+        if note.slice.lane != lane or not is_told:
             self.found.append(f"{lane} was at {now.at}, and the note is of {note.slice}")
-        if not self.topics.cut_below(topic, number_of(lane.name), number_at(move.to_offset) + 1):
+        if not self.topics.cut_below(topic, number_of(lane.name), end + 1):
             self.found.append(
                 f"{lane} is sent back from {now.at} to {move.to_offset}, where its log never ended"
             )

@@ -128,20 +128,23 @@ def _cut_before(world: World, lane: LaneId) -> None:
     taking = topic in world.topics.partitions and number in world.topics.taking(topic)
     if now is None or not taking or world.log.hides_end(topic, number):
         return
-    if world.log.edges(topic, number).start < now.at and world.rng.random() < world.odds.cuts:
-        world.topics.cut(topic, number, before=now.at - 1)
-        world.say(f"{topic}[{number}] is cut to {now.at - 1}")
+    if world.log.edges(topic, number).start >= now.at:
+        return
+    if (chance := world.rng.random()) < world.odds.cuts:
+        # Before what it is stopped at, or right at that.
+        end = now.at - (chance < world.odds.cuts / 2)
+        world.topics.cut(topic, number, before=end)
+        world.say(f"{topic}[{number}] is cut to {end}")
         world.decisions.lost(topic)
 
 
 def _cut_away(world: World) -> list[LaneId]:
     at = {position.lane: position.next_offset for position in world.store.progress.load_positions()}
-    lanes = [failure.slice.lane for failure in world.store.failures.every(only_open=True)]
     return [
         lane
-        for lane in lanes
-        if not world.log.hides_end(topic_of(lane), number_of(lane.name))
-        and _is_beyond(world, lane, number_at(at[lane]))
+        for failure in world.store.failures.every(only_open=True)
+        if not world.log.hides_end(topic_of(lane := failure.slice.lane), number_of(lane.name))
+        and _is_beyond(world, lane, number_at(max(at[lane], failure.skipped_to)))
     ]
 
 
