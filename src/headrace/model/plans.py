@@ -82,10 +82,10 @@ class LaneView:
     ordinal: int = 0
     #: its log does not say where it ends, whatever it is to be planned up to
     untold: bool = False
-    #: and since which monotonic second it is due to be visited
-    due_s: float = 0.0
     #: of a bucket: in so many places one of its records is expected
     every: int = 1
+    #: of one that tells no end: since which monotonic second it is due to be visited
+    due_s: float = 0.0
 
     @property
     def is_closed(self) -> bool:
