@@ -132,12 +132,12 @@ class Visit:
                 continue
             self._gave += sum(len(one.data) + len(one.key.encode()) for one in came.records)
             yield came
-            if came.caught_up:
+            if came.caught_up or self._left() <= 0:
                 return
 
     def _left(self) -> int:
-        """Records to ask for: one more than there is room for tells how far the shard goes on."""
-        return self.slice.records - len(self.rows) + 1 if self.slice.is_open else MOST_RECORDS
+        """Records to ask for: none beyond those there is room for, so the next visit can go on."""
+        return self.slice.records - len(self.rows) if self.slice.is_open else MOST_RECORDS
 
     @property
     def _waits(self) -> bool:
