@@ -217,6 +217,7 @@ def test_a_plan_is_written_in_the_form_of_its_schema():
         "most_bytes": 0,
         "ordinal": 0,
         "passed_range": None,
+        "note": "",
     }
     assert written["credits"] == [
         {"stream": {"use_case": "score", "tenant": "acme"}, "credit_s": 0.5}
