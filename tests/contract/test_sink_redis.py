@@ -12,6 +12,7 @@ import pytest
 import redis
 from newest_rows import ByData, OrderedRows
 
+from headrace.connectors.made_once import MadeOnce
 from headrace.connectors.redis.servers import Cache
 from headrace.errors import SinkUnavailable
 from headrace.ports import Connections, Server, Sink, Site
@@ -63,7 +64,7 @@ class TestRedisHashes(OrderedRows, SinkContract):
     @contextmanager
     def refusing_for_now(self):
         away = SinkUnavailable("it is away")
-        with mock.patch.object(Cache, "_client", side_effect=away):
+        with mock.patch.object(MadeOnce, "had", side_effect=away):
             yield
 
     def read_back(self):
