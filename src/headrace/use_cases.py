@@ -200,7 +200,7 @@ class UseCase:
 
     @property
     def claims(self) -> bool:
-        """Whether positions move before the handler (at-most-once), so that nothing is repeated."""
+        """Whether positions move before the effect (at-most-once), so that none is repeated."""
         return self.guarantee is Guarantee.AT_MOST_ONCE
 
     @property
@@ -222,9 +222,17 @@ class UseCase:
         return exact and self.of_sink.exactly_once == "transaction"
 
     @property
+    def claims_first(self) -> bool:
+        """Whether positions move before the handler is called, so that it is called once alone.
+
+        What a handler makes of its state goes with the position, so there it is called before.
+        """
+        return self.claims and not self.state
+
+    @property
     def commits(self) -> bool:
         """Whether its tasks move the positions, with their state, after the effects."""
-        return bool(self.state) and not self.transacts
+        return bool(self.state) and not self.transacts and not self.claims
 
     @property
     def terms(self) -> Terms:
@@ -593,11 +601,6 @@ def _scope_problem(made: UseCase) -> str | None:
 
 
 def _guarantee_problem(made: UseCase) -> str | None:
-    if made.claims:
-        return (
-            "at-most-once with state cannot be had yet: take at-least-once, or exactly-once into a "
-            "SqlTable of the store's database"
-        )
     if made.intends or (made.transacts and not keeps_state(made.sink)):
         return (
             f"{type(made.sink).__name__} cannot write exactly once what goes with state: take a "

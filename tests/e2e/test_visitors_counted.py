@@ -83,3 +83,6 @@ def test_each_visit_is_counted_once_also_by_a_driver_that_is_killed(tmp_path, ka
     back = service.headrace("streams", "seek", "acme/visitors", "--to", "earliest", "--yes")
     assert back.returncode != 0
     assert "--forget-state" in back.stderr
+    words = ("streams", "seek", "acme/visitors", "--to", "earliest", "--forget-state", "--yes")
+    assert service.headrace(*words).returncode == 0
+    assert {tenant for (tenant,) in service.read("SELECT tenant FROM headrace_state")} == {"bolt"}

@@ -265,7 +265,6 @@ def stateful(**options):
         ({"order": "none"}, "order none has none whose records come one after the other"),
         ({"order": "stream"}, "order stream has none whose records come one after the other"),
         ({"form": "wave", "sink": None, "order": "lane"}, "state needs form slice"),
-        ({"guarantee": "at-most-once"}, "at-most-once with state cannot be had yet"),
         ({"guarantee": "exactly-once", "sink": ParquetFiles("visits")}, "ParquetFiles cannot"),
         (
             {"guarantee": "exactly-once", "sink": SqlTable("v", {"user": "text"}, at="other")},
@@ -297,12 +296,14 @@ def test_state_of_calls_beside_each_other_is_refused():
         {},
         {"guarantee": "exactly-once"},
         {"order": "lane", "state": [BY_LANE]},
+        {"guarantee": "at-most-once"},
         {"sink": ParquetFiles("visits"), "bad_record": "dead-letter"},
     ],
 )
 def test_state_that_can_be_had_is_taken(options):
     made = stateful(**options)(handler)
     assert made.state == tuple(options.get("state", [SEEN]))
-    assert made.commits is not made.transacts
+    assert [made.commits, made.transacts, made.claims].count(True) == 1
+    assert not made.claims_first
     again = pickle.loads(pickle.dumps(made.state))
     assert again == made.state

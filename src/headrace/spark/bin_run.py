@@ -34,6 +34,7 @@ from headrace.errors import (
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import ReadRange
+from headrace.model.state import StateChanges
 from headrace.model.streams import LaneId, Slice, original
 from headrace.ports import (
     AskedFirst,
@@ -125,7 +126,7 @@ class BinRun:
             portions: what was read.
             until_s: monotonic second at which the budget is used up, but for what was lost.
         """
-        claimed = self.use_case.claims
+        claimed = self.use_case.claims_first
         self._origins = {}
         self._looked = self._decoded_together(portions)
         until_s += self.lost_s
@@ -146,22 +147,28 @@ class BinRun:
             if effect is not None:
                 handled.append(done)
                 effects.append(effect)
+        if self.use_case.claims and self.use_case.state:
+            handled, effects = self._claimed_with_state(handled, effects)
         if effects:
-            reached("mid-slice", self.use_case.name)
-            answers = self.offered(effects)
-            reached("sink-written", self.use_case.name)
-            for done, effect, told in zip(handled, effects, answers, strict=True):
-                self.tally.offered(effect, told)
-                written = told if self._may_be_parted else as_a_whole(told)
-                if written.refused:
-                    part = PartTaken(self, done, effect, self._origins.get(done.planned[0]))
-                    part.settle(written.refused, until_s)
-                elif not self._is_refused(done, written):
-                    self.tally.wrote(done, written, effect.output.nbytes)
-                elif self.use_case.intends:
-                    self._look_for_culprit(done, written)
-                else:
-                    self.narrow(done)
+            self._to_sink(handled, effects, until_s)
+
+    def _to_sink(self, handled: list[Portion], effects: list[Effect], until_s: float) -> None:
+        """Take what was handled to the sink, and what becomes of each into the tally."""
+        reached("mid-slice", self.use_case.name)
+        answers = self.offered(effects)
+        reached("sink-written", self.use_case.name)
+        for done, effect, told in zip(handled, effects, answers, strict=True):
+            self.tally.offered(effect, told)
+            written = told if self._may_be_parted else as_a_whole(told)
+            if written.refused:
+                part = PartTaken(self, done, effect, self._origins.get(done.planned[0]))
+                part.settle(written.refused, until_s)
+            elif not self._is_refused(done, written):
+                self.tally.wrote(done, written, effect.output.nbytes)
+            elif self.use_case.intends:
+                self._look_for_culprit(done, written)
+            else:
+                self.narrow(done)
 
     def _decoded_together(self, portions: list[Portion]) -> dict[Slice, Looked]:
         """Those small portions of which that can be told; the others are decoded by themselves."""
@@ -229,16 +236,26 @@ class BinRun:
         self.tally.spent(portion, time.monotonic() - began_s)
         return found
 
-    def _claim(self, portions: list[Portion]) -> list[Portion]:
+    def _claimed_with_state(
+        self, handled: list[Portion], effects: list[Effect]
+    ) -> tuple[list[Portion], list[Effect]]:
+        """Those whose positions were ours to move, which was done with what they made of state."""
+        mine = set(map(id, self._claim(handled, [effect.state for effect in effects])))
+        pairs = [pair for pair in zip(handled, effects, strict=True) if id(pair[0]) in mine]
+        return [portion for portion, _ in pairs], [effect for _, effect in pairs]
+
+    def _claim(
+        self, portions: list[Portion], states: Sequence[StateChanges | None] = ()
+    ) -> list[Portion]:
         """Move the positions first; keep only the portions whose positions were ours to move.
 
-        Where nothing was reached there is nothing to claim.
+        Where nothing was reached there is nothing to claim; what has state reached something.
         """
         empty = [portion for portion in portions if not _reaches(portion)]
         portions = [portion for portion in portions if _reaches(portion)]
         try:
             # Slices of one call go together or not at all.
-            ours = self.positions.advance_groups([portion.moves for portion in portions])
+            ours = self.positions.advance_groups([portion.moves for portion in portions], states)
         except HeadraceError as error:
             # They may have moved all the same: then nobody handles these records, as promised.
             for portion in portions:
@@ -408,7 +425,7 @@ class BinRun:
         ]
         # Others wait in a shared bin, but not for what has to come through as it is: a recorded
         # wave, and what was claimed, which is lost otherwise.
-        in_haste = self.rules.shared and not (self.use_case.intends or self.use_case.claims)
+        in_haste = self.rules.shared and not (self.use_case.intends or self.use_case.claims_first)
         into = {letter.slice.lane_topic for letter in letters}
         if in_haste and not all(map(self.dead_letters.ready, into)):
             return error_of(HandlerSlow(f"{portion.planned[0]}: {_FIRST_LETTER}"))
@@ -508,7 +525,7 @@ class BinRun:
     @property
     def _may_yield(self) -> bool:
         """Whether a portion may end before its end; what was claimed would be lost."""
-        return not (self.use_case.intends or self.use_case.claims)
+        return not (self.use_case.intends or self.use_case.claims_first)
 
     @property
     def _may_be_parted(self) -> bool:

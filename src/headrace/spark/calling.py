@@ -194,7 +194,7 @@ class Call:
     def _search(self) -> Call | None:
         """The same in less time, to find a record; None where nothing may be called again."""
         hurried = replace(self.rules, patience_s=self.rules.patience_s / _SEARCH_PART)
-        return None if self.use_case.claims else replace(self, rules=hurried)
+        return None if self.use_case.claims_first else replace(self, rules=hurried)
 
     def _overdue(self) -> HeadraceError:
         who = f"use case {self.use_case.name} took over {self.rules.patience_s:g} s for one call"

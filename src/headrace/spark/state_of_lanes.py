@@ -5,9 +5,9 @@ own. So the lane has to stand where the portion begins when its state is asked f
 goes in the transaction that moves the lane from there: whoever was asleep, or was taken for dead,
 finds the lane elsewhere, and neither handles nor commits.
 
-Where a sink moves positions in its own transaction, the change goes in that. Elsewhere the effect
-is written first, and then the task moves positions and state together: killed in between, it makes
-the effect again, of the same state.
+Where a sink moves positions in its own transaction, the change goes in that. Elsewhere the task
+moves positions and state together: behind the effect, which is made again, of the same state, if
+the task is killed in between; or before it, with at-most-once.
 """
 
 from __future__ import annotations

@@ -300,3 +300,49 @@ def test_a_bucket_owns_the_keys_whose_hash_is_its_own():
         found.append({key for key in (b"", b"a", b"b", b"c", b"d") if of.owns(key)})
     assert set.union(*found) == {b"", b"a", b"b", b"c", b"d"}
     assert sum(map(len, found)) == 5
+
+
+def test_at_most_once_moves_state_and_position_behind_the_handler_and_before_the_effect(bench):
+    class Looks(ListSink):
+        def _write(self, effect):
+            seen.append((bench.position("acme"), kept(bench)))
+            return super()._write(effect)
+
+    sink, seen = Looks(), []
+    for again in (False, True):
+        receipts = run(bench, sink, guarantee="at-most-once")
+        assert all(receipt.superseded is again for receipt in receipts)
+    assert seen == [(LOG_END, oracle(range(LOG_END)))] * 2
+    assert of_acme(sink) == [b"%d" % number for number in range(LOG_END)]
+
+
+def test_at_most_once_loses_an_effect_and_no_state(bench):
+    receipt = by_tenant(run(bench, ListSink(down=True), guarantee="at-most-once"))["acme"]
+    assert (receipt.committed, receipt.lost_from, receipt.lost) == (True, 0, LOG_END)
+    assert kept(bench) == oracle(range(LOG_END))
+
+
+def test_at_most_once_claims_no_record_that_its_handler_cannot_take(bench):
+    def fails(table, context):
+        answer = counting(table, context)
+        if b"7" in table["value"].to_pylist():
+            raise ValueError("seven")
+        return answer
+
+    sink = ListSink()
+    receipt = by_tenant(run(bench, sink, handler=fails, guarantee="at-most-once"))["acme"]
+    assert (receipt.reached, receipt.error.offset, receipt.lost) == (7, 7, 0)
+    assert (bench.position("acme"), kept(bench)) == (7, oracle(range(7)))
+    assert of_acme(sink) == [b"%d" % number for number in range(7)]
+
+
+def test_at_most_once_of_one_that_slept_before_its_claim_makes_no_effect(bench):
+    def sleeps(table, context):
+        answer = counting(table, context)
+        bench.store.membership.hold([context.slices[0].lane.stream])
+        return answer
+
+    sink = ListSink()
+    receipts = run(bench, sink, handler=sleeps, guarantee="at-most-once")
+    assert all(receipt.superseded for receipt in receipts)
+    assert (sink.written, kept(bench)) == ([], {})

@@ -67,7 +67,7 @@ class StateWorld:
 
     rng: Random
     store: MemoryStore
-    guarantee: Literal["at-least-once", "exactly-once"]
+    guarantee: Literal["at-most-once", "at-least-once", "exactly-once"]
     order: Literal["lane", "key"]
     #: records of each lane of the log: key and value
     log: dict[str, list[tuple[bytes, bytes]]] = field(default_factory=dict)
@@ -241,7 +241,7 @@ class StateWorld:
         run_bin(self.work, Bin(tuple(pieces), 1.0), -1.0 if hasty else math.inf, clients=clients)
 
     def _counting(self) -> UseCase:
-        sink = _Book(self) if self.guarantee == "at-least-once" else MemoryTable(_TABLE)
+        sink = MemoryTable(_TABLE) if self.guarantee == "exactly-once" else _Book(self)
 
         def count(given: pa.Table, context: Any) -> pa.Table:
             return counted(given, context)
@@ -359,8 +359,11 @@ def judge(world: StateWorld) -> list[str]:
     size, counted_ = _size(world), sum(map(len, (kept[lane] for lane in kept)))
     if size != counted_:
         wrong.append(f"{counted_} rows are there, and {size} are counted")
+    written = Counter((one.lane, one.offset) for one in told)
     if once:
-        wrong += _differ(Counter((one.lane, one.offset) for one in told), world.every)
+        wrong += _differ(written, world.every)
+    if world.guarantee == "at-most-once":
+        wrong += _differ(written, written & world.every)
     return wrong
 
 
@@ -407,8 +410,8 @@ def simulate_state(
         actions: how much happens before the faults stop.
     """
     rng = Random(seed)  # noqa: S311 - a simulation
-    guarantee: Literal["at-least-once", "exactly-once"] = rng.choice(
-        ["at-least-once", "exactly-once"]
+    guarantee: Literal["at-most-once", "at-least-once", "exactly-once"] = rng.choice(
+        ["at-most-once", "at-least-once", "exactly-once"]
     )
     order: Literal["lane", "key"] = rng.choice(["lane", "key"])
     world = StateWorld(rng, store(), guarantee, order)
