@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.errors import BadRecord, HeadraceError, Permanent, Temporary
     from headrace.model.waves import Wave
     from headrace.payload.event_times import json_time
+    from headrace.state.tables import StateTable
     from headrace.use_cases import SliceContext, UseCase, use_case
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "HeadraceError",
     "Permanent",
     "SliceContext",
+    "StateTable",
     "Temporary",
     "UseCase",
     "Wave",
@@ -42,6 +44,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of it
             ),
             "headrace.model.waves": ("Wave",),
             "headrace.payload.event_times": ("json_time",),
+            "headrace.state.tables": ("StateTable",),
             "headrace.use_cases": (
                 "SliceContext",
                 "UseCase",

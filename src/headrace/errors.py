@@ -39,6 +39,8 @@ every foreign exception is translated into one of them at the door of the room t
         ├── SchemaUnknown          no registry has the schema that a record names
         ├── WrongSchema            a handler returned what its sink cannot take
         ├── SinkRefused            the sink refused the data itself
+        ├── StateRefused           a handler saves or asks for state that cannot be kept
+        ├── StateFull              a tenant has as much state in a use case as it may
         ├── TargetMissing          what a sink writes to is not there
         └── VerifyError            a check of results found a difference
 
@@ -259,6 +261,14 @@ class WrongSchema(Permanent):
 
 class SinkRefused(Permanent):
     """The sink refused the data itself."""
+
+
+class StateRefused(Permanent):
+    """A handler saves or asks for state that cannot be kept, such as one under a null."""
+
+
+class StateFull(Permanent):
+    """A tenant has as much state in a use case as it may."""
 
 
 class TargetMissing(Permanent):

@@ -33,6 +33,7 @@ from headrace.model.lane_names import named, taken_apart
 from headrace.model.patterns import has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
+from headrace.model.some_names import some_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.topic_lists import listed, reads_topics, topics_of
 from headrace.model.topic_names import connection_of, may_be_one, problem_of
@@ -48,10 +49,13 @@ from headrace.ports import (
     Tenants,
     compares_lanes,
     facts_of,
+    keeps_state,
     marks_partitions,
     needs_registry,
     topic_of,
 )
+from headrace.state.seen import NO_STATE, State
+from headrace.state.tables import StateTable
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order, RestartFrom)
 
@@ -80,6 +84,8 @@ class SliceContext:
     unnumbered: Mapping[tuple[str, int], str] = field(default_factory=dict)
     #: who is a tenant, whatever a record says
     tenants: Tenants = field(default_factory=NoTenants)
+    #: what the use case remembers of keys, by the names of its tables
+    state: State = field(default_factory=lambda: NO_STATE)
 
     def versions(self, records: pa.Table) -> pa.ChunkedArray[Any]:
         """A version of each of its records, as 64-bit numbers, for stores that keep the newest.
@@ -156,6 +162,8 @@ class UseCase:
     call_timeout_s: float = CALL_TIMEOUT_S
     #: what becomes of a stream that nobody read for a while; None: it goes on where it stopped
     restart: Restart | None = None
+    #: what it remembers of keys
+    state: tuple[StateTable, ...] = ()
     #: the warehouse of whoever runs it, if its sink writes there
     place: str = ""
     #: the module of a version that it was found in
@@ -192,7 +200,7 @@ class UseCase:
 
     @property
     def claims(self) -> bool:
-        """Whether positions move before the handler (at-most-once), so that nothing is repeated."""
+        """Whether positions move before the effect (at-most-once), so that none is repeated."""
         return self.guarantee is Guarantee.AT_MOST_ONCE
 
     @property
@@ -212,6 +220,19 @@ class UseCase:
         """Whether its sink moves the positions (exactly-once by transaction)."""
         exact = self.guarantee is Guarantee.EXACTLY_ONCE
         return exact and self.of_sink.exactly_once == "transaction"
+
+    @property
+    def claims_first(self) -> bool:
+        """Whether positions move before the handler is called, so that it is called once alone.
+
+        What a handler makes of its state goes with the position, so there it is called before.
+        """
+        return self.claims and not self.state
+
+    @property
+    def commits(self) -> bool:
+        """Whether its tasks move the positions, with their state, after the effects."""
+        return bool(self.state) and not self.transacts and not self.claims
 
     @property
     def terms(self) -> Terms:
@@ -281,6 +302,7 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
     restart: str = "position",
     restart_after_s: float | None = None,
     max_age_s: float | None = None,
+    state: Sequence[StateTable] = (),
 ) -> Callable[[Handler], UseCase]:
     """Make a function a use case.
 
@@ -316,6 +338,8 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
         restart_after_s: seconds; with ``restart="latest"`` it has to be said.
         max_age_s: with ``restart="latest"``: a stream goes on at the first record that is not older
             than so many seconds; without it, at the end.
+        state: tables of what it remembers of keys, which the handler finds in ``context.state``;
+            with orders ``lane`` and ``key``.
 
     Raises:
         ConfigError: the combination makes no sense; the message says which part and why.
@@ -340,6 +364,7 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             concurrency=CONCURRENCY if concurrency is None else concurrency,
             call_timeout_s=CALL_TIMEOUT_S if call_timeout_s is None else call_timeout_s,
             restart=_restart(restart, restart_after_s, max_age_s, called),
+            state=tuple(state),
         )
         if not made.waits and (concurrency is not None or call_timeout_s is not None):
             raise ConfigError(
@@ -466,7 +491,7 @@ def _check(made: UseCase) -> None:
             "several topics do not compare: name a column of the data in newest_by"
         )
     problem = problem or _bucket_problem(made) or _decode_problem(made)
-    problem = problem or _async_problem(made) or _log_problem(made)
+    problem = problem or _async_problem(made) or _log_problem(made) or _state_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
 
@@ -509,6 +534,7 @@ def needing_ends(made: UseCase) -> dict[str, str]:
         "order none with buckets": (made.divides_by > 1, "it without buckets"),
         "form wave": (made.form == "wave", "form slice"),
         "restart latest": (made.restart is not None, "restart position"),
+        "state": (bool(made.state), "it without state"),
     }
     return {what: instead for what, (is_asked, instead) in asked.items() if is_asked}
 
@@ -536,6 +562,58 @@ def _log_problem(made: UseCase) -> str | None:
             f"{type(made.sink).__name__} knows by the offsets of Kafka's partitions what was sent, "
             f"and {made.topic} is not in Kafka; write to a KafkaTopic that is not transactional, "
             "at-least-once"
+        )
+    return None
+
+
+def _state_problem(made: UseCase) -> str | None:
+    """Why its state could not be that of exactly the records before a position."""
+    if not made.state:
+        return None
+    if not all(isinstance(table, StateTable) for table in made.state):
+        return "state is a list of StateTable(...)"
+    names = [table.name for table in made.state]
+    if len(set(names)) < len(names):
+        doubled = {name for name in names if names.count(name) > 1}
+        return f"state names table {some_of(sorted(doubled), 3)} twice"
+    if made.form == "wave":
+        return "state needs form slice: a DataFrame of many lanes has no state of one"
+    if made.waits:
+        return (
+            "state needs a handler that is called for many records at once: calls of an async def "
+            "go on beside each other, and would change it at the same time"
+        )
+    return _scope_problem(made) or _guarantee_problem(made)
+
+
+def _scope_problem(made: UseCase) -> str | None:
+    scopes = {table.scope for table in made.state}
+    if made.order is Order.KEY and scopes == {"key"}:
+        return None
+    if made.order is Order.LANE and scopes == {"lane"}:
+        return None
+    if made.order is Order.LANE:
+        return (
+            "with order lane a key may come in two partitions, whose state nobody keeps as one: "
+            'say StateTable(..., scope="lane") for one of each partition, or take order key, '
+            "where it is the record's key that has state"
+        )
+    if made.order is Order.KEY:
+        return (
+            "with order key a partition is read in buckets beside each other, and a state of all "
+            'of them would be a race: take scope="key", or order lane'
+        )
+    return (
+        f"state is kept lane by lane, and order {made.order} has none whose records come one after "
+        "the other: take order key or order lane"
+    )
+
+
+def _guarantee_problem(made: UseCase) -> str | None:
+    if made.intends or (made.transacts and not keeps_state(made.sink)):
+        return (
+            f"{type(made.sink).__name__} cannot write exactly once what goes with state: take a "
+            "SqlTable of the store's database (without at), or at-least-once"
         )
     return None
 

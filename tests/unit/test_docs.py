@@ -181,6 +181,13 @@ def test_the_guide_shows_the_files_that_init_makes():
     assert text_of("headrace.yaml") == blocks(ROOT / "docs" / "guide.md", "yaml")[0]
 
 
+def test_the_use_case_with_state_counts_as_its_page_says_and_its_test_passes(tmp_path):
+    for block in blocks(ROOT / "docs" / "state.md", "python"):
+        (tmp_path / block.splitlines()[0].removeprefix("# ")).write_text(block)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_visitors.py"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+
 def test_retries_take_as_long_as_the_guide_says():
     told = (ROOT / "docs" / "guide.md").read_text()
     most_s = [sum(BACKOFF.wait_s(tries, 1.0) for tries in range(count)) for count in (3, 10, 20)]

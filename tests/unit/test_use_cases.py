@@ -1,12 +1,13 @@
 """The decorator: what it makes, and which combinations it refuses."""
 
 import inspect
+import pickle
 import re
 
 import pyarrow as pa
 import pytest
 
-from headrace import SliceContext, use_case
+from headrace import SliceContext, StateTable, use_case
 from headrace.errors import ConfigError
 from headrace.model.record_versions import version_of
 from headrace.model.restarts import Restart
@@ -252,3 +253,66 @@ def test_a_list_of_topics_is_one_text_whatever_the_order_and_one_topic_is_its_na
     assert read("{tenant}.clicks", "{tenant}.visits") == "{tenant}.clicks,{tenant}.visits"
     assert read("b[10]", "b[2]", "a") == "a,b[2],b[10]"
     assert read(TOPIC) == TOPIC
+
+
+SEEN = StateTable("seen", pa.schema([("user", pa.string())]), key="user")
+BY_LANE = StateTable("seen", SEEN.columns, key="user", scope="lane")
+
+
+def stateful(**options):
+    given = {"topic": "{tenant}.visits", "sink": TABLE, "order": "key", "state": [SEEN]}
+    return use_case(**(given | options))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"state": [SEEN, SEEN]}, "state names table seen twice"),
+        ({"state": ["seen"]}, "state is a list of StateTable"),
+        ({"order": "lane"}, 'scope="lane"'),
+        ({"order": "key", "state": [BY_LANE]}, 'take scope="key", or order lane'),
+        ({"order": "none"}, "order none has none whose records come one after the other"),
+        ({"order": "stream"}, "order stream has none whose records come one after the other"),
+        ({"form": "wave", "sink": None, "order": "lane"}, "state needs form slice"),
+        ({"guarantee": "exactly-once", "sink": ParquetFiles("visits")}, "ParquetFiles cannot"),
+        (
+            {"guarantee": "exactly-once", "sink": SqlTable("v", {"user": "text"}, at="other")},
+            "SqlTable of the store's database",
+        ),
+        (
+            {"topic": "clicks:{tenant}.visits", "order": "lane", "state": [BY_LANE]},
+            "state needs a log that says where its lanes end",
+        ),
+    ],
+)
+def test_state_that_would_race_or_be_wrong_is_refused_by_name(options, message):
+    with pytest.raises(ConfigError) as refused:
+        stateful(**options)(handler)
+    assert message in str(refused.value)
+
+
+def test_state_of_calls_beside_each_other_is_refused():
+    async def waits(record, _context):
+        return record
+
+    with pytest.raises(ConfigError, match="an async def go on beside each other"):
+        stateful(output=pa.schema([("user", pa.string())]))(waits)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"guarantee": "exactly-once"},
+        {"order": "lane", "state": [BY_LANE]},
+        {"guarantee": "at-most-once"},
+        {"sink": ParquetFiles("visits"), "bad_record": "dead-letter"},
+    ],
+)
+def test_state_that_can_be_had_is_taken(options):
+    made = stateful(**options)(handler)
+    assert made.state == tuple(options.get("state", [SEEN]))
+    assert [made.commits, made.transacts, made.claims].count(True) == 1
+    assert not made.claims_first
+    again = pickle.loads(pickle.dumps(made.state))
+    assert again == made.state

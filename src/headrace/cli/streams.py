@@ -178,7 +178,7 @@ def remove(
 
 
 @app.command()
-def seek(
+def seek(  # noqa: PLR0913 - each is an option
     name: StreamName,
     use_case: UseCaseApart = None,
     *,
@@ -191,6 +191,13 @@ def seek(
             "entities:my-app', a connection and a table of the Kinesis Client Library."
         ),
     ],
+    forget_state: Annotated[
+        bool,
+        typer.Option(
+            "--forget-state",
+            help="Of a use case with state: begin there without any. It is gone then.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, move nothing.")] = False,
     yes: YesOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -215,10 +222,11 @@ def seek(
             if dry_run:
                 return
             if not yes:
-                words = ("streams", "seek", str(stream), "--to", to)
+                more = ("--forget-state",) if forget_state else ()
+                words = ("streams", "seek", str(stream), "--to", to, *more)
                 again = partial(planned_again, store, log, target)
                 plan = agree_to(plan, again, config, *words)
-        carry_out(store.progress, plan)
+        carry_out(store.progress, plan, forget_state=forget_state)
         several = are_of_several(plan.offsets)
         named = ((lane if several else label_of(lane), at) for lane, at in plan.offsets.items())
         shown = ", ".join(f"{lane}:{at}" for lane, at in named)

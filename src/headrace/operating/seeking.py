@@ -226,13 +226,25 @@ def planned_again(
     return planned(store, log, seek.stream, seek.offsets, wait, now)
 
 
-def carry_out(progress: Progress, seek: Seek) -> None:
+def carry_out(progress: Progress, seek: Seek, *, forget_state: bool = False) -> None:
     """Do what was planned, under a new epoch.
 
+    Args:
+        progress: of the store.
+        seek: as it was planned.
+        forget_state: let lanes that are sent back begin there without the state that they keep.
+
     Raises:
-        ConfigError: the stream was removed.
+        ConfigError: the stream was removed, or a lane that keeps state is sent back with it.
     """
-    progress.seek(seek.stream, seek.offsets, seek.topic_id, seek.parents, seek.gone)
+    progress.seek(
+        seek.stream,
+        seek.offsets,
+        seek.topic_id,
+        seek.parents,
+        seek.gone,
+        forget_state=forget_state,
+    )
 
 
 def seek(

@@ -48,7 +48,13 @@ REFUSED = frozenset({"SinkRefused", "WrongSchema"})
 #: hurts whoever shares the bin
 HURTS_NEIGHBOURS = frozenset({"HandlerSlow", "HandlerHung", "WorkerKilled", "TenantsSinkSlow"})
 #: says something about records; anything else (a topic that is gone) no dead letter can mend
-ABOUT_RECORDS = RETRIED | {"BadRecord", "RecordUnreadable", "WrongSchema", "SinkRefused"}
+ABOUT_RECORDS = RETRIED | {
+    "BadRecord",
+    "RecordUnreadable",
+    "WrongSchema",
+    "SinkRefused",
+    "StateRefused",
+}
 #: after trouble the next slice has so much less
 NARROWING = 8
 #: a handler that fails at so many records in a row would fail at all of them

@@ -81,10 +81,12 @@ from headrace.ports.sink import (
     asks_first,
     compares_lanes,
     facts_of,
+    keeps_state,
     marks_partitions,
     needs_shared_folder,
     topic_of,
 )
+from headrace.ports.state import KeyedState
 from headrace.ports.statistics import Statistics
 from headrace.ports.store import Store
 from headrace.ports.tenants import NoTenants, Tenants, TenantsFactory
@@ -112,6 +114,7 @@ __all__ = [
     "HostPositions",
     "IdPlaces",
     "KeptSchema",
+    "KeyedState",
     "Keys",
     "Log",
     "Membership",
@@ -166,6 +169,7 @@ __all__ = [
     "asks_first",
     "compares_lanes",
     "facts_of",
+    "keeps_state",
     "marks_partitions",
     "names_writers",
     "needs_registry",

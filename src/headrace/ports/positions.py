@@ -8,13 +8,15 @@ from itertools import chain, compress
 from typing import Protocol, TypeVar
 
 from headrace.model.records import Move, ReadRange
+from headrace.model.state import StateChanges
 from headrace.model.streams import Slice
 from headrace.ports.connections import Connections
+from headrace.ports.state import KeyedState
 
 _C = TypeVar("_C")
 
 
-class Positions(Protocol):
+class Positions(KeyedState, Protocol):
     """Where every lane is. Used by the driver and inside tasks; safe in several threads.
 
     A move succeeds only if the position is exactly ``from_offset`` and its epoch is exactly
@@ -24,10 +26,17 @@ class Positions(Protocol):
     def advance(self, moves: Sequence[Move]) -> list[bool]:
         """Move positions in a transaction of its own; durable on return."""
 
-    def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
+    def advance_groups(
+        self, groups: Sequence[Sequence[Move]], states: Sequence[StateChanges | None] = ()
+    ) -> list[bool]:
         """Move positions in one transaction, those of a group all or none; durable on return.
 
-        One answer for each group, in order.
+        Args:
+            groups: the moves.
+            states: what becomes of state with each group that is moved, in order; empty: nothing.
+
+        Returns:
+            One answer for each group, in order.
         """
 
     def stand(self, moves: Sequence[Move]) -> list[bool]:
@@ -63,6 +72,9 @@ class HostPositions(Positions, Protocol[_C]):
     def advance_in(self, connection: _C, moves: Sequence[Move]) -> list[bool]:
         """Move positions in the guest's transaction; one answer for each move, in order."""
 
+    def save_state_in(self, connection: _C, states: Sequence[StateChanges]) -> None:
+        """Change state in the guest's transaction, in which the positions of the lanes moved."""
+
 
 class PositionsFactory(Protocol):
     """Opens the positions inside a task. Travels to the tasks by pickle."""
@@ -71,11 +83,18 @@ class PositionsFactory(Protocol):
         """Called at most once per worker for equal connections."""
 
 
-def advance_groups(positions: HostPositions[_C], groups: Sequence[Sequence[Move]]) -> list[bool]:
+def advance_groups(
+    positions: HostPositions[_C],
+    groups: Sequence[Sequence[Move]],
+    states: Sequence[StateChanges | None] = (),
+) -> list[bool]:
     """Do as ``Positions.advance_groups`` says: what was moved of a broken group is moved back."""
     with positions.begin() as connection:
         moved = iter(positions.advance_in(connection, list(chain(*groups))))
         answers = [[next(moved) for _ in group] for group in groups]
         partly = [compress(*pair) for pair in zip(groups, answers, strict=True) if not all(pair[1])]
         positions.advance_in(connection, [move.undone() for move in chain(*partly)])
-    return [all(answer) for answer in answers]
+        made = [all(answer) for answer in answers]
+        if saved := [state for state in compress(states, made) if state is not None]:
+            positions.save_state_in(connection, saved)
+    return made

@@ -68,6 +68,8 @@ class Progress(Protocol):
         topic_id: str | None = None,
         parents: Lineage | None = None,
         gone: Collection[str] = (),
+        *,
+        forget_state: bool = False,
     ) -> None:
         """Set positions, whatever they were, under a new epoch: nothing in flight will commit.
 
@@ -90,9 +92,13 @@ class Progress(Protocol):
                 here. What others follow stays as it is, as they may have come since somebody looked
                 and decided; None leaves that of all.
             gone: lanes to forget, as ``forget_lanes`` does.
+            forget_state: what is kept of keys of these lanes is forgotten. A lane that goes on
+                where it stands, or later, needs it not: what it keeps stays that of the records
+                that were handled.
 
         Raises:
-            ConfigError: the stream was removed.
+            ConfigError: the stream was removed; or a lane that keeps state is sent back with it, or
+                a part of what shares its state without.
             Temporary: a lane of the log is divided otherwise by now than the offsets say.
         """
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move, moves_of
+from headrace.model.state import StateChanges
 from headrace.model.streams import Slice
 from headrace.ports.connections import Connections
 from headrace.ports.positions import Positions
@@ -46,6 +47,8 @@ class Effect:
     #: of its last record (``model/record_versions.py``); None where it is of several lanes, or the
     #: records have none
     version: int | None = None
+    #: what its records make of the state of their lane, which goes with the positions alone
+    state: StateChanges | None = None
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -203,6 +206,14 @@ def compares_lanes(sink: object) -> bool:
     cannot have it.
     """
     return bool(getattr(sink, "compares_lanes", False))
+
+
+def keeps_state(sink: object) -> bool:
+    """Whether a sink that moves positions writes ``Effect.state`` in the same transaction.
+
+    It says so by an attribute of this name; one without it does not.
+    """
+    return bool(getattr(sink, "keeps_state", False))
 
 
 def server_of(sink: object) -> str:

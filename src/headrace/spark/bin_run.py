@@ -34,6 +34,7 @@ from headrace.errors import (
 from headrace.model.places import Place
 from headrace.model.receipts import SliceError
 from headrace.model.records import ReadRange
+from headrace.model.state import StateChanges
 from headrace.model.streams import LaneId, Slice, original
 from headrace.ports import (
     AskedFirst,
@@ -72,8 +73,10 @@ from headrace.spark.row_places import passed
 from headrace.spark.same_reads import ranges_of, read_otherwise
 from headrace.spark.sink_answers import answers_of
 from headrace.spark.slice_errors import error_of, killed, name_record
+from headrace.spark.state_of_lanes import committed_with, state_of
 from headrace.spark.tally import Tally
 from headrace.spark.there_already import not_yet_there
+from headrace.state.seen import NO_STATE, State
 from headrace.use_cases import SliceContext, UseCase
 
 _T = TypeVar("_T")
@@ -113,6 +116,8 @@ class BinRun:
     #: of each row of an output its record, by the first slice of its portion
     _origins: dict[Slice, tuple[int, ...]] = field(default_factory=dict)
     _kept: set[tuple[Slice, Place | None]] = field(default_factory=set)
+    #: slices whose lanes were elsewhere when their state was asked for
+    _moved_on: set[Slice] = field(default_factory=set)
 
     def group(self, portions: list[Portion], until_s: float) -> None:
         """Take some portions, no lane twice, all the way to the sink and into the tally.
@@ -121,7 +126,7 @@ class BinRun:
             portions: what was read.
             until_s: monotonic second at which the budget is used up, but for what was lost.
         """
-        claimed = self.use_case.claims
+        claimed = self.use_case.claims_first
         self._origins = {}
         self._looked = self._decoded_together(portions)
         until_s += self.lost_s
@@ -142,22 +147,28 @@ class BinRun:
             if effect is not None:
                 handled.append(done)
                 effects.append(effect)
+        if self.use_case.claims and self.use_case.state:
+            handled, effects = self._claimed_with_state(handled, effects)
         if effects:
-            reached("mid-slice", self.use_case.name)
-            answers = self.offered(effects)
-            reached("sink-written", self.use_case.name)
-            for done, effect, told in zip(handled, effects, answers, strict=True):
-                self.tally.offered(effect, told)
-                written = told if self._may_be_parted else as_a_whole(told)
-                if written.refused:
-                    part = PartTaken(self, done, effect, self._origins.get(done.planned[0]))
-                    part.settle(written.refused, until_s)
-                elif not self._is_refused(done, written):
-                    self.tally.wrote(done, written, effect.output.nbytes)
-                elif self.use_case.intends:
-                    self._look_for_culprit(done, written)
-                else:
-                    self.narrow(done)
+            self._to_sink(handled, effects, until_s)
+
+    def _to_sink(self, handled: list[Portion], effects: list[Effect], until_s: float) -> None:
+        """Take what was handled to the sink, and what becomes of each into the tally."""
+        reached("mid-slice", self.use_case.name)
+        answers = self.offered(effects)
+        reached("sink-written", self.use_case.name)
+        for done, effect, told in zip(handled, effects, answers, strict=True):
+            self.tally.offered(effect, told)
+            written = told if self._may_be_parted else as_a_whole(told)
+            if written.refused:
+                part = PartTaken(self, done, effect, self._origins.get(done.planned[0]))
+                part.settle(written.refused, until_s)
+            elif not self._is_refused(done, written):
+                self.tally.wrote(done, written, effect.output.nbytes)
+            elif self.use_case.intends:
+                self._look_for_culprit(done, written)
+            else:
+                self.narrow(done)
 
     def _decoded_together(self, portions: list[Portion]) -> dict[Slice, Looked]:
         """Those small portions of which that can be told; the others are decoded by themselves."""
@@ -225,16 +236,26 @@ class BinRun:
         self.tally.spent(portion, time.monotonic() - began_s)
         return found
 
-    def _claim(self, portions: list[Portion]) -> list[Portion]:
+    def _claimed_with_state(
+        self, handled: list[Portion], effects: list[Effect]
+    ) -> tuple[list[Portion], list[Effect]]:
+        """Those whose positions were ours to move, which was done with what they made of state."""
+        mine = set(map(id, self._claim(handled, [effect.state for effect in effects])))
+        pairs = [pair for pair in zip(handled, effects, strict=True) if id(pair[0]) in mine]
+        return [portion for portion, _ in pairs], [effect for _, effect in pairs]
+
+    def _claim(
+        self, portions: list[Portion], states: Sequence[StateChanges | None] = ()
+    ) -> list[Portion]:
         """Move the positions first; keep only the portions whose positions were ours to move.
 
-        Where nothing was reached there is nothing to claim.
+        Where nothing was reached there is nothing to claim; what has state reached something.
         """
         empty = [portion for portion in portions if not _reaches(portion)]
         portions = [portion for portion in portions if _reaches(portion)]
         try:
             # Slices of one call go together or not at all.
-            ours = self.positions.advance_groups([portion.moves for portion in portions])
+            ours = self.positions.advance_groups([portion.moves for portion in portions], states)
         except HeadraceError as error:
             # They may have moved all the same: then nobody handles these records, as promised.
             for portion in portions:
@@ -304,25 +325,15 @@ class BinRun:
         began = time.monotonic()
         rules = replace(rules or self.rules, until_s=self._until_s)
         handled = self.call(portion, rules) if portion.records.num_rows else None
+        if first in self._moved_on:
+            self.tally.superseded(portion)
+            return portion, None
         unkept = self.set_aside(portion, handled.aside) if handled is not None else None
         self.tally.spent(portion, time.monotonic() - began)
         if handled is not None:
             if handled.origins is not None:
                 self._origins[first] = handled.origins
-            if unkept is not None:
-                # Without its dead letters nothing of the portion may count as done. What is left
-                # is that a merged lane may go on past its gaps, but of what is recorded.
-                portion, handled = cut_to(portion, 0, unkept), None
-            elif handled.error is not None:
-                blamed = None if handled.blamed is None else slice_of(portion, handled.blamed)
-                if self.use_case.intends:
-                    # A replay of a recorded slice may come through; an effect of its first part,
-                    # under an identity of its own, would then stand beside that of the whole.
-                    handled = replace(handled, output=None, rows=0)
-                portion = cut_to(portion, handled.rows, handled.error, blamed)
-            elif handled.yields:
-                portion = replace(cut_to(portion, handled.rows, None), yields=True)
-            portion = _stopped(portion, whole=self.use_case.intends)
+            portion, handled = self._as_far_as(portion, handled, unkept)
         if not _reaches(portion):
             self.tally.found_nothing(portion)
             return portion, None
@@ -337,7 +348,28 @@ class BinRun:
             passed=passed(portion.records, len(portion.slices)),
             may_repeat=not self.use_case.claims,
             version=last_version(portion),
+            state=None if handled is None else handled.state,
         )
+
+    def _as_far_as(
+        self, portion: Portion, handled: Handled, unkept: SliceError | None
+    ) -> tuple[Portion, Handled | None]:
+        """The portion up to where it was handled, and what counts of that."""
+        done: Handled | None = handled
+        if unkept is not None:
+            # Without its dead letters nothing of the portion may count as done. What is left
+            # is that a merged lane may go on past its gaps, but of what is recorded.
+            portion, done = cut_to(portion, 0, unkept), None
+        elif handled.error is not None:
+            blamed = None if handled.blamed is None else slice_of(portion, handled.blamed)
+            if self.use_case.intends:
+                # A replay of a recorded slice may come through; an effect of its first part,
+                # under an identity of its own, would then stand beside that of the whole.
+                done = handled = replace(handled, output=None, rows=0)
+            portion = cut_to(portion, handled.rows, handled.error, blamed)
+        elif handled.yields:
+            portion = replace(cut_to(portion, handled.rows, None), yields=True)
+        return _stopped(portion, whole=self.use_case.intends), done
 
     def call(self, portion: Portion, rules: CallRules) -> Handled:
         """Call the handler on the records of a portion."""
@@ -350,6 +382,7 @@ class BinRun:
             dict(self.options),
             unnumbered(portion),
             self.tenants,
+            self._state_of(portion),
         )
 
         def call() -> Handled:
@@ -358,7 +391,20 @@ class BinRun:
                 lambda: handle(use_case, portion.records, context, rules, self.schemas, looked),
             )
 
-        return self._marked(first, call)
+        handled = self._marked(first, call)
+        if not use_case.state or handled.output is None:
+            return handled
+        return replace(handled, state=context.state.portion.changes(first.lane))
+
+    def _state_of(self, portion: Portion) -> State:
+        """The state of its lane, as of exactly the records before it."""
+        if not self.use_case.state:
+            return NO_STATE
+
+        def moved_on() -> None:
+            self._moved_on.add(portion.planned[0])
+
+        return State(state_of(self.use_case.state, self.positions, portion, moved_on))
 
     def _kills(self, planned: Slice) -> bool:
         """Whether an earlier attempt of this task died at a slice."""
@@ -379,7 +425,7 @@ class BinRun:
         ]
         # Others wait in a shared bin, but not for what has to come through as it is: a recorded
         # wave, and what was claimed, which is lost otherwise.
-        in_haste = self.rules.shared and not (self.use_case.intends or self.use_case.claims)
+        in_haste = self.rules.shared and not (self.use_case.intends or self.use_case.claims_first)
         into = {letter.slice.lane_topic for letter in letters}
         if in_haste and not all(map(self.dead_letters.ready, into)):
             return error_of(HandlerSlow(f"{portion.planned[0]}: {_FIRST_LETTER}"))
@@ -479,18 +525,23 @@ class BinRun:
     @property
     def _may_yield(self) -> bool:
         """Whether a portion may end before its end; what was claimed would be lost."""
-        return not (self.use_case.intends or self.use_case.claims)
+        return not (self.use_case.intends or self.use_case.claims_first)
 
     @property
     def _may_be_parted(self) -> bool:
         """Whether a part of an effect may be written, and the position be in its middle."""
-        return self._may_yield and not self.use_case.transacts
+        return self._may_yield and not self.use_case.transacts and not self.use_case.state
 
     def _write(self, effects: list[Effect]) -> Sequence[Written]:
         """Write effects, each of which is taken whole or not at all."""
         return [as_a_whole(written) for written in self.offered(effects)]
 
     def offered(self, effects: list[Effect]) -> Sequence[Written]:
+        """What the sink says to these effects, and where tasks move positions the store."""
+        told = self._sent(effects)
+        return committed_with(self.positions, effects, told) if self.use_case.commits else told
+
+    def _sent(self, effects: list[Effect]) -> Sequence[Written]:
         """What the sink says to these effects."""
         try:
             told = answers_of(effects, run_apart(lambda: self.writer.write(effects)))
@@ -500,7 +551,7 @@ class BinRun:
             passes = isinstance(error, Temporary)
             if len(effects) > 1 and not passes and all(effect.may_repeat for effect in effects):
                 # It is the trouble of one of them; the others may well be written.
-                return [self.offered([effect])[0] for effect in effects]
+                return [self._sent([effect])[0] for effect in effects]
             return [Written(error=error_of(error))] * len(effects)
         for effect, written in zip(effects, told, strict=True):
             self.tally.charged(effect, written)

@@ -39,6 +39,7 @@ from headrace.spark.decoding import DecodedRecords, decoded, shown
 from headrace.spark.own_tables import owned
 from headrace.spark.slice_errors import freed_of
 from headrace.spark.timeouts import CallOverdue, bounded, guarded
+from headrace.state.seen import PortionState
 from headrace.use_cases import SliceContext, UseCase
 
 #: part of the patience that a call has which searches for the record that hangs
@@ -63,15 +64,15 @@ class CallRules:
 def call_rules(use_case: UseCase, patience_s: float, *, shared: bool) -> CallRules:
     """The rules a use case asks for.
 
-    A record that the handler itself calls bad, or that the sink refuses, is bad at once. A handler
-    that raised or hung may have met a server that was down, so what becomes of it is the driver's
-    decision. With at-most-once a sink that refuses is not asked again, which could make a second
-    effect; what the handler calls bad was given to no sink.
+    A record that the handler itself calls bad, or whose state or rows are refused, is bad at once.
+    A handler that raised or hung may have met a server that was down, so what becomes of it is the
+    driver's decision. With at-most-once a sink that refuses is not asked again, which could make a
+    second effect; what the handler calls bad was given to no sink.
     """
     if use_case.bad_record is not BadRecordPolicy.DEAD_LETTER:
         return CallRules(patience_s, shared)
     refused = frozenset[str]() if use_case.claims else frozenset({"SinkRefused"})
-    return CallRules(patience_s, shared, refused | {"BadRecord"})
+    return CallRules(patience_s, shared, refused | {"BadRecord", "StateRefused"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,11 @@ class Call:
     #: what is raised is raised as it is, by whoever raised it; for tests, where nobody else waits
     as_raised: bool = False
 
+    @property
+    def state(self) -> PortionState | None:
+        """That of the portion; None: the use case declares none."""
+        return self.context.state.portion if self.use_case.state else None
+
     def __call__(self, records: pa.Table) -> pa.Table:
         """Call the handler once.
 
@@ -97,9 +103,7 @@ class Call:
             return self.decoded(records, self.schemas).records
         if self.use_case.waits:
             return self._awaited(records)
-        handler, context = self.use_case.handler, self.context
-        given = shown(self.use_case, records)
-        output = self.bounded(lambda: handler(given, context))
+        output = self._answer(shown(self.use_case, records))
         if not isinstance(output, pa.Table):
             what = "None, as without a return" if output is None else type(output).__name__
             raise WrongSchema(
@@ -112,6 +116,21 @@ class Call:
         if self.rules.check is not None and (output.num_rows or output.num_columns):
             self.rules.check(output)
         return owned(output)
+
+    def _answer(self, given: pa.Table) -> object:
+        """What the handler returns; what it made of its state is known with that.
+
+        Where the state could not be had that is what is told, whatever the handler made of it.
+        """
+        handler, context, state = self.use_case.handler, self.context, self.state
+        if state is None:
+            return self.bounded(lambda: handler(given, context))
+        seen = state.begin()
+        context = replace(context, state=seen)
+        try:
+            return self.bounded(lambda: handler(given, context))
+        finally:
+            state.answered(seen)
 
     def calls(self, records: pa.Table, goes_on: Callable[[Exception], bool]) -> Calls:
         """A call for each record, of a handler that waits."""
@@ -212,7 +231,7 @@ class Call:
     def _search(self) -> Call | None:
         """The same in less time, to find a record; None where nothing may be called again."""
         hurried = replace(self.rules, patience_s=self.rules.patience_s / _SEARCH_PART)
-        return None if self.use_case.claims else replace(self, rules=hurried)
+        return None if self.use_case.claims_first else replace(self, rules=hurried)
 
     def _overdue(self) -> HeadraceError:
         who = f"use case {self.use_case.name} took over {self.rules.patience_s:g} s for one call"

@@ -32,6 +32,7 @@ from headrace.errors import (
     code_of,
 )
 from headrace.model.receipts import SliceError
+from headrace.model.state import StateChanges
 from headrace.ports import NoRegistry, Schemas
 from headrace.spark.async_calls import Calls, Row
 from headrace.spark.calling import Call, CallRules
@@ -66,6 +67,8 @@ class Handled:
     origins: tuple[int, ...] | None = None
     #: the time was used up, so what follows is left for a later wave
     yields: bool = False
+    #: what the records that the output stands for make of their lane's state
+    state: StateChanges | None = None
 
 
 def handle(
@@ -268,6 +271,8 @@ def _searched(call: Call, records: pa.Table) -> Handled:
     while True:
         part = _until_trouble(call, records.slice(done))
         outputs += [] if part.output is None else [part.output]
+        if call.state is not None and part.output is not None:
+            call.state.go_on()
         done += part.rows
         error = part.error
         if error is None or error.offset is None or error.code not in call.rules.set_aside:
@@ -295,7 +300,11 @@ def called(
         raise BadRecord(*min(found.undecoded.items()))
     if found.waiting is not None:
         raise found.waiting
-    return Call(use_case, context, CallRules(), as_raised=True)(found.records)
+    call = Call(use_case, context, CallRules(), as_raised=True)
+    output = call(found.records)
+    if call.state is not None:
+        call.state.go_on()
+    return output
 
 
 def _until_trouble(call: Call, records: pa.Table) -> Handled:

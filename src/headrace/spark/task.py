@@ -11,6 +11,10 @@ exactly-once        handle, then write and move the positions in one transaction
 exactly-once        as at-least-once, but whole slices only: the driver wrote them down before
 (intent)            and a re-run writes the very same effects again. Of a slice whose end only
                     reading tells, the task writes down what it read, before it handles it
+at-least-once       handle and write; then the task itself moves positions and state together
+(with state)        (no position moved: somebody else has the lane, and its state is not kept)
+at-most-once        handle, then move positions and state together, then write
+(with state)
 ==================  ============================================================================
 
 Portions are written in groups, so that a thousand slices of two records cost a few transactions

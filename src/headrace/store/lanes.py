@@ -18,8 +18,8 @@ from headrace.model.lineage import Lineage, Parent, is_undecided, without
 from headrace.model.places import Place
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, PassedRange, Position, State, StreamId
-from headrace.model.topic_lists import id_without
-from headrace.store import depths, left_alone, parents, reads, stops, streams
+from headrace.model.topic_lists import id_without, others
+from headrace.store import depths, left_alone, parents, reads, state, stops, streams
 from headrace.store.depths import Depths
 from headrace.store.moments import moved, now_s
 from headrace.store.pairs import matching, of
@@ -66,13 +66,15 @@ def start(connection: Connection, first: LaneStart) -> None:
     _insert(connection, stream, row.epoch, new, first.parents, known)
 
 
-def seek(
+def seek(  # noqa: PLR0913 - all that a seek decides is done in one place
     connection: Connection,
     stream: StreamId,
     offsets: Mapping[str, Place],
     topic_id: str | None,
     lineage: Lineage | None = None,
     gone: Collection[str] = (),
+    *,
+    forget_state: bool = False,
 ) -> bool:
     """Set positions, whatever they were, and the topic's id, or none; whether one was elsewhere.
 
@@ -89,6 +91,9 @@ def seek(
     before = {at.lane.name: at.next_offset for at in _positions(connection, of(positions, stream))}
     if divided_otherwise(offsets, before.keys() - set(gone)):
         raise lanes_divided(stream.tenant, stream.use_case)
+    left = {name: at for name, at in before.items() if name not in gone}
+    other = others(row.topic_id, topic_id)
+    state.sent(connection, stream, left, offsets, other, forget=forget_state)
     known = depths.deepen(connection, stream, row.depth)
     stops.release(connection, stream, set(offsets))
     for name in sorted(known.lanes.keys() & set(offsets)):

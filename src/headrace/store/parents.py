@@ -21,7 +21,7 @@ from sqlalchemy import Connection, delete, select, update
 from headrace.model.lineage import Lineage, Parent, without
 from headrace.model.places import read_place, text_of
 from headrace.model.streams import StreamId
-from headrace.store import depths, stops
+from headrace.store import depths, state, stops
 from headrace.store.pairs import of
 from headrace.store.schema import positions, reads
 
@@ -77,6 +77,7 @@ def forget(connection: Connection, stream: StreamId, gone: Collection[str]) -> N
     lanes = positions.c.lane.in_(list(gone))
     connection.execute(delete(positions).where(of(positions, stream), lanes))
     connection.execute(delete(reads).where(of(reads, stream), reads.c.lane.in_(list(gone))))
+    state.forget_gone(connection, stream, gone)
     for name, parents in _kept(connection, stream).items():
         left = without(parents, gone)
         if left != parents:

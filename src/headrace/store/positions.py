@@ -31,9 +31,10 @@ from sqlalchemy import Connection
 
 from headrace.model.places import text_of
 from headrace.model.records import Move, ReadRange
+from headrace.model.state import StateChanges, StateLoaded
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, advance_groups
-from headrace.store import reads
+from headrace.store import reads, state
 from headrace.store.database import Database, open_database
 from headrace.store.faults import translated
 from headrace.store.moments import POSTGRES_NOW_S, SQLITE_NOW_S
@@ -112,14 +113,30 @@ class SqlPositions:
         with self._database.write() as connection:
             return advance(connection, moves)
 
-    def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
-        """Move positions in one transaction, those of a group all or none.
+    def advance_groups(
+        self, groups: Sequence[Sequence[Move]], states: Sequence[StateChanges | None] = ()
+    ) -> list[bool]:
+        """Move positions in one transaction, those of a group all or none, with their state.
 
         Raises:
             StoreUnavailable: nothing was moved.
             OutcomeUnknown: as with ``advance``.
         """
-        return advance_groups(self, groups)
+        return advance_groups(self, groups, states)
+
+    def save_state_in(self, connection: Connection, states: Sequence[StateChanges]) -> None:
+        """Change state in the caller's transaction."""
+        with translated(self._database.address):
+            state.save(connection, states)
+
+    def load_state(self, at: Move, table: str, keys: Sequence[bytes]) -> StateLoaded | None:
+        """Rows of a table by their keys; None where the lane is elsewhere.
+
+        Raises:
+            StoreUnavailable: nobody knows.
+        """
+        with self._database.read() as connection:
+            return state.load(connection, at, table, keys)
 
     def stand(self, moves: Sequence[Move]) -> list[bool]:
         """Whether each of these would be made now; nothing is moved.

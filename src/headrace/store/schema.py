@@ -245,6 +245,41 @@ reads = Table(
     sqlite_with_rowid=False,
 )
 
+#: pages keep room, so that a row that changes stays on its own
+_ROOM = {"fillfactor": 80}
+
+#: what use cases remember of keys: see ``state.py``
+state_rows = Table(
+    "headrace_state",
+    metadata,
+    Column("use_case", NAME, primary_key=True),
+    Column("tenant", NAME, primary_key=True),
+    #: the lane of the log whose keys they are
+    Column("part", NAME, primary_key=True),
+    #: of the table that the use case names
+    Column("name", NAME, primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+    postgresql_with=_ROOM,
+)
+
+#: how much of it came of each lane; one that had some stays, also with nothing
+state_sizes = Table(
+    "headrace_state_sizes",
+    metadata,
+    Column("use_case", NAME, primary_key=True),
+    Column("tenant", NAME, primary_key=True),
+    Column("lane", NAME, primary_key=True),
+    Column("row_count", BigInteger, nullable=False),
+    Column("byte_count", BigInteger, nullable=False),
+    ForeignKeyConstraint(
+        ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
+    ),
+    sqlite_with_rowid=False,
+    postgresql_with=_ROOM,
+)
+
 intents = Table(
     "headrace_intents",
     metadata,

@@ -52,10 +52,14 @@ class SqlProgress:
         topic_id: str | None = None,
         parents: Lineage | None = None,
         gone: Collection[str] = (),
+        *,
+        forget_state: bool = False,
     ) -> None:
         """Set positions, and the id of the topic they are in, under a new epoch."""
         with changing(self._database) as connection:
-            turned = lanes.seek(connection, stream, offsets, topic_id, parents, gone)
+            turned = lanes.seek(
+                connection, stream, offsets, topic_id, parents, gone, forget_state=forget_state
+            )
             lineage.decide(connection, stream, parents, gone, offsets.keys())
             intents.leave_behind(connection, stream, merged=turned or bool(gone))
 

@@ -32,6 +32,7 @@ from headrace.model.topic_names import problem_of
 from headrace.model.topic_patterns import is_kept, is_pattern
 from headrace.policies.stops import Status, changed
 from headrace.store import depths, intents, left_alone, stoppers, stops
+from headrace.store import state as state_of_keys
 from headrace.store.own_topics import refuse_shared
 from headrace.store.pairs import matching, of, portions
 from headrace.store.schema import deployments, positions, streams, tenants
@@ -100,6 +101,7 @@ def start(connection: Connection, stream: StreamId, topic: str) -> None:
     )
     connection.execute(update(streams).where(of(streams, stream)).values(begun))
     connection.execute(delete(positions).where(of(positions, stream)))
+    state_of_keys.forget_streams(connection, [stream])
     stops.release(connection, stream)
 
 

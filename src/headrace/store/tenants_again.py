@@ -18,7 +18,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from headrace.model.everyone import EVERYONE, has_stream
 from headrace.model.streams import StreamId
-from headrace.store import depths, stops, streams
+from headrace.store import depths, state, stops, streams
 from headrace.store.pairs import matching, portions
 from headrace.store.schema import deployments, points, positions, tenants
 from headrace.store.schema import streams as stream_rows
@@ -82,6 +82,7 @@ def _left_behind(connection: Connection, names: Sequence[str]) -> dict[StreamId,
     depths.deepen_all(connection, known)
     for some in matching(positions, known):
         connection.execute(delete(positions).where(some))
+    state.forget_streams(connection, known)
     for several in portions(names):
         stops.release_all(connection, several)
     return before

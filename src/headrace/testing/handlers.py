@@ -22,6 +22,7 @@ from headrace.model.places import place_at
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Schemas
 from headrace.spark.handling import called
+from headrace.state.seen import State
 from headrace.testing.records import records
 from headrace.testing.schemas_fake import MemorySchemas
 from headrace.testing.sent import Value, sent
@@ -37,6 +38,7 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
     keys: Sequence[bytes | None] | None = None,
     timestamps_ms: Sequence[int] | None = None,
     schemas: Schemas | None = None,
+    state: State | None = None,
 ) -> pa.Table:
     """What a use case makes of some records of a tenant, held against its sink.
 
@@ -50,6 +52,8 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
         timestamps_ms: of the records; none: their offsets, which begin at 0.
         schemas: that they name by their ids, such as ``MemorySchemas`` of ``schemas_fake``; none:
             the schema of the use case, for dicts, is all that is known.
+        state: what it finds as its state, such as ``State.of(*use_case.state)`` of
+            ``headrace.state.seen``, which the next call finds as this one leaves it; none: nothing.
 
     Raises:
         BadRecord: the handler refuses a record; whatever else it raises is raised as well.
@@ -71,7 +75,8 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
     piece = Slice(
         LaneId(use_case.name, tenant, named(topic, 0)), topic, place_at(0), place_at(len(values)), 1
     )
-    context = SliceContext(use_case.name, tenant, (piece,), dict(options or {}))
+    found = State.of(*use_case.state) if state is None else state
+    context = SliceContext(use_case.name, tenant, (piece,), dict(options or {}), state=found)
     output = called(use_case, given, context, known)
     # A sink of users may have no such look; an empty table writes nothing, whatever its columns.
     check = getattr(use_case.sink, "check", None)

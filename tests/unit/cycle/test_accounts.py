@@ -290,7 +290,7 @@ class Silent:
     def open(self, connections):
         return Silent(self._positions.open(connections))
 
-    def advance_groups(self, groups):
+    def advance_groups(self, groups, states=()):
         self._positions.advance_groups(groups)
         raise OutcomeUnknown("nobody knows")
 

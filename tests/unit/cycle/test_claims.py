@@ -328,7 +328,7 @@ class LateCommit:
     def __getattr__(self, name):
         return getattr(self._positions, name)
 
-    def advance_groups(self, groups):
+    def advance_groups(self, groups, states=()):
         if self.waiting is not None:
             return self._positions.advance_groups(groups)
         self.waiting = list(groups)

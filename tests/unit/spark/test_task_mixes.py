@@ -43,7 +43,7 @@ class Lanes:
     def advance(self, moves):
         return [self._advance(move) for move in moves]
 
-    def advance_groups(self, groups):
+    def advance_groups(self, groups, states=()):
         return advance_groups(self, groups)
 
     def _advance(self, move):

@@ -40,7 +40,14 @@ class BesidePositions:
             if any(mine) and not all(mine):
                 raise PartlyAdmittedError
             told.append(None if all(mine) else SUPERSEDED)
+        self._save_state(connection, [e for e, no in zip(effects, told, strict=True) if no is None])
         return told
+
+    def _save_state(self, connection: Connection, moved: Sequence[Effect]) -> None:
+        """State goes with the positions, or with nothing."""
+        states = [effect.state for effect in moved if effect.move_positions and effect.state]
+        if states:
+            self._positions.save_state_in(connection, states)
 
     def wrote(self, effect: Effect) -> Written:
         """The positions moved with the rows, if they were to."""

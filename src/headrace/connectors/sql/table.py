@@ -97,6 +97,11 @@ class SqlTable:
         return "transaction" if self.at is None else "intent"
 
     @property
+    def keeps_state(self) -> bool:
+        """Whether what goes with the positions goes with its rows: in the store's database."""
+        return self.at is None
+
+    @property
     def keeps_newest(self) -> bool:
         """Whether an older row that comes late leaves a newer one of its key as it is."""
         return self.newest_by is not None

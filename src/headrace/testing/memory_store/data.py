@@ -24,6 +24,7 @@ from headrace.model.streams import LaneId, PassedRange, Position, Stream, Stream
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.kept import KeptFailures
 from headrace.testing.memory_store.kept_schemas import KeptSchemas
+from headrace.testing.memory_store.kept_state import KeptState
 from headrace.testing.statistics_fake import KeptReports
 
 
@@ -57,6 +58,8 @@ class Data:
     failures: KeptFailures = field(default_factory=KeptFailures)
     #: what was read of open slices, by lane
     reads: dict[LaneId, ReadRange] = field(default_factory=dict)
+    #: what use cases remember of keys
+    state: KeptState = field(default_factory=KeptState)
     #: rows of guests, by table
     tables: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
@@ -149,6 +152,7 @@ class Data:
         for name in names:
             lanes.pop(name, None)
             self.reads.pop(LaneId(*stream, name), None)
+        self.state.forget_gone(stream, names, lanes)
         for name, position in lanes.items():
             lanes[name] = replace(position, parents=without(position.parents, names))
 

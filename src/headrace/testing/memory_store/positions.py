@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.model.places import Place
 from headrace.model.records import Move, ReadRange
+from headrace.model.state import StateChanges, StateLoaded
 from headrace.model.streams import LaneId, Position, Slice, StreamId
 from headrace.ports import advance_groups
 from headrace.testing.memory_store.data import Data
@@ -24,6 +25,7 @@ class MemoryTransaction:
     rows: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     before: dict[LaneId, Position] = field(default_factory=dict)
     moved_s: dict[StreamId, float] = field(default_factory=dict)
+    states: list[StateChanges] = field(default_factory=list)
 
     def insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows to a table, which is made by its first row."""
@@ -48,6 +50,7 @@ class MemoryPositions:
                     self._data.positions[lane.stream][lane.name] = position
                 self._data.moved_s |= transaction.moved_s
                 raise
+            self._data.state.save(transaction.states)
             for table, row in transaction.rows:
                 self._data.tables.setdefault(table, []).append(row)
 
@@ -60,9 +63,20 @@ class MemoryPositions:
         with self.begin() as transaction:
             return self.advance_in(transaction, moves)
 
-    def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
-        """Move positions, those of a group all or none."""
-        return advance_groups(self, groups)
+    def advance_groups(
+        self, groups: Sequence[Sequence[Move]], states: Sequence[StateChanges | None] = ()
+    ) -> list[bool]:
+        """Move positions, those of a group all or none, with their state."""
+        return advance_groups(self, groups, states)
+
+    def save_state_in(self, connection: MemoryTransaction, states: Sequence[StateChanges]) -> None:
+        """Change state in the guest's transaction."""
+        connection.states += states
+
+    def load_state(self, at: Move, table: str, keys: Sequence[bytes]) -> StateLoaded | None:
+        """Rows of a table by their keys; None where the lane is elsewhere."""
+        with self._data.lock:
+            return self._data.state.load(at.lane, table, keys) if self._stands(at) else None
 
     def stand(self, moves: Sequence[Move]) -> list[bool]:
         """Whether each of these would be made now."""

@@ -93,6 +93,8 @@ class MemoryProgress:
         topic_id: str | None = None,
         parents: Lineage | None = None,
         gone: Collection[str] = (),
+        *,
+        forget_state: bool = False,
     ) -> None:
         """Set positions, whatever they were, and the topic's id, or none."""
         known = self.data.stream(stream)
@@ -101,6 +103,14 @@ class MemoryProgress:
         there = self.data.positions[stream].keys() - set(gone)
         if divided_otherwise(offsets, there):
             raise lanes_divided(stream.tenant, stream.use_case)
+        other = others(known.topic_id, topic_id)
+        self.data.state.sent(
+            stream,
+            {name: self.data.positions[stream][name].next_offset for name in there},
+            offsets,
+            other,
+            forget=forget_state,
+        )
         self.data.changed()
         recorded.leave_reads_behind(self.data, stream)
         self._turn_to(stream, topic_id, known.epoch + 1)

@@ -350,6 +350,7 @@ class MemoryRegistry:
         if stream in self.data.positions:
             self.data.deepen(stream)
         self.data.positions[stream] = {}
+        self.data.state.forget(stream)
         self.data.failures.release(stream)
         recorded.leave_behind(self.data, stream)
 

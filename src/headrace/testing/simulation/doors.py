@@ -19,6 +19,7 @@ from typing import Any
 from headrace.errors import BrokerUnavailable, EngineStopped, OutcomeUnknown, StoreUnavailable
 from headrace.model.receipts import Behind
 from headrace.model.records import Move
+from headrace.model.state import StateChanges
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, SliceBatch, advance_groups
@@ -216,14 +217,23 @@ class PositionsDoor(PartDoor):
                 self._moves.append(move)
         return answers
 
-    def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
+    def advance_groups(
+        self, groups: Sequence[Sequence[Move]], states: Sequence[StateChanges | None] = ()
+    ) -> list[bool]:
         """As the store's, step by step; or late, when positions may have been read back."""
-        if self._stage.commits_late(self._actor, lambda: self._commit_late(groups)):
+        if self._stage.commits_late(self._actor, lambda: self._commit_late(groups, states)):
             raise OutcomeUnknown("the simulation's store commits, and nobody hears of it")
-        return advance_groups(self, groups)
+        return advance_groups(self, groups, states)
 
-    def _commit_late(self, groups: Sequence[Sequence[Move]]) -> None:
-        for group, made in zip(groups, self._whole.advance_groups(groups), strict=True):
+    def save_state_in(self, connection: Any, states: Sequence[StateChanges]) -> None:
+        """Change state in the caller's transaction."""
+        self._stage.step(self._actor, "before positions.save_state_in")
+        self._whole.save_state_in(connection, states)
+
+    def _commit_late(
+        self, groups: Sequence[Sequence[Move]], states: Sequence[StateChanges | None]
+    ) -> None:
+        for group, made in zip(groups, self._whole.advance_groups(groups, states), strict=True):
             for move in group if made else ():
                 self._stage.moved_late(move)
 

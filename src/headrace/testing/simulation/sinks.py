@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -201,6 +201,7 @@ class MemoryTable:
 
     name: str
     exactly_once: Literal["transaction"] = "transaction"
+    keeps_state: ClassVar[bool] = True
 
     def prepare(self, site: Site) -> None:
         """The first row makes it."""
@@ -232,6 +233,8 @@ class TableWriter:
             back = [move.undone() for move, made in zip(moves, moved, strict=True) if made]
             self.positions.advance_in(transaction, back)
             return Written(superseded=True)
+        if moves and effect.state is not None:
+            self.positions.save_state_in(transaction, [effect.state])
         if effect.output.num_columns:
             transaction.insert(self.name, effect.output.to_pylist())
         return Written(committed=effect.move_positions)

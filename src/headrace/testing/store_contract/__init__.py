@@ -31,6 +31,7 @@ from headrace.testing.store_contract.positions import TestPositions
 from headrace.testing.store_contract.progress import TestProgress
 from headrace.testing.store_contract.reads import TestReads
 from headrace.testing.store_contract.schema_subjects import TestSchemaSubjects
+from headrace.testing.store_contract.state import TestState
 from headrace.testing.store_contract.stops import TestStops
 from headrace.testing.store_contract.streams import TestStreams
 from headrace.testing.store_contract.tenant_states import TestTenantStates
@@ -53,6 +54,7 @@ __all__ = [
     "TestProgress",
     "TestReads",
     "TestSchemaSubjects",
+    "TestState",
     "TestStops",
     "TestStreams",
     "TestTenantStates",

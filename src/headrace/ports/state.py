@@ -1,0 +1,32 @@
+"""State of keys, which goes with the positions of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from headrace.model.records import Move
+from headrace.model.state import StateLoaded
+
+
+class KeyedState(Protocol):
+    """What use cases remember of keys; a part of ``Positions``, with which it is written.
+
+    State is at any time that of exactly the records before the positions: it changes only in the
+    transaction that moves the position of the lane whose records changed it, if that is moved, and
+    not otherwise (``Positions.advance_groups``, ``HostPositions.save_state_in``). It is forgotten
+    with the positions of its lane, so nobody who begins anew finds any.
+    """
+
+    def load_state(self, at: Move, table: str, keys: Sequence[bytes]) -> StateLoaded | None:
+        """Rows of a table by many keys, with one statement where the database has arrays.
+
+        Args:
+            at: a move of the lane to where it stands (``Move.stay``).
+            table: one that the use case names.
+            keys: none of them twice.
+
+        Returns:
+            None where the lane is not there, or under another epoch: what is kept is of other
+            records by now. A lane that is never had exactly the records before it.
+        """

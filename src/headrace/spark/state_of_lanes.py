@@ -1,0 +1,93 @@
+"""State of keys inside a task: found as of where a portion begins, committed where it ends.
+
+What a handler makes of its state is right only if it found that of exactly the records before its
+own. So the lane has to stand where the portion begins when its state is asked for, and the change
+goes in the transaction that moves the lane from there: whoever was asleep, or was taken for dead,
+finds the lane elsewhere, and neither handles nor commits.
+
+Where a sink moves positions in its own transaction, the change goes in that. Elsewhere the task
+moves positions and state together: behind the effect, which is made again, of the same state, if
+the task is killed in between; or before it, with at-most-once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.model.buckets import bucket_of
+from headrace.model.records import Move
+from headrace.model.state import StateLoaded
+from headrace.model.streams import LaneId, original
+from headrace.ports import Effect, Positions, Written
+from headrace.spark.key_hash import bucket_of_key
+from headrace.spark.portions import Portion
+from headrace.spark.refused_rows import as_a_whole
+from headrace.spark.slice_errors import error_of
+from headrace.state.seen import PortionState
+from headrace.state.tables import StateTable
+
+
+def state_of(
+    tables: Sequence[StateTable],
+    positions: Positions,
+    portion: Portion,
+    moved_on: Callable[[], None],
+) -> PortionState:
+    """The state of a portion's lane; nobody is asked before the handler asks.
+
+    Args:
+        tables: what the use case declares.
+        positions: the store's.
+        portion: of one lane.
+        moved_on: told when the lane is not where the portion begins any more.
+    """
+    piece = portion.slices[0]
+    at = Move.of(piece, piece.from_offset)
+
+    def load(table: str, keys: Sequence[bytes]) -> StateLoaded:
+        if original(piece.lane.use_case) != piece.lane.use_case:
+            raise ConfigError(
+                f"{piece.lane.stream} reads again what has state, and there is none of where it "
+                "begins: a rerun is for use cases without state; seek the stream itself"
+            )
+        found = positions.load_state(at, table, keys)
+        if found is None:
+            moved_on()
+            raise Temporary(f"{piece}: its lane moved on, and so did its state")
+        return found
+
+    return PortionState({table.name: table for table in tables}, load, _owner(piece.lane))
+
+
+def _owner(lane: LaneId) -> Callable[[bytes], bool]:
+    bucket = bucket_of(lane.name)
+    if bucket is None:
+        return lambda key: True
+    return lambda key: bucket_of_key(key, bucket.of) == bucket.number
+
+
+def committed_with(
+    positions: Positions, effects: Sequence[Effect], told: Sequence[Written]
+) -> list[Written]:
+    """Move the positions of effects that were written, with their state; what became of each.
+
+    One that is written in part is not: what it made of its state cannot be taken in parts.
+    """
+    answers = [as_a_whole(written) for written in told]
+    there = [row for row, written in enumerate(answers) if not (written.error or written.untried)]
+    if not there:
+        return answers
+    moves, states = zip(*((effects[row].moves, effects[row].state) for row in there), strict=True)
+    try:
+        moved = positions.advance_groups(moves, states)
+    except HeadraceError as error:
+        # They may have moved all the same: then what comes again finds its lane elsewhere.
+        for row in there:
+            answers[row] = Written(error=error_of(error))
+        return answers
+    for row, mine in zip(there, moved, strict=True):
+        done = replace(answers[row], committed=True)
+        answers[row] = done if mine else Written(superseded=True)
+    return answers

@@ -1,0 +1,178 @@
+"""What a use case remembers, as it says so: tables with a key and typed columns.
+
+A table says its *scope*, since a key that comes in two lanes has no order between them, and state
+that both of them changed would be a race. With ``key`` it is the record's key that has state, which
+order ``key`` keeps in one lane at a time. With ``lane`` any column may be the key, and each lane
+has a state of its own for it.
+
+Rows are kept as JSON objects of all columns, exact as ``Json`` is. A row that was kept by an
+earlier version is read by the columns of today: a new one has to be one that may be null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from headrace.errors import ConfigError, StateRefused
+from headrace.formats.json_records import Json
+from headrace.model.state import MOST_KEY_BYTES, MOST_ROW_BYTES
+from headrace.payload.exact import conforming
+from headrace.ports import RECORD_SCHEMA, Payloads
+
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_TEXT_OR_BYTES = (pa.string(), pa.binary())
+_INTEGER_BYTES = 8
+
+
+@dataclass(frozen=True)
+class StateTable:
+    """A table of keyed state.
+
+    Args:
+        name: what the handler calls it: ``context.state[name]``.
+        columns: names and types of all columns.
+        key: which of them is the key: ``string`` or ``binary``; with scope ``lane`` also ``int64``.
+        scope: ``key``: a row is of the record's key, for order ``key``; or ``lane``: of any key
+            within one lane, for order ``lane``.
+
+    Raises:
+        ConfigError: a name, type or scope cannot be; the message says which and why.
+    """
+
+    name: str
+    columns: pa.Schema
+    key: str
+    scope: Literal["key", "lane"] = "key"
+
+    def __post_init__(self) -> None:
+        problem = _problem(self)
+        if problem:
+            raise ConfigError(f"state table {self.name!r}: {problem}")
+        _ = self._format
+
+    def keys_of(self, values: Any) -> list[bytes]:
+        """Keys as they are kept, in their order.
+
+        Args:
+            values: an array, a chunked array or a list.
+
+        Raises:
+            StateRefused: one of them cannot be a key.
+        """
+        found = _listed(values)
+        return [self._key_of(value, row) for row, value in enumerate(found)]
+
+    def rows_of(self, rows: pa.Table) -> list[bytes]:
+        """Rows as they are kept, in their order.
+
+        Raises:
+            StateRefused: they are other columns, or a value of one cannot be kept.
+        """
+        encoded = self._format.encode(self._conforming(rows), None)
+        if encoded.unencoded:
+            row, reason = encoded.unencoded[0]
+            raise self.refused(f"row {row}: {reason}")
+        payloads = [payload or b"" for payload in encoded.payloads]
+        large = next((row for row, kept in enumerate(payloads) if len(kept) > MOST_ROW_BYTES), None)
+        if large is not None:
+            raise self.refused(
+                f"row {large} takes {len(payloads[large])} bytes, and one may take {MOST_ROW_BYTES}"
+            )
+        return payloads
+
+    def table_of(self, rows: Sequence[bytes]) -> pa.Table:
+        """What was kept, as columns.
+
+        Raises:
+            ConfigError: it was kept by other columns.
+        """
+        nothing = pa.chunked_array([pa.nulls(len(rows), RECORD_SCHEMA.field("headers").type)])
+        found = self._format.decode(
+            Payloads(pa.chunked_array([list(rows)], type=pa.binary()), nothing)
+        )
+        if found.undecoded:
+            raise ConfigError(
+                f"state table {self.name!r}: a row that is kept does not fit its columns: "
+                f"{found.undecoded[0].reason}; declare the columns as they were, or seek the "
+                "stream with --forget-state"
+            )
+        return found.columns
+
+    def refused(self, why: str) -> StateRefused:
+        """An error for what this table cannot keep."""
+        return StateRefused(f"state table {self.name!r}: {why}")
+
+    @property
+    def _format(self) -> Json:
+        return Json(self.columns)
+
+    def _key_of(self, value: Any, row: int) -> bytes:
+        kind: Any = self.columns.field(self.key).type
+        if isinstance(value, str) and kind == pa.string():
+            key = value.encode("utf-8", "surrogatepass")
+        elif isinstance(value, bytes) and kind == pa.binary():
+            key = value
+        elif type(value) is int and kind == pa.int64() and -(2**63) <= value < 2**63:
+            key = value.to_bytes(_INTEGER_BYTES, "big", signed=True)
+        else:
+            what = "null" if value is None else f"of type {type(value).__name__}"
+            raise self.refused(f"key {self.key!r} of row {row} is {what}, and has to be {kind}")
+        if len(key) > MOST_KEY_BYTES:
+            raise self.refused(
+                f"key {self.key!r} of row {row} has {len(key)} bytes, and may have {MOST_KEY_BYTES}"
+            )
+        return key
+
+    def _conforming(self, rows: pa.Table) -> pa.Table:
+        missing = [name for name in self.columns.names if name not in rows.column_names]
+        if missing:
+            raise self.refused(
+                f"a row that is saved has all columns, and {missing[0]!r} is missing"
+            )
+        try:
+            found = conforming(rows.select(self.columns.names), self.columns)
+            columns = [
+                _column(found.column(field.name), field.type, field.name) for field in self.columns
+            ]
+        except (ValueError, pa.ArrowException) as error:
+            raise self.refused(str(error)) from error
+        return pa.Table.from_arrays(columns, names=self.columns.names)
+
+
+def _column(column: pa.ChunkedArray[Any], wanted: Any, name: str) -> pa.ChunkedArray[Any]:
+    found: Any = column.type
+    same = found == wanted or pa.types.is_null(found)
+    wider = pa.types.is_integer(found) and pa.types.is_integer(wanted)
+    wider = wider or (found == pa.float32() and wanted == pa.float64())
+    text = found == pa.large_string() and wanted == pa.string()
+    if not (same or wider or text):
+        raise ValueError(f"column {name!r} is {found}, and declared as {wanted}")
+    return column.cast(wanted)
+
+
+def _listed(values: Any) -> list[Any]:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values.to_pylist()
+    return list(values)
+
+
+def _problem(table: StateTable) -> str | None:
+    if not isinstance(table.name, str) or not _NAME.fullmatch(table.name):
+        return "a name is lower-case letters, digits and underscores, 63 at most"
+    columns: object = table.columns
+    if not isinstance(columns, pa.Schema):
+        return 'columns are a pyarrow.schema, such as [("visitor", pyarrow.string())]'
+    if table.key not in table.columns.names:
+        return f"its key {table.key!r} is none of its columns"
+    if table.scope not in ("key", "lane"):
+        return f"scope {table.scope!r} is none of key, lane"
+    kind: Any = table.columns.field(table.key).type
+    if kind in _TEXT_OR_BYTES or (table.scope == "lane" and kind == pa.int64()):
+        return None
+    of = "string or binary" if table.scope == "key" else "string, binary or int64"
+    return f"its key is {kind}, and with scope {table.scope} it has to be {of}"

@@ -1,0 +1,85 @@
+"""State of keys in memory: changed by who moves positions, forgotten by who forgets these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.errors import ConfigError
+from headrace.model.buckets import whole_lane
+from headrace.model.places import Place
+from headrace.model.state import StateChanges, StateKey, StateLoaded, StateSize
+from headrace.model.streams import LaneId, StreamId
+from headrace.model.topic_lists import is_of
+
+_Part = tuple[StreamId, str]
+
+
+@dataclass(slots=True)
+class KeptState:
+    """All state of a store. Called by who has its lock."""
+
+    #: of a part, by table and key
+    rows: dict[_Part, dict[StateKey, bytes]] = field(default_factory=dict)
+    sizes: dict[LaneId, StateSize] = field(default_factory=dict)
+
+    def load(self, lane: LaneId, table: str, keys: Sequence[bytes]) -> StateLoaded:
+        """Rows of a table of a lane, and how much its stream has."""
+        rows = self.rows.get((lane.stream, whole_lane(lane.name)), {})
+        found = {key: rows[StateKey(table, key)] for key in keys if StateKey(table, key) in rows}
+        size = StateSize()
+        for of, grown in self.sizes.items():
+            size = size.plus(grown) if of.stream == lane.stream else size
+        return StateLoaded(found, size)
+
+    def save(self, states: Iterable[StateChanges]) -> None:
+        """Change rows."""
+        for state in states:
+            rows = self.rows.setdefault((state.lane.stream, state.part), {})
+            for key, row in state.rows.items():
+                if row is None:
+                    rows.pop(key, None)
+                else:
+                    rows[key] = row
+            if state.rows:
+                had = self.sizes.get(state.lane, StateSize())
+                self.sizes[state.lane] = had.plus(state.grows)
+
+    def sent(
+        self,
+        stream: StreamId,
+        before: Mapping[str, Place],
+        offsets: Mapping[str, Place],
+        other: Collection[str],
+        *,
+        forget: bool,
+    ) -> None:
+        """See that lanes which are sent elsewhere find the state of there, or forget it."""
+        parts = self._parts(stream)
+        if forget:
+            parts &= set(map(whole_lane, offsets))
+            if any(whole_lane(name) in parts for name in before.keys() - set(offsets)):
+                raise ConfigError(f"stream {stream}: state is forgotten for whole partitions")
+            self.forget(stream, parts)
+        elif any(
+            whole_lane(name) in parts
+            and (name not in before or offset < before[name] or is_of(name, other))
+            for name, offset in offsets.items()
+        ):
+            raise ConfigError(f"stream {stream} keeps state, and has none of an earlier place")
+
+    def forget(self, stream: StreamId, parts: Collection[str] | None = None) -> None:
+        """Forget parts of a stream's state; None: all of it."""
+        for part in self._parts(stream) if parts is None else parts:
+            self.rows.pop((stream, part), None)
+            for lane in [lane for lane in self.sizes if lane.stream == stream]:
+                if whole_lane(lane.name) == part:
+                    del self.sizes[lane]
+
+    def _parts(self, stream: StreamId) -> set[str]:
+        return {whole_lane(lane.name) for lane in self.sizes if lane.stream == stream}
+
+    def forget_gone(self, stream: StreamId, gone: Iterable[str], left: Iterable[str]) -> None:
+        """Forget the state of lanes that are no more, unless another is of the same part."""
+        parts = set(map(whole_lane, gone)) - set(map(whole_lane, left))
+        self.forget(stream, parts & self._parts(stream))
