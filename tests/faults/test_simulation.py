@@ -309,11 +309,11 @@ def test_a_seek_that_leaves_the_recorded_wave_alive_is_found(monkeypatch):
     kept, is_due = set(), recorded.is_due
 
     class Keeping(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None, *more):
+        def seek(self, stream, offsets, topic_id=None, *more, **how):
             waves = (wave for wave, _ in self.data.intents.values())
             pieces = (piece for wave in waves for piece in wave.slices)
             kept.update(piece.begin for piece in pieces if piece.lane.stream == stream)
-            super().seek(stream, offsets, topic_id, *more)
+            super().seek(stream, offsets, topic_id, *more, **how)
 
     def due(data, piece, nothing):
         return piece.begin in kept or is_due(data, piece, nothing)
@@ -329,8 +329,8 @@ def test_a_seek_that_leaves_the_recorded_wave_alive_is_found(monkeypatch):
 
 def test_a_seek_that_forgets_which_topic_it_was_for_is_found(monkeypatch):
     class Forgetful(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None, *more):
-            super().seek(stream, offsets, None, *more)
+        def seek(self, stream, offsets, topic_id=None, *more, **how):
+            super().seek(stream, offsets, None, *more, **how)
 
     only(monkeypatch, seeks=1.0, deletes=1.0)
     assert first_wrong(storing(progress=Forgetful), how="as if it were", known=124)
@@ -338,8 +338,8 @@ def test_a_seek_that_forgets_which_topic_it_was_for_is_found(monkeypatch):
 
 def test_a_seek_that_moves_only_some_lanes_is_found():
     class Lazy(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None, *more):
-            super().seek(stream, dict(list(offsets.items())[:1]), topic_id, *more)
+        def seek(self, stream, offsets, topic_id=None, *more, **how):
+            super().seek(stream, dict(list(offsets.items())[:1]), topic_id, *more, **how)
 
     assert first_wrong(storing(progress=Lazy), seeds=300)
 
@@ -835,9 +835,9 @@ def test_a_tenant_that_waits_and_has_an_id_of_its_own_before_anothers_call_is_fo
 
 def test_a_seek_that_forgets_what_lanes_follow_is_found(monkeypatch):
     class Forgetful(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None, parents=None, gone=()):
+        def seek(self, stream, offsets, topic_id=None, parents=None, gone=(), **how):
             nothing = dict.fromkeys(self.data.positions[stream], ())
-            super().seek(stream, offsets, topic_id, nothing, gone)
+            super().seek(stream, offsets, topic_id, nothing, gone, **how)
 
     # Lanes that were read before go on beside what they follow, which comes again.
     only_lineage(monkeypatch, seeks=1.0)
@@ -954,8 +954,8 @@ def test_a_cut_that_nobody_notices_is_found(monkeypatch):
 
 def test_a_rerun_that_moves_the_live_stream_is_found(monkeypatch):
     class Wrong(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None, *more):
-            super().seek(stream, offsets, topic_id, *more)
+        def seek(self, stream, offsets, topic_id=None, *more, **how):
+            super().seek(stream, offsets, topic_id, *more, **how)
             live = stream._replace(use_case=original(stream.use_case))
             if live != stream:
                 self.data.put(live, offsets)
@@ -1107,9 +1107,9 @@ def test_bytes_that_are_paid_as_they_were_guessed_are_found(monkeypatch):
 
 def test_a_seek_that_keeps_the_epoch_is_found(monkeypatch):
     class Keeping(MemoryProgress):
-        def seek(self, stream, offsets, topic_id=None, *more):
+        def seek(self, stream, offsets, topic_id=None, *more, **how):
             epoch = self.data.stream(stream).epoch
-            super().seek(stream, offsets, topic_id, *more)
+            super().seek(stream, offsets, topic_id, *more, **how)
             self._turn_to(stream, self.data.stream(stream).topic_id, epoch)
 
     only(monkeypatch, seeks=1.0, task_paused=0.03, driver_paused=0.004)

@@ -98,11 +98,16 @@ class _Progress:
         self._world = world
 
     def seek(
-        self, stream: StreamId, offsets: Mapping[str, Place], topic_id: str | None, *more: Any
+        self,
+        stream: StreamId,
+        offsets: Mapping[str, Place],
+        topic_id: str | None,
+        *more: Any,
+        **how: Any,
     ) -> None:
         """As the store's; a decision like any other seek."""
         _step(self._world)
-        self._world.store.progress.seek(stream, offsets, topic_id, *more)
+        self._world.store.progress.seek(stream, offsets, topic_id, *more, **how)
         self._world.decisions.sought(stream, offsets, topic_id)
 
 
