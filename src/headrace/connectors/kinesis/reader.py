@@ -6,7 +6,8 @@ thread, and given out whole and in turn. How much one has is bounded by its slic
 
 An iterator travels with what a visit tells to the next one, of whichever worker: who goes on
 exactly where the last one came to is spared a request, and the empty stretch before it. Any other
-begins at its place, and so does who comes when the iterator has expired.
+begins at its place, and so does who comes when the iterator has expired, or when retention may have
+come to where it is (`notes.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from headrace.connectors.kinesis.client import Kinesis
+from headrace.connectors.kinesis.notes import note_of
 from headrace.connectors.kinesis.shards import shard_of
 from headrace.connectors.kinesis.spots import END, PLACES, spot_of
 from headrace.connectors.kinesis.streams import Streams
@@ -94,17 +96,17 @@ class KinesisReader:
             close()
 
     def _visit(self, piece: Slice, alone: float) -> Visit:
-        """Read one, of whose seconds this part could have been those of others."""
-        began_s = self._clock.monotonic_s()
+        """Read one; of the seconds it waits this part could have been those of others."""
         shard = shard_of(piece.lane.name)
         assert shard is not None, "a name of no shard is settled before"
         begin = spot_of(piece.from_offset)
-        walk = Walk(self._client, self._streams, shard, begin, _iterator_of(piece))
+        walk = Walk(
+            self._client, self._streams, shard, begin, note_of(piece.note, piece.from_offset)
+        )
         visit = Visit(piece, walk, self._streams, self._pause)
         visit.read()
         if visit.behind is not None:
-            idle_s = (self._clock.monotonic_s() - began_s) * alone
-            visit.behind = visit.behind._replace(idle_s=idle_s)
+            visit.behind = visit.behind._replace(idle_s=visit.waited_s * alone, note=visit.note)
         return visit
 
 
@@ -115,21 +117,8 @@ def _batches(piece: Slice, visit: Visit, batch_records: int) -> Iterator[SliceBa
         table = _table(piece, batch, ordinal)
         yield SliceBatch(piece, table, PLACES.behind(batch[-1].place), last=False)
         ordinal += len(batch)
-    table, end = _table(piece, rows, ordinal), (visit.error, _behind(visit), visit.past)
+    table, end = _table(piece, rows, ordinal), (visit.error, visit.behind, visit.past)
     yield SliceBatch(piece, table, visit.reached, True, *end)
-
-
-def _behind(visit: Visit) -> Behind | None:
-    """What is behind it, with the iterator for there."""
-    if visit.behind is None or visit.iterator is None:
-        return visit.behind
-    return visit.behind._replace(note=f"{visit.reached} {visit.iterator}")
-
-
-def _iterator_of(piece: Slice) -> str | None:
-    """The iterator that the last visit left, if it came to where this one begins."""
-    place, _, iterator = piece.note.partition(" ")
-    return iterator if place == str(piece.from_offset) else None
 
 
 def _settled(piece: Slice) -> SliceBatch | None:

@@ -30,6 +30,7 @@ from headrace.connectors.kinesis.aggregated import (
     taken_apart,
 )
 from headrace.connectors.kinesis.client import SPENT_S, Spent
+from headrace.connectors.kinesis.notes import Note
 from headrace.connectors.kinesis.spots import END, Spot, before, has_room, passed, spot_of
 from headrace.connectors.kinesis.streams import Streams
 from headrace.connectors.kinesis.walk import MOST_RECORDS, Came, Record, Walk
@@ -82,6 +83,8 @@ class Visit:
     error: SliceError | None = None
     #: of a record that is to blame: the place behind it
     past: Place | None = None
+    #: seconds in which it did nothing but wait for answers
+    waited_s: float = 0.0
     _bytes: int = 0
     #: answers that were asked for, and the bytes that they had
     _asked: int = 0
@@ -105,10 +108,12 @@ class Visit:
             self.behind = self.behind._replace(spent_s=spent_s)
 
     @property
-    def iterator(self) -> str | None:
+    def note(self) -> str:
         """What the next visit can go on with, if it begins where this one came to."""
         whole = self.error is None and self.behind is not None and not self._is_over
-        return self.walk.iterator if whole else None
+        if not whole or self.walk.iterator is None:
+            return ""
+        return Note(self.walk.iterator, self.walk.unread_ms, self._waits).at(self.reached)
 
     def _read(self) -> None:
         last = None
@@ -122,9 +127,8 @@ class Visit:
     def _answers(self) -> Iterator[Came]:
         """Answers until there is nothing more, or enough for now."""
         for _ in range(_MOST_ANSWERS if self.slice.is_open else _ALL_ANSWERS):
-            self._asked += 1
             try:
-                came = self.walk.next(self._left())
+                came = self._next()
             except Spent:
                 if self.slice.is_open:
                     return
@@ -132,8 +136,21 @@ class Visit:
                 continue
             self._gave += sum(len(one.data) + len(one.key.encode()) for one in came.records)
             yield came
-            if came.caught_up or self._left() <= 0:
+            if came.caught_up or self._left() <= 0 or self._may_lose():
                 return
+
+    def _next(self) -> Came:
+        self._asked += 1
+        began_s = self.streams.clock.monotonic_s()
+        try:
+            return self.walk.next(self._left())
+        finally:
+            self.waited_s += self.streams.clock.monotonic_s() - began_s
+
+    def _may_lose(self) -> bool:
+        """Whether what is next may be gone by the next answer, so it is looked for by its place."""
+        is_open = self.slice.is_open and not self._waits
+        return is_open and not self.walk.is_young(self.walk.unread_ms)
 
     def _left(self) -> int:
         """Records to ask for: none beyond those there is room for, so the next visit can go on."""

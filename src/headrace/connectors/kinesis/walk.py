@@ -27,6 +27,7 @@ from headrace.connectors.kinesis.client import (
     told_at_ms,
     translated,
 )
+from headrace.connectors.kinesis.notes import Note
 from headrace.connectors.kinesis.shards import ShardOf
 from headrace.connectors.kinesis.spots import Spot
 from headrace.connectors.kinesis.streams import Streams
@@ -77,9 +78,12 @@ class Walk:
     shard: ShardOf
     begin: Spot
     #: of an earlier walk that came to the same place
+    left: Note | None = None
     iterator: str | None = None
     #: the record that has to be the first one, if nothing is gone
     awaited: int | None = None
+    #: nothing that was not passed came before this moment; 0: nobody knows
+    unread_ms: int = field(init=False)
     #: everything up to this number was passed
     _last: int = field(init=False)
     #: nothing that was not passed came before this moment
@@ -90,7 +94,7 @@ class Walk:
 
     def __post_init__(self) -> None:
         """Begin where it is told."""
-        self._quiet_ms = self.begin.quiet_ms
+        self._quiet_ms = self.unread_ms = self.begin.quiet_ms
         self._last = self.begin.number - (self.begin.part is not None)
 
     def next(self, most: int = MOST_RECORDS) -> Came:
@@ -116,10 +120,14 @@ class Walk:
 
     def _next(self, most: int) -> Came:
         if self.iterator is None:
-            self.iterator = self._opened()
+            self.iterator = self._left() or self._opened()
+        if self.awaited is not None and not self._has_come and self.begin.part is None:
+            most = min(most + 1, MOST_RECORDS)  # the awaited one was passed before
         told = self.client.get_records(ShardIterator=self.iterator, Limit=most)
         came = self._read(told, most)
         self.iterator = told.get("NextShardIterator")
+        newest_ms = (one.came_ms - MARGIN_MS for one in came.records[-1:])
+        self.unread_ms = max(0, min([came.quiet_ms, *newest_ms]))
         if came.records:
             self._last, self._has_come = came.records[-1].number, True
         elif came.quiet_ms > self._quiet_ms:
@@ -138,6 +146,22 @@ class Walk:
         caught_up = sealed or (behind_ms == 0 and not full)
         return Came(left, at_ms, behind_ms, caught_up, sealed)
 
+    def _left(self) -> str | None:
+        """The iterator of the earlier walk, if nothing behind it can be gone unseen."""
+        left, self.left = self.left, None
+        if left is None or not (left.waits or self.is_young(left.unread_ms)):
+            return None
+        self.unread_ms = left.unread_ms
+        if left.waits:
+            self._await()
+        return left.iterator
+
+    def _await(self) -> int:
+        """See that the record comes with which it begins."""
+        self.awaited = self.begin.number
+        self._last = self.awaited - 1
+        return self.awaited
+
     def _opened(self) -> str:
         """An iterator for where it is."""
         since_ms = self._quiet_ms - MARGIN_MS
@@ -151,15 +175,17 @@ class Walk:
             return self._since(since_ms)
         if self.is_fresh(self.begin):
             return self._at("AFTER_SEQUENCE_NUMBER", self._last) or self._since(since_ms)
-        self.awaited = self.begin.number
-        self._last = self.awaited - 1
-        return self._at("AT_SEQUENCE_NUMBER", self.awaited) or self._from_start()
+        return self._at("AT_SEQUENCE_NUMBER", self._await()) or self._from_start()
 
     def is_fresh(self, spot: Spot) -> bool:
         """Whether nothing that came behind it can be gone yet."""
-        if spot.part is not None or not spot.quiet_ms:
+        return spot.part is None and self.is_young(spot.quiet_ms)
+
+    def is_young(self, since_ms: int) -> bool:
+        """Whether nothing that came since this moment can be gone yet."""
+        if not since_ms:
             return False
-        age_ms = round(self.streams.clock.now_s() * 1000) - spot.quiet_ms + ODD_CLOCK_MS
+        age_ms = round(self.streams.clock.now_s() * 1000) - since_ms + ODD_CLOCK_MS
         return age_ms < _LEAST_KEPT_MS or age_ms < self.streams.kept_ms(self.shard.stream)
 
     def _at(self, kind: str, number: int) -> str | None:

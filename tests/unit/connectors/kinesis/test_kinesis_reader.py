@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 
 from headrace.connectors.kinesis import KinesisLog
-from headrace.connectors.kinesis.aggregated import MAGIC, Part, hash_key_of, put_together
+from headrace.connectors.kinesis.aggregated import (
+    MAGIC,
+    Part,
+    hash_key_of,
+    put_together,
+    taken_apart,
+)
 from headrace.connectors.kinesis.reader import KinesisReader
 from headrace.connectors.kinesis.spots import END, before, passed, spot_of
 from headrace.model.places import OPEN
@@ -229,6 +235,51 @@ def test_who_was_away_for_longer_than_records_are_kept_may_have_lost_some(world)
         if last.behind.caught_up:
             break
     assert found == [b"2"]
+
+
+def test_who_still_waits_for_what_may_be_gone_leaves_that_to_the_next_visit(world):
+    """Its iterator was past all that tells of a loss, so the next visit went on as if none was."""
+    world.put(b"0")
+    world.visit()
+    world.put(b"1")
+    world.clock.move(25 * 3600)
+    world.put(b"2")
+    world.kinesis.span_s = 60.0
+    world.slice = replace(world.slice, note="")
+    values, last = world.visit()
+    visits = 1
+    while last.error is None and visits < 100:
+        assert values == []
+        values, last = world.visit()
+        visits += 1
+    assert visits > 2
+    assert (last.error.code, last.reached) == ("OffsetOutOfRange", world.slice.from_offset)
+
+
+def test_who_is_overtaken_by_retention_from_visit_to_visit_is_told(world):
+    """An iterator goes on with what is left, and says nothing of what is not."""
+    for number in range(60):
+        world.put(b"%d" % number)
+        world.clock.move(60)
+    world.clock.move(DAY_S - 3600 - 900)
+    found, last = [], None
+    while last is None or (last.error is None and len(found) < 30):
+        values, last = world.visit(seconds=120, records=1)
+        found += values
+    assert found == [b"%d" % number for number in range(len(found))]
+    assert (len(found) > 5, last.error.code) == (True, "OffsetOutOfRange")
+
+
+def test_what_it_takes_to_take_a_whole_apart_is_not_spent_waiting(world, monkeypatch):
+    """A sender of large ones would have paid a sixteenth of what they cost."""
+
+    def slow(data):
+        world.clock.move(8.0)
+        return taken_apart(data)
+
+    monkeypatch.setattr("headrace.connectors.kinesis.visit.taken_apart", slow)
+    world.put(put_together((Part("k", b"0"),)))
+    assert world.visit()[1].behind.idle_s < 1.0
 
 
 def test_a_shard_that_was_emptied_and_closed_meanwhile_goes_on_at_its_end(world):
