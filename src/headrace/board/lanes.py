@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from headrace.model.buckets import WHOLE, Bucket, Division
@@ -213,13 +213,22 @@ class Lane:
 
     @property
     def note(self) -> str:
-        """What the reader that visited it last leaves to the next one."""
-        behind = None if self.visits is None else self.visits.behind
+        """What the reader that visited it last leaves to the next one; after trouble nothing.
+
+        It may be what makes the trouble, and whoever reads without it only has more work.
+        """
+        behind = None if self.visits is None or self.tries else self.visits.behind
         return "" if behind is None else behind.note
 
     def visited(self, receipt: Receipt, now_s: float, readers: int = 1) -> None:
-        """A slice of it came to its end, where only reading tells that; so many read it."""
+        """A slice of it is over, where only reading tells how far it goes; so many read it.
+
+        One that did not come to its end tells nothing. But the lane had its turn, and others that
+        are due have theirs first.
+        """
         if receipt.behind is None or receipt.superseded:
+            if self.visits is not None:
+                self.visits = replace(self.visits, due_s=max(self.visits.due_s, now_s))
             return
         visits = self.visits or Visits()
         self.visits = visits.came_back(receipt.records, receipt.behind, now_s, readers)

@@ -92,8 +92,7 @@ class Applier:
                 self._came_through(receipt, held)
                 if held.is_divided:
                     _learn_density(receipt, held)
-                if receipt.behind is not None:
-                    self._visited(receipt, held, now_s)
+                self._visited(receipt, held, now_s)
         self.on_result(result)
 
     def _due_s(self, wave: Wave, now_s: float) -> float:
@@ -160,7 +159,7 @@ class Applier:
             self.failing.worked(receipt, held, lane)
 
     def _visited(self, receipt: Receipt, held: HeldStream, now_s: float) -> None:
-        """An open slice came to its end: what its log said of the lane is known now."""
+        """A slice is over: what its log said of the lane, if it does not tell ends, is known."""
         lane = held.lanes.get(receipt.slice.lane.name)
         if lane is not None:
             lane.visited(receipt, now_s, held.readers)

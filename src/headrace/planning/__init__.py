@@ -73,7 +73,8 @@ Steps, and what holds after each
 `demand`    what each stream could use, alone: taking at most this breaks no rule but of capacity.
 `shares`    slots of each group, records of each stream: together within the capacity of the
             turn, ``free_slots * bin_budget_s``, by weighted max-min fairness with credits.
-`slices`    which records of which lanes: each share exactly, no lane twice.
+`slices`    which records of which lanes: each share exactly, or in seconds where lanes are visited;
+            no lane twice.
 `packing`   bins within the budget and the slots; what does not fit is trimmed for a later turn.
 `waves`     bins of a group and of like length together.
 `check`     names what is wrong with a plan. It is written apart, and run on every plan.

@@ -108,7 +108,7 @@ class Demand:
         each = self.records / len(self.lanes)
         visit_s = min(self.fixed_s + each * self.record_s, self.budget_s)
         if visits := int(room_s / visit_s):
-            return int(visits * each)
+            return visits * self.records // len(self.lanes)
         return max(0, int((room_s - self.fixed_s) / self.record_s))
 
 

@@ -168,8 +168,10 @@ def _whole(claim: Claim) -> Iterator[Cut]:
     demand, most = claim.demand, claim.demand.most
     steps = 1 << (max(most) - 1).bit_length()
     first = rotation(demand.lanes, len(most), every=steps)
-    numbers = [*range(first, len(most)), *range(first)][: claim.records]
-    for number in sorted(numbers):
+    numbers = [*range(first, len(most)), *range(first)]
+    if demand.visited:
+        numbers = _by_due(demand.lanes)
+    for number in sorted(numbers[: claim.records]):
         seconds = demand.fixed_s + most[number] * demand.record_s
         yield Cut(demand, [demand.lanes[number]], [most[number]], seconds)
 
@@ -210,7 +212,7 @@ def _longest_due(demand: Demand, total: int) -> tuple[list[LaneView], list[int]]
     lanes, fixed_s, record_s = demand.lanes, demand.fixed_s, demand.record_s
     room_s = demand.seconds_for(total) + EPSILON_S
     chosen: dict[int, int] = {}
-    for number in sorted(range(len(lanes)), key=lambda number: lanes[number].due_s):
+    for number in _by_due(lanes):
         room_s -= fixed_s
         count = min(demand.most[number], int(room_s / record_s))
         whole = count == demand.most[number]
@@ -222,3 +224,8 @@ def _longest_due(demand: Demand, total: int) -> tuple[list[LaneView], list[int]]
             break
     numbers = sorted(chosen)
     return [lanes[number] for number in numbers], [chosen[number] for number in numbers]
+
+
+def _by_due(lanes: Sequence[LaneView]) -> list[int]:
+    """Their numbers, those that are due longest first."""
+    return sorted(range(len(lanes)), key=lambda number: lanes[number].due_s)

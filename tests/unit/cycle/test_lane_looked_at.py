@@ -55,6 +55,22 @@ def test_one_that_does_not_stand_where_its_visit_came_to_is_visited_again(behind
     assert waits(lane) == LEAST
 
 
+def test_one_whose_visit_did_not_come_to_its_end_is_due_behind_those_that_were_due_meanwhile(lane):
+    lane.may_be_visited(NOW_S + SELDOM_S)
+    lane.visited(came_to(5, behind=None), NOW_S + 2 * SELDOM_S)
+    assert lane.visits.due_s == NOW_S + 2 * SELDOM_S
+    lane.may_be_visited(NOW_S + 2 * SELDOM_S)
+    assert waits(lane) == LEAST
+
+
+def test_a_note_is_not_given_after_trouble_which_it_may_make():
+    lane = Lane(wide(5))
+    lane.visited(came_to(5, Behind(0.0, note="here")), NOW_S)
+    assert lane.note == "here"
+    lane.tries = 1
+    assert lane.note == ""
+
+
 def test_one_that_was_moved_since_is_visited_at_once(lane):
     lane.position = wide(6)
     lane.may_be_visited(NOW_S)

@@ -276,11 +276,22 @@ def test_the_next_visit_is_given_the_note_of_the_last_one(hidden, monkeypatch):
     assert notes[0] == ""
 
 
+def test_a_visit_that_failed_was_a_turn_too(hidden, monkeypatch):
+    """The lane that is due longest goes first, which was always the one that made trouble."""
+    failed = SliceError(temporary=True, code="Temporary", message="not now")
+    monkeypatch.setattr(driver_world, "MemoryReaderFactory", lambda _log: _Nothing(None, failed))
+    hidden.start()
+    hidden.turns(20)
+    (lane,) = hidden.driver.board.streams[ACME].lanes.values()
+    assert lane.tries
+    assert lane.visits.due_s > 0
+
+
 class _Nothing:
     """Reads nothing, and does not come to the end, if it does not say so."""
 
-    def __init__(self, behind=GOES_ON):
-        self.behind = behind
+    def __init__(self, behind=GOES_ON, error=None):
+        self.behind, self.error = behind, error
 
     def open(self, _connections):
         return self
@@ -288,7 +299,8 @@ class _Nothing:
     def read(self, slices, _batch_records):
         for piece in slices:
             nothing = RECORD_SCHEMA.empty_table()
-            yield SliceBatch(piece, nothing, piece.from_offset, last=True, behind=self.behind)
+            end = {"error": self.error, "behind": self.behind}
+            yield SliceBatch(piece, nothing, piece.from_offset, last=True, **end)
 
     def close(self):
         pass
