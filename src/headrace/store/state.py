@@ -135,7 +135,7 @@ def sent(
         stay = sorted(name for name in before.keys() - set(offsets) if whole_lane(name) in parts)
         if stay:
             raise ConfigError(
-                f"stream {stream}: state is forgotten for whole partitions, and "
+                f"stream {stream}: state is forgotten for all buckets of a lane, and "
                 f"{some_of(stay, 3)} would keep its place; seek all of them together"
             )
         _forget(connection, stream, parts)

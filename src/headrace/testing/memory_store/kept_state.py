@@ -59,7 +59,7 @@ class KeptState:
         if forget:
             parts &= set(map(whole_lane, offsets))
             if any(whole_lane(name) in parts for name in before.keys() - set(offsets)):
-                raise ConfigError(f"stream {stream}: state is forgotten for whole partitions")
+                raise ConfigError(f"stream {stream}: state is forgotten for all buckets of a lane")
             self.forget(stream, parts)
         elif any(
             whole_lane(name) in parts

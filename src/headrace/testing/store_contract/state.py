@@ -186,7 +186,7 @@ class TestState:
         of = LaneId(*ACME, names[0])
         states = [changed(of, {b"k": b"1"}, (1, 2))]
         assert store.positions.advance_groups([[move(epoch, 0, 5, of)]], states) == [True]
-        with pytest.raises(ConfigError, match="state is forgotten for whole partitions"):
+        with pytest.raises(ConfigError, match="state is forgotten for all buckets of a lane"):
             store.progress.seek(ACME, {names[0]: place_at(0)}, forget_state=True)
         both = dict.fromkeys(names, place_at(0))
         store.progress.seek(ACME, both, forget_state=True)
