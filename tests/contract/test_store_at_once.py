@@ -15,7 +15,8 @@ from functools import partial
 import pytest
 
 from headrace.model.receipts import SliceError
-from headrace.model.records import Answer, Deployment, Failure, FailureState, LaneStart
+from headrace.model.records import Answer, Deployment, Failure, FailureState, LaneStart, Move
+from headrace.model.state import StateChanges, StateKey, StateSize
 from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.policies import keeping
@@ -225,3 +226,14 @@ def test_what_stops_a_use_case_and_notes_of_its_streams_do_not_wait_for_each_oth
         waiting.result(30)
     assert stopped(store) == [B]
     assert [stream.state for stream in store.registry.streams()] == [State.SUSPENDED] * 2
+
+
+def test_the_first_state_of_a_lane_waits_for_nobody_who_holds_its_stream(store):
+    epoch = store.membership.hold([A])[A]
+    lane = LaneId(*A, "a.visits[0]")
+    kept = StateChanges(lane, {StateKey("seen", b"k"): b"{}"}, StateSize(1, 3))
+    with ThreadPoolExecutor(1) as pool, store._database.write() as connection:
+        # So does who takes a stream over or seeks in it, before it comes to the positions.
+        streams.locked(connection, A)
+        commit = pool.submit(store.positions.advance_groups, [[Move(lane, 0, 5, epoch)]], [kept])
+        assert commit.result(5) == [True]

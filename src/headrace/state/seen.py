@@ -66,6 +66,7 @@ class PortionState:
         Raises:
             HeadraceError: what was raised where state was asked for.
         """
+        call.is_over = True
         if self.trouble is not None:
             raise self.trouble
         self._last = call.changed
@@ -127,6 +128,8 @@ class State(Mapping[str, "TableState"]):
         self._size: StateSize | None = None
         #: by this call
         self.changed: _Rows = {}
+        #: what is changed from now on would count nowhere, and what is read may be of before
+        self.is_over = False
 
     @classmethod
     def of(cls, *tables: StateTable) -> State:
@@ -154,7 +157,16 @@ class State(Mapping[str, "TableState"]):
         return len(self.portion.tables)
 
     def find(self, table: StateTable, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Rows as they are now, in order."""
+        """Rows as they are now, in order.
+
+        Raises:
+            ConfigError: its call is over, as of one that a handler has kept somewhere.
+        """
+        if self.is_over:
+            raise ConfigError(
+                f"state table {table.name!r} is that of a call which is over: take context.state "
+                "in each call, and leave it to no global variable and no thread that goes on"
+            )
         self.portion.find(table.name, keys)
         return [self._now(StateKey(table.name, key)) for key in keys]
 
@@ -239,7 +251,13 @@ class TableState:
         return rows[0] if rows else None
 
     def put(self, row: Mapping[str, Any]) -> None:
-        """Keep one row."""
+        """Keep one row.
+
+        Raises:
+            StateRefused: it has not just the columns of the table, or a value cannot be kept.
+            StateFull: the tenant would have more than it may.
+        """
+        self._table.check_names(list(row))
         try:
             table = pa.Table.from_pylist([dict(row)], schema=self._table.columns)
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:

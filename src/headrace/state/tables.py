@@ -107,6 +107,25 @@ class StateTable:
         """An error for what this table cannot keep."""
         return StateRefused(f"state table {self.name!r}: {why}")
 
+    def check_names(self, names: Sequence[str]) -> None:
+        """See that a row has all columns and no others, so that no misspelt one is lost.
+
+        Raises:
+            StateRefused: one is missing, there is another, or one comes twice.
+        """
+        missing = [name for name in self.columns.names if name not in names]
+        if missing:
+            raise self.refused(
+                f"a row that is saved has all columns, and {missing[0]!r} is missing"
+            )
+        if len(names) > len(self.columns.names):
+            other = [name for name in names if name not in self.columns.names]
+            raise self.refused(
+                f"a row that is saved has no column {other[0]!r}: declare it, or leave it out"
+                if other
+                else "a row that is saved has each column once"
+            )
+
     @property
     def _format(self) -> Json:
         return Json(self.columns)
@@ -129,11 +148,7 @@ class StateTable:
         return key
 
     def _conforming(self, rows: pa.Table) -> pa.Table:
-        missing = [name for name in self.columns.names if name not in rows.column_names]
-        if missing:
-            raise self.refused(
-                f"a row that is saved has all columns, and {missing[0]!r} is missing"
-            )
+        self.check_names(rows.column_names)
         try:
             found = conforming(rows.select(self.columns.names), self.columns)
             columns = [

@@ -273,9 +273,6 @@ state_sizes = Table(
     Column("lane", NAME, primary_key=True),
     Column("row_count", BigInteger, nullable=False),
     Column("byte_count", BigInteger, nullable=False),
-    ForeignKeyConstraint(
-        ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
-    ),
     sqlite_with_rowid=False,
     postgresql_with=_ROOM,
 )

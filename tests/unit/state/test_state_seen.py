@@ -141,3 +141,32 @@ def test_a_test_of_a_handler_needs_no_store():
     state = State.of(SEEN)
     state["seen"].put({"user": "ada", "visits": 1})
     assert state["seen"].load(["ada", "bo"]).to_pylist() == [{"user": "ada", "visits": 1}]
+
+
+def test_state_that_a_handler_kept_from_an_earlier_call_is_refused():
+    portion = PortionState({SEEN.name: SEEN})
+    earlier = portion.begin()
+    portion.answered(earlier)
+    for use in (lambda of: of.load(["k"]), lambda of: of.delete(["k"]), lambda of: of.get("k")):
+        with pytest.raises(ConfigError, match="a call which is over"):
+            use(earlier[SEEN.name])
+    assert portion.begin()[SEEN.name].get("k") is None
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [({"user": "ada"}, "'visits' is missing"), ({"user": "ada", "visits": 1, "vists": 2}, "vists")],
+)
+def test_a_row_of_other_columns_is_refused_also_where_it_is_a_dict(row, named):
+    seen = State.of(SEEN)["seen"]
+    with pytest.raises(StateRefused, match=named):
+        seen.put(row)
+    assert seen.get("ada") is None
+
+
+def test_a_table_with_a_column_more_or_one_twice_is_refused():
+    seen = State.of(SEEN)["seen"]
+    columns = [pa.array(["ada"]), pa.array([1]), pa.array([2])]
+    for last in ("vists", "visits"):
+        with pytest.raises(StateRefused, match="a row that is saved has"):
+            seen.save(pa.Table.from_arrays(columns, names=["user", "visits", last]))

@@ -2,6 +2,9 @@
 
 No use case had any before. On the way back a store is refused in which there is some: an earlier
 Headrace would move positions without it, and what it remembers would be wrong for ever.
+
+No foreign key leads to the streams: a task adds the first row of a lane while it holds a position,
+and to check one it would wait for whoever holds the stream and wants just that position.
 """
 
 from __future__ import annotations
@@ -40,9 +43,6 @@ def upgrade() -> None:
         sa.Column("lane", _NAME, primary_key=True),
         sa.Column("row_count", sa.BigInteger, nullable=False),
         sa.Column("byte_count", sa.BigInteger, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
-        ),
         sqlite_with_rowid=False,
         postgresql_with={"fillfactor": 80},
     )
