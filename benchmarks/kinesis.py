@@ -82,8 +82,9 @@ def main(args: list[str]) -> None:
         steady = _steady(spark, config, server, size)
         quota = steady["share_of_the_quota"]
         print(
-            f"p99 {steady['p99_s']} s (target {P99_TARGET_S}); of what a shard gives {quota['mean']} "
-            f"was taken, {quota['most']} of the one that was read most; {line(steady['cpu_cores'])}"
+            f"p99 {steady['p99_s']} s (target {P99_TARGET_S}); of what a shard gives "
+            f"{quota['mean']} was taken, {quota['most']} of the one that was read most; "
+            f"{line(steady['cpu_cores'])}"
         )
         drain = _drain(spark, config, server, size)
     if not quick:
