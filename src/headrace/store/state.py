@@ -19,14 +19,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, delete, select
 
-from headrace.errors import ConfigError
 from headrace.model.buckets import whole_lane
 from headrace.model.places import Place, text_of
 from headrace.model.records import Move
-from headrace.model.some_names import some_of
 from headrace.model.state import StateChanges, StateLoaded, StateSize
 from headrace.model.streams import StreamId
-from headrace.model.topic_lists import is_of
+from headrace.policies.state_sent import forgotten
 from headrace.store.pairs import matching, of, portions
 from headrace.store.schema import positions, state_rows, state_sizes
 
@@ -113,45 +111,14 @@ def sent(
     *,
     forget: bool,
 ) -> None:
-    """See that lanes which are sent elsewhere find the state of there, or that it is forgotten.
-
-    Args:
-        connection: a transaction for a change.
-        stream: whose lanes they are.
-        before: where all of its lanes stood that it still has.
-        offsets: where some go on.
-        other: topics that are others now, as `topic_lists.others` has them.
-        forget: begin with no state in the lanes that are sent somewhere.
+    """Forget state that a seek leaves behind, or refuse the seek, as ``state_sent`` says.
 
     Raises:
-        ConfigError: a lane is sent back, and nobody has its state of then; or others that keep
-            their places have state in the same part as one that is forgotten.
+        ConfigError: see ``forgotten``.
     """
-    parts = _parts(connection, stream)
-    if not parts:
-        return
-    if forget:
-        parts &= {whole_lane(name) for name in offsets}
-        stay = sorted(name for name in before.keys() - set(offsets) if whole_lane(name) in parts)
-        if stay:
-            raise ConfigError(
-                f"stream {stream}: state is forgotten for all buckets of a lane, and "
-                f"{some_of(stay, 3)} would keep its place; seek all of them together"
-            )
-        _forget(connection, stream, parts)
-        return
-    back = sorted(
-        name
-        for name, offset in offsets.items()
-        if whole_lane(name) in parts
-        and (name not in before or offset < before[name] or is_of(name, other))
-    )
-    if back:
-        raise ConfigError(
-            f"stream {stream} keeps state, which is that of the records before {some_of(back, 3)} "
-            "as they stand, and there is none of an earlier place: seek with --forget-state to "
-            "begin there without any, or to where they stand or later, which keeps it"
-        )
+    if parts := _parts(connection, stream):
+        gone = forgotten(stream, parts, before, offsets, other, forget=forget)
+        _forget(connection, stream, gone)
 
 
 def forget_streams(connection: Connection, streams: Collection[StreamId]) -> None:

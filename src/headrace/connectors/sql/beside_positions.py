@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from headrace.connectors.sql.writer import SUPERSEDED, PartlyAdmittedError
 from headrace.model.records import Move
+from headrace.model.state import StateChanges
 from headrace.ports import Effect, HostPositions, Written
 
 
@@ -31,23 +32,21 @@ class BesidePositions:
         return self._positions.begin()
 
     def admit(self, connection: Connection, effects: Sequence[Effect]) -> list[Written | None]:
-        """Move the positions of those that say so; whose did not move is not written."""
+        """Move positions, and state with them, of those that say so; else nothing is written."""
         moves = [move for effect in effects if effect.move_positions for move in effect.moves]
         answers = iter(self._positions.advance_in(connection, moves) if moves else ())
         told: list[Written | None] = []
+        states: list[StateChanges] = []
         for effect in effects:
             mine = list(islice(answers, len(effect.slices))) if effect.move_positions else [True]
             if any(mine) and not all(mine):
                 raise PartlyAdmittedError
             told.append(None if all(mine) else SUPERSEDED)
-        self._save_state(connection, [e for e, no in zip(effects, told, strict=True) if no is None])
-        return told
-
-    def _save_state(self, connection: Connection, moved: Sequence[Effect]) -> None:
-        """State goes with the positions, or with nothing."""
-        states = [effect.state for effect in moved if effect.move_positions and effect.state]
+            if all(mine) and effect.move_positions and effect.state is not None:
+                states.append(effect.state)
         if states:
             self._positions.save_state_in(connection, states)
+        return told
 
     def wrote(self, effect: Effect) -> Written:
         """The positions moved with the rows, if they were to."""

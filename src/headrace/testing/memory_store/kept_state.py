@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.errors import ConfigError
 from headrace.model.buckets import whole_lane
 from headrace.model.places import Place
 from headrace.model.state import StateChanges, StateKey, StateLoaded, StateSize
 from headrace.model.streams import LaneId, StreamId
-from headrace.model.topic_lists import is_of
+from headrace.policies.state_sent import forgotten
 
 _Part = tuple[StreamId, str]
 
@@ -54,19 +53,9 @@ class KeptState:
         *,
         forget: bool,
     ) -> None:
-        """See that lanes which are sent elsewhere find the state of there, or forget it."""
+        """Forget state that a seek leaves behind, or refuse the seek."""
         parts = self._parts(stream)
-        if forget:
-            parts &= set(map(whole_lane, offsets))
-            if any(whole_lane(name) in parts for name in before.keys() - set(offsets)):
-                raise ConfigError(f"stream {stream}: state is forgotten for all buckets of a lane")
-            self.forget(stream, parts)
-        elif any(
-            whole_lane(name) in parts
-            and (name not in before or offset < before[name] or is_of(name, other))
-            for name, offset in offsets.items()
-        ):
-            raise ConfigError(f"stream {stream} keeps state, and has none of an earlier place")
+        self.forget(stream, forgotten(stream, parts, before, offsets, other, forget=forget))
 
     def forget(self, stream: StreamId, parts: Collection[str] | None = None) -> None:
         """Forget parts of a stream's state; None: all of it."""
