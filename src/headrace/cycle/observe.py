@@ -33,7 +33,7 @@ from headrace.model.places import UNKNOWN
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Position, State, Stream, StreamId, Tenant
-from headrace.model.topic_lists import topics_read
+from headrace.model.topic_lists import topics_of
 from headrace.policies.leases import Assignment
 from headrace.ports import Log, Store
 from headrace.telemetry.log_fields import of_stream
@@ -288,11 +288,10 @@ class Observer:
             topic
             for stream in every
             if stream.state is State.ACTIVE
-            for topic in topics_read(stream.topic, stream.topic_id)
+            for topic in topics_of(stream.topic)
         )
         for held in self.board.streams.values():
-            read = topics_read(held.stream.topic, held.stream.topic_id)
-            held.readers = max((readers[topic] for topic in read), default=1) or 1
+            held.readers = max([1, *(readers[topic] for topic in topics_of(held.stream.topic))])
 
     def _positions(self, streams: list[Stream]) -> None:
         """Believe the store about all of them, but those that somebody took over meanwhile."""

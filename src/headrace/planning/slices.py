@@ -166,11 +166,12 @@ def _pieces(
 def _whole(claim: Claim) -> Iterator[Cut]:
     """As many lanes as the share counts, each with all it may have, another one first each time."""
     demand, most = claim.demand, claim.demand.most
-    steps = 1 << (max(most) - 1).bit_length()
-    first = rotation(demand.lanes, len(most), every=steps)
-    numbers = [*range(first, len(most)), *range(first)]
     if demand.visited:
         numbers = _by_due(demand.lanes)
+    else:
+        steps = 1 << (max(most) - 1).bit_length()
+        first = rotation(demand.lanes, len(most), every=steps)
+        numbers = [*range(first, len(most)), *range(first)]
     for number in sorted(numbers[: claim.records]):
         seconds = demand.fixed_s + most[number] * demand.record_s
         yield Cut(demand, [demand.lanes[number]], [most[number]], seconds)

@@ -79,6 +79,7 @@ class Walk:
     begin: Spot
     #: of an earlier walk that came to the same place
     left: Note | None = None
+    #: what the next answer is asked with; None: it is to be opened
     iterator: str | None = None
     #: the record that has to be the first one, if nothing is gone
     awaited: int | None = None
