@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import contextvars
 import decimal
-import importlib
 import locale
 import logging
 import os
@@ -42,6 +41,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from headrace.spark.c_signals import handler_of
+
 _T = TypeVar("_T")
 _Pairs = dict[str, tuple[Callable[[], Any], Callable[[Any], object]]]
 
@@ -50,9 +51,6 @@ _SIGNALS = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP, signal.SIGCHLD),
     *(signal.SIGPIPE, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2),
 )
-#: asks for the handler of a signal; `signal.getsignal` names two of the answers, and that took a
-#: third of all the time that is spent here, for each call
-_handler_of: Callable[[int], Any] = importlib.import_module("_signal").getsignal
 #: what each new thread has; some library may have put another one in its place
 _DEFAULT_DECIMALS = decimal.DefaultContext
 _OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
@@ -182,7 +180,7 @@ class ThreadSettings:
             with suppress(OSError):  # they are taken away meanwhile
                 os.sched_setaffinity(0, self.processors)
         for number, handler in self.handlers:
-            if handler is not None and _handler_of(number) is not handler:
+            if handler is not None and handler_of(number) is not handler:
                 signal.signal(number, handler)
         if signal.pthread_sigmask(signal.SIG_BLOCK, ()) != self.blocked:
             _let_through(self.blocked)
@@ -206,7 +204,7 @@ def settings_now() -> ProcessSettings:
         # A mutable thing: the call's own context variables hold the same one.
         decimal.getcontext().copy(),
         _ask(_OF_A_THREAD),
-        [(number, _handler_of(number)) for number in _SIGNALS] if _is_main() else [],
+        [(number, handler_of(number)) for number in _SIGNALS] if _is_main() else [],
         signal.pthread_sigmask(signal.SIG_BLOCK, ()),
     )
     searched = sys.path

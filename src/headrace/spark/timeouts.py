@@ -28,6 +28,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
 
+from headrace.spark.c_signals import IGNORED, set_handler
+
 _T = TypeVar("_T")
 
 #: the timer rings again after so long, should the first exception have been swallowed
@@ -58,9 +60,9 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
             raise CallOverdue
 
     # An earlier call may have blocked the signal; to ignore it for a moment drops what waits of it.
-    before = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    before = set_handler(signal.SIGALRM, IGNORED)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-    signal.signal(signal.SIGALRM, ring)
+    set_handler(signal.SIGALRM, ring)
     running, again = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
     began_s = time.monotonic()
     try:
@@ -75,7 +77,7 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
         # Of a timer that ran already, this was a part of the time; 0 would be none at all.
         left = max(running - (time.monotonic() - began_s), 1e-6) if running else 0.0
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        set_handler(signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, left, again)
 
 
