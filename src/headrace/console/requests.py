@@ -142,6 +142,10 @@ class PositionsRequest(RequestModel):
         "that is gone.",
     )
     dry_run: bool = Field(default=False, description="Only count, move nothing.")
+    forget_state: bool = Field(
+        default=False,
+        description="Of a use case with state: lanes that are moved begin without any. It is gone.",
+    )
 
     @model_validator(mode="after")
     def _says_one(self) -> Self:
