@@ -30,3 +30,10 @@ class KeyedState(Protocol):
             None where the lane is not there, or under another epoch: what is kept is of other
             records by now. A lane that is never had exactly the records before it.
         """
+
+    def sample_state(self, use_case: str, table: str) -> tuple[bytes, bytes] | None:
+        """Key and row of one of a table, of whichever stream; for who deploys another version.
+
+        Returns:
+            None where there is none, or where it was not found among very many streams.
+        """

@@ -31,6 +31,16 @@ class KeptState:
             size = size.plus(grown) if of.stream == lane.stream else size
         return StateLoaded(found, size)
 
+    def sample(self, use_case: str, table: str) -> tuple[bytes, bytes] | None:
+        """Key and row of one of a table, of whichever stream."""
+        found = (
+            (key.key, row)
+            for (stream, _), rows in self.rows.items()
+            for key, row in rows.items()
+            if (stream.use_case, key.table) == (use_case, table)
+        )
+        return next(found, None)
+
     def save(self, states: Iterable[StateChanges]) -> None:
         """Change rows."""
         for state in states:

@@ -144,6 +144,22 @@ class TestState:
         assert store.positions.advance_groups([[move(epoch, 1, 2)]], gone) == [True]
         assert kept(store, move(epoch, 2, 2), *keys) == {keys[0]: rows[keys[0]]}
 
+    def test_rows_that_are_too_many_bytes_for_one_statement(self, store: Store) -> None:
+        epoch = started(store, 0)
+        rows = {b"%d" % number: b"%d" % number * 700_000 for number in range(10)}
+        states = [changed(lane(0), rows, (10, 1))]
+        assert store.positions.advance_groups([[move(epoch, 0, 1)]], states) == [True]
+        assert kept(store, move(epoch, 1, 1), *rows) == rows
+
+    def test_a_row_of_a_table_is_shown_to_who_deploys_another_version(self, store: Store) -> None:
+        epoch = started(store, 0, 0)
+        assert store.positions.sample_state(ACME.use_case, "seen") is None
+        states = [changed(lane(1), {b"k": b"1"}, (1, 2))]
+        assert store.positions.advance_groups([[move(epoch, 0, 1, lane(1))]], states) == [True]
+        assert store.positions.sample_state(ACME.use_case, "seen") == (b"k", b"1")
+        assert store.positions.sample_state(ACME.use_case, "other") is None
+        assert store.positions.sample_state("other", "seen") is None
+
     def test_a_guest_that_fails_leaves_state_as_it_was(self, store: Store) -> None:
         epoch = started(store, 0)
         host = cast("HostPositions[Any]", store.positions)
