@@ -46,6 +46,14 @@ class StateKey(NamedTuple):
     key: bytes
 
 
+class StateRow(NamedTuple):
+    """A row of a table, as it is kept."""
+
+    part: str
+    key: bytes
+    value: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class StateLoaded:
     """Rows that were asked for, as of exactly the records before a place."""
@@ -80,3 +88,8 @@ class StateChanges:
 def size_of(key: StateKey, row: bytes | None) -> StateSize:
     """What a row counts; nothing where there is none."""
     return NOTHING if row is None else StateSize(1, len(key.key) + len(row))
+
+
+def number_key(value: int) -> bytes:
+    """The key of a whole number of 64 bits: as wide as any other."""
+    return value.to_bytes(8, "big", signed=True)

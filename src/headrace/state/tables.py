@@ -21,13 +21,12 @@ import pyarrow as pa
 
 from headrace.errors import ConfigError, StateRefused
 from headrace.formats.json_records import Json
-from headrace.model.state import MOST_KEY_BYTES, MOST_ROW_BYTES
+from headrace.model.state import MOST_KEY_BYTES, MOST_ROW_BYTES, number_key
 from headrace.payload.exact import conforming
 from headrace.ports import RECORD_SCHEMA, Payloads
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _TEXT_OR_BYTES = (pa.string(), pa.binary())
-_INTEGER_BYTES = 8
 #: a worker has all rows of a call in its memory
 _LARGEST_ROW_BYTES = 64 * 1024 * 1024
 
@@ -169,7 +168,7 @@ class StateTable:
         elif isinstance(value, bytes) and kind == pa.binary():
             key = value
         elif type(value) is int and kind == pa.int64() and -(2**63) <= value < 2**63:
-            key = value.to_bytes(_INTEGER_BYTES, "big", signed=True)
+            key = number_key(value)
         else:
             what = "null" if value is None else f"of type {type(value).__name__}"
             raise self.refused(f"key {self.key!r} of row {row} is {what}, and has to be {kind}")
