@@ -249,7 +249,7 @@ def test_state_that_it_could_not_read_is_refused_before_it_is_deployed(check, tm
         kept = StateChanges(lane, rows, StateSize(1, 16))
         assert store.positions.advance_groups(moves, [kept]) == [True]
     assert "count" in check(top=STATE.format("string"), order=order)
-    told = r"line 14: use case count: state table 'seen': a row that is kept does not fit"
+    told = r"line 13: use case count: state table 'seen': a row that is kept does not fit"
     with pytest.raises(ConfigError, match=told):
         check(top=STATE.format("binary"), order=order)
     assert "count" in check(top=STATE.format("binary"), order=order, connections=None)
