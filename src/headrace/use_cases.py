@@ -34,6 +34,7 @@ from headrace.model.patterns import has_other_braces
 from headrace.model.record_versions import first_version, version_of
 from headrace.model.restarts import Restart, RestartFrom, restart_of
 from headrace.model.some_names import some_of
+from headrace.model.state import MOST_STATE, StateSize
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.topic_lists import listed, reads_topics, topics_of
 from headrace.model.topic_names import connection_of, may_be_one, problem_of
@@ -164,6 +165,8 @@ class UseCase:
     restart: Restart | None = None
     #: what it remembers of keys
     state: tuple[StateTable, ...] = ()
+    #: what a tenant may have in that
+    most_state: StateSize = MOST_STATE
     #: the warehouse of whoever runs it, if its sink writes there
     place: str = ""
     #: the module of a version that it was found in
@@ -303,6 +306,8 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
     restart_after_s: float | None = None,
     max_age_s: float | None = None,
     state: Sequence[StateTable] = (),
+    max_state_rows: int | None = None,
+    max_state_bytes: int | None = None,
 ) -> Callable[[Handler], UseCase]:
     """Make a function a use case.
 
@@ -340,6 +345,8 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             than so many seconds; without it, at the end.
         state: tables of what it remembers of keys, which the handler finds in ``context.state``;
             with orders ``lane`` and ``key``.
+        max_state_rows: how many rows of state a tenant may have in it; without it, a million.
+        max_state_bytes: how many bytes; without it, 1 GiB.
 
     Raises:
         ConfigError: the combination makes no sense; the message says which part and why.
@@ -365,11 +372,17 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             call_timeout_s=CALL_TIMEOUT_S if call_timeout_s is None else call_timeout_s,
             restart=_restart(restart, restart_after_s, max_age_s, called),
             state=tuple(state),
+            most_state=_most_state(max_state_rows, max_state_bytes, called),
         )
         if not made.waits and (concurrency is not None or call_timeout_s is not None):
             raise ConfigError(
                 f"use case {called}: concurrency and call_timeout_s are for a handler that is an "
                 "async def; this one is called for many records at once"
+            )
+        if not made.state and made.most_state != MOST_STATE:
+            raise ConfigError(
+                f"use case {called}: max_state_rows and max_state_bytes are for a use case with "
+                "state=[StateTable(...)]"
             )
         if buckets is not None and not made.order.divides:
             raise ConfigError(
@@ -398,6 +411,16 @@ def _restart(
         return restart_of(of, after_s, max_age_s, ("restart_after_s", "max_age_s"))
     except ValueError as error:
         raise ConfigError(f"use case {name}: {error}") from None
+
+
+def _most_state(rows: int | None, bytes_: int | None, name: str) -> StateSize:
+    for word, most in (("rows", rows), ("bytes", bytes_)):
+        if most is not None and (type(most) is not int or not 1 <= most < 2**63):
+            raise ConfigError(
+                f"use case {name}: max_state_{word} is a whole number above 0, not {most!r}"
+            )
+    default = MOST_STATE
+    return StateSize(rows or default.rows, bytes_ or default.bytes)
 
 
 def _event_time(given: Any, name: str) -> EventTime | None:

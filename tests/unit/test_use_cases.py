@@ -11,6 +11,7 @@ from headrace import SliceContext, StateTable, use_case
 from headrace.errors import ConfigError
 from headrace.model.record_versions import version_of
 from headrace.model.restarts import Restart
+from headrace.model.state import MOST_STATE
 from headrace.model.streams import Guarantee, LaneId, Order, Slice
 from headrace.sinks import Email, KafkaTopic, KinesisStream, ParquetFiles, SqlTable
 from headrace.testing.records import records
@@ -269,6 +270,10 @@ def stateful(**options):
     [
         ({"state": [SEEN, SEEN]}, "state names table seen twice"),
         ({"state": ["seen"]}, "state is a list of StateTable"),
+        ({"max_state_rows": 0}, "max_state_rows is a whole number above 0, not 0"),
+        ({"max_state_bytes": 1.5}, "max_state_bytes is a whole number above 0, not 1.5"),
+        ({"max_state_rows": True}, "max_state_rows is a whole number above 0, not True"),
+        ({"state": [], "max_state_rows": 9}, "are for a use case with state"),
         ({"order": "lane"}, 'scope="lane"'),
         ({"order": "key", "state": [BY_LANE]}, 'take scope="key", or order lane'),
         ({"order": "none"}, "order none has none whose records come one after the other"),
@@ -316,3 +321,9 @@ def test_state_that_can_be_had_is_taken(options):
     assert not made.claims_first
     again = pickle.loads(pickle.dumps(made.state))
     assert again == made.state
+
+
+def test_a_tenant_may_have_as_much_state_as_its_use_case_says():
+    assert stateful()(handler).most_state == MOST_STATE
+    assert stateful(max_state_rows=5)(handler).most_state == (5, MOST_STATE.bytes)
+    assert stateful(max_state_bytes=2**40)(handler).most_state == (MOST_STATE.rows, 2**40)

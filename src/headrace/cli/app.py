@@ -97,6 +97,7 @@ _PLACES = {
         "app",
         "Records that could not be handled: look at them, retry, skip, send back.",
     ),
+    "state": _Place("state", "app", "State of keys: how much there is, and its rows."),
     "use-cases": _Place(
         "use_cases", "app", "Use cases: list, deploy and update one by one, resume, remove."
     ),

@@ -76,6 +76,11 @@ RULES: dict[tuple[str, str], Roles] = {
     ("POST", f"{_STREAM}/resume"): OWN_DOING,
     ("PUT", f"{_STREAM}/positions"): OPERATOR,
     ("POST", f"{_STREAM}/redrive"): OWN_DOING,
+    ("GET", "/v1/state"): OWN_SEEING,
+    # Each row of a stream is counted for it.
+    ("GET", f"{_STREAM}/state"): SEEING,
+    # What is in a row is a tenant's data, as a record is, which who may only look does not see.
+    ("GET", f"{_STREAM}/state/{{table}}"): OWN_DOING,
     ("GET", "/v1/use-cases"): SEEING,
     ("GET", "/v1/use-cases/{use_case}"): SEEING,
     ("GET", "/v1/failures"): OWN_SEEING,

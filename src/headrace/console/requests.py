@@ -41,6 +41,10 @@ Many = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_whole)]
 
 FailureNumber = Annotated[int, Path(ge=1, lt=2**63, examples=[7])]
 
+StateTableName = Annotated[
+    str, Path(pattern=r"^[a-z_][a-z0-9_]{0,62}$", max_length=63, examples=["seen"])
+]
+
 Prefix = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,32}$", examples=["k3v9x2ab"])]
 
 
@@ -142,6 +146,10 @@ class PositionsRequest(RequestModel):
         "that is gone.",
     )
     dry_run: bool = Field(default=False, description="Only count, move nothing.")
+    forget_state: bool = Field(
+        default=False,
+        description="Of a use case with state: lanes that are moved begin without any. It is gone.",
+    )
 
     @model_validator(mode="after")
     def _says_one(self) -> Self:

@@ -6,7 +6,7 @@ the one to the other. What may be asked is in `requests.py`.
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -238,6 +238,33 @@ class Positions(Shape):
         description="Records that are passed over at most, without effect; null: nobody knows."
     )
     consequences: list[str] = Field(description="What that means, a sentence each.")
+
+
+class StateOfStream(Shape):
+    """How much state a stream keeps."""
+
+    tenant: str
+    use_case: str
+    rows: int
+    bytes: int
+
+
+class StateOfTable(Shape):
+    """How much is in one of its tables."""
+
+    table: str
+    rows: int
+    bytes: int
+
+
+class StateRowShape(Shape):
+    """A row of state, as it is kept."""
+
+    part: str = Field(description="The partition whose key it is.")
+    key_hex: str = Field(description="The bytes of the key.")
+    row: dict[str, Any] = Field(
+        description="All columns; numbers have all of their digits, which not every reader keeps."
+    )
 
 
 class Redriven(Shape):

@@ -135,7 +135,7 @@ async def put_positions(
     Lanes that are not named stay where they are; `to` is for all of them. An offset that the topic
     does not hold is refused, and then nothing is done. What is read again has its effects again,
     under every guarantee, exactly-once too: `dry_run` counts first. What runs of the stream is not
-    committed.
+    committed. A lane that keeps state goes back only with `forget_state`, and begins there without.
     """
     stream = StreamId(use_case, tenant)
 
@@ -146,7 +146,7 @@ async def put_positions(
             wait = None if asked.dry_run else time.sleep
             plan = planned(desk.store, log, stream, asked.target(), wait)
         if not asked.dry_run:
-            carry_out(desk.store.progress, plan)
+            carry_out(desk.store.progress, plan, forget_state=asked.forget_state)
             desk.watcher.changed()
         return answer(_sought(plan, found.topic))
 

@@ -27,7 +27,7 @@ from headrace.deploying import unpacking_process
 from headrace.deploying.answers import private_output, tell
 from headrace.deploying.beats import Beats
 from headrace.deploying.checking import Check
-from headrace.deploying.needs import require_registry
+from headrace.deploying.needs import require_registry, require_same_state
 from headrace.deploying.unpacking_process import Packed, Unpacking
 from headrace.errors import (
     CodeNotLoaded,
@@ -98,6 +98,9 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
         if check.connections is not None and use_case.needs_registry:
             tell(out, doing=f"{at}: it is seen whether it has a schema registry")
             _find_registry(check.connections, at)
+        if check.connections is not None and use_case.state:
+            tell(out, doing=f"{at}: it is seen whether it can read its state")
+            _find_state(check.connections, use_case, at)
         if check.connections is not None and use_case.sink is not None:
             tell(out, doing=f"{at}: its sink {type(use_case.sink).__name__} is prepared")
             positions = SqlPositionsFactory().open(check.connections)
@@ -213,6 +216,13 @@ def _find_log(connections: Connections, use_case: UseCase, at: str) -> None:
 def _find_registry(connections: Connections, at: str) -> None:
     try:
         require_registry(connections)
+    except ConfigError as error:
+        raise ConfigError(f"{at}: {error}") from error
+
+
+def _find_state(connections: Connections, use_case: UseCase, at: str) -> None:
+    try:
+        require_same_state(use_case, SqlPositionsFactory().open(connections))
     except ConfigError as error:
         raise ConfigError(f"{at}: {error}") from error
 

@@ -17,7 +17,7 @@ from headrace.model.streams import LaneId
 
 #: of one key: what a database can have in the index of a table
 MOST_KEY_BYTES = 1_000
-#: of one row
+#: of one row, if its table does not say
 MOST_ROW_BYTES = 1024 * 1024
 
 
@@ -33,7 +33,9 @@ class StateSize(NamedTuple):
 
 
 NOTHING = StateSize()
-#: what one tenant may have in one use case
+#: bytes that a row counts beside its own where it is written
+_ROW_COSTS = 100
+#: what one tenant may have in one use case, if it does not say
 MOST_STATE = StateSize(1_000_000, 1024 * 1024 * 1024)
 
 
@@ -42,6 +44,14 @@ class StateKey(NamedTuple):
 
     table: str
     key: bytes
+
+
+class StateRow(NamedTuple):
+    """A row of a table, as it is kept."""
+
+    part: str
+    key: bytes
+    value: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,17 @@ class StateChanges:
         """In which part of the stream's state the rows are."""
         return whole_lane(self.lane.name)
 
+    @property
+    def weight(self) -> int:
+        """About how many bytes it is to a database; each row costs something by itself."""
+        return sum(_ROW_COSTS + len(key.key) + len(row or b"") for key, row in self.rows.items())
+
 
 def size_of(key: StateKey, row: bytes | None) -> StateSize:
     """What a row counts; nothing where there is none."""
     return NOTHING if row is None else StateSize(1, len(key.key) + len(row))
+
+
+def number_key(value: int) -> bytes:
+    """The key of a whole number of 64 bits: as wide as any other."""
+    return value.to_bytes(8, "big", signed=True)

@@ -60,7 +60,8 @@ def forgotten(
     if back:
         raise ConfigError(
             f"stream {stream} keeps state, which is that of the records before {some_of(back, 3)} "
-            "as they stand, and there is none of an earlier place: seek with --forget-state to "
-            "begin there without any, or to where they stand or later, which keeps it"
+            "as they stand, and there is none of an earlier place: seek with --forget-state "
+            "(forget_state) to begin there without any, or to where they stand or later, which "
+            "keeps it"
         )
     return set()

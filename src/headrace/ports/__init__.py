@@ -86,7 +86,7 @@ from headrace.ports.sink import (
     needs_shared_folder,
     topic_of,
 )
-from headrace.ports.state import KeyedState
+from headrace.ports.state import KeptState, KeyedState
 from headrace.ports.statistics import Statistics
 from headrace.ports.store import Store
 from headrace.ports.tenants import NoTenants, Tenants, TenantsFactory
@@ -114,6 +114,7 @@ __all__ = [
     "HostPositions",
     "IdPlaces",
     "KeptSchema",
+    "KeptState",
     "KeyedState",
     "Keys",
     "Log",

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headrace.model.records import Move
-from headrace.model.state import StateLoaded
+from headrace.model.state import StateLoaded, StateRow, StateSize
+from headrace.model.streams import StreamId
 
 
 class KeyedState(Protocol):
@@ -29,4 +30,40 @@ class KeyedState(Protocol):
         Returns:
             None where the lane is not there, or under another epoch: what is kept is of other
             records by now. A lane that is never had exactly the records before it.
+        """
+
+    def sample_state(self, use_case: str, table: str) -> tuple[bytes, bytes] | None:
+        """Key and row of one of a table, of whichever stream; for who deploys another version.
+
+        Returns:
+            None where there is none, or where it was not found among very many streams.
+        """
+
+
+class KeptState(Protocol):
+    """State as people look at it. What they see may be of before by the time they do."""
+
+    def sizes(self, tenant: str | None = None) -> dict[StreamId, StateSize]:
+        """How much each stream has that has any, by tenant and use case."""
+
+    def tables(self, stream: StreamId) -> dict[str, StateSize]:
+        """How much a stream has in each table that has rows, by name; each row is looked at."""
+
+    def rows(
+        self,
+        stream: StreamId,
+        table: str,
+        keys: Sequence[bytes] | None = None,
+        *,
+        after: tuple[str, bytes] | None = None,
+        most: int = 100,
+    ) -> list[StateRow]:
+        """Rows of a table, by part and key.
+
+        Args:
+            stream: whose they are.
+            table: one that a use case names.
+            keys: only those of these keys; None: all.
+            after: part and key of the last one that was seen.
+            most: no more than so many.
         """

@@ -11,6 +11,7 @@ from headrace.ports.positions import Positions
 from headrace.ports.progress import Progress
 from headrace.ports.registry import Registry
 from headrace.ports.schema_subjects import SchemaSubjects
+from headrace.ports.state import KeptState
 from headrace.ports.statistics import Statistics
 
 
@@ -41,6 +42,10 @@ class Store(Protocol):
     @property
     def positions(self) -> Positions:
         """The compare-and-set of positions."""
+
+    @property
+    def kept_state(self) -> KeptState:
+        """State of keys, to be looked at."""
 
     @property
     def keys(self) -> Keys:

@@ -73,7 +73,7 @@ from headrace.spark.row_places import passed
 from headrace.spark.same_reads import ranges_of, read_otherwise
 from headrace.spark.sink_answers import answers_of
 from headrace.spark.slice_errors import error_of, killed, name_record
-from headrace.spark.state_of_lanes import committed_with, state_of
+from headrace.spark.state_of_lanes import committed_with, state_of, transactions
 from headrace.spark.tally import Tally
 from headrace.spark.there_already import not_yet_there
 from headrace.state.seen import NO_STATE, State
@@ -116,6 +116,8 @@ class BinRun:
     #: of each row of an output its record, by the first slice of its portion
     _origins: dict[Slice, tuple[int, ...]] = field(default_factory=dict)
     _kept: set[tuple[Slice, Place | None]] = field(default_factory=set)
+    #: what is kept once it is claimed, by the first slice of its portion
+    _letters: dict[Slice, list[DeadLetter]] = field(default_factory=dict)
     #: slices whose lanes were elsewhere when their state was asked for
     _moved_on: set[Slice] = field(default_factory=set)
 
@@ -239,10 +241,27 @@ class BinRun:
     def _claimed_with_state(
         self, handled: list[Portion], effects: list[Effect]
     ) -> tuple[list[Portion], list[Effect]]:
-        """Those whose positions were ours to move, which was done with what they made of state."""
-        mine = set(map(id, self._claim(handled, [effect.state for effect in effects])))
-        pairs = [pair for pair in zip(handled, effects, strict=True) if id(pair[0]) in mine]
+        """Those whose positions were ours to move, which was done with what they made of state.
+
+        Nor is a dead letter of any other kept: whoever has the lane now makes its own.
+        """
+        mine = set[int]()
+        for rows in transactions([effect.state for effect in effects]):
+            states = [effects[row].state for row in rows]
+            mine.update(map(id, self._claim([handled[row] for row in rows], states)))
+        pairs = [
+            pair
+            for pair in zip(handled, effects, strict=True)
+            if id(pair[0]) in mine and self._has_its_letters(pair[0])
+        ]
         return [portion for portion, _ in pairs], [effect for _, effect in pairs]
+
+    def _has_its_letters(self, portion: Portion) -> bool:
+        """Keep the dead letters of what was claimed; without them nothing of it counts as done."""
+        error = self._keep(self._letters.pop(portion.planned[0], []))
+        if error is not None:
+            self.tally.stop(portion, error)
+        return error is None
 
     def _claim(
         self, portions: list[Portion], states: Sequence[StateChanges | None] = ()
@@ -404,7 +423,7 @@ class BinRun:
         def moved_on() -> None:
             self._moved_on.add(portion.planned[0])
 
-        return State(state_of(self.use_case.state, self.positions, portion, moved_on))
+        return State(state_of(self.use_case, self.positions, portion, moved_on))
 
     def _kills(self, planned: Slice) -> bool:
         """Whether an earlier attempt of this task died at a slice."""
@@ -418,7 +437,7 @@ class BinRun:
     def set_aside(
         self, portion: Portion, aside: Sequence[tuple[int, SliceError]]
     ) -> SliceError | None:
-        """Keep dead letters; returns why they could not be kept."""
+        """Keep dead letters, or note them for when they are claimed; returns why that cannot be."""
         found = [DeadLetter(slice_of(portion, row), error) for row, error in aside]
         letters = [
             letter for letter in found if (letter.slice, letter.error.offset) not in self._kept
@@ -429,6 +448,13 @@ class BinRun:
         into = {letter.slice.lane_topic for letter in letters}
         if in_haste and not all(map(self.dead_letters.ready, into)):
             return error_of(HandlerSlow(f"{portion.planned[0]}: {_FIRST_LETTER}"))
+        if self.use_case.claims and self.use_case.state:
+            self._letters[portion.planned[0]] = letters
+            return None
+        return self._keep(letters)
+
+    def _keep(self, letters: Sequence[DeadLetter]) -> SliceError | None:
+        """Keep dead letters; returns why they could not be kept."""
         try:
             if letters:
                 self.dead_letters.keep(letters)
@@ -538,8 +564,14 @@ class BinRun:
 
     def offered(self, effects: list[Effect]) -> Sequence[Written]:
         """What the sink says to these effects, and where tasks move positions the store."""
-        told = self._sent(effects)
-        return committed_with(self.positions, effects, told) if self.use_case.commits else told
+        told = dict[int, Written]()
+        for rows in transactions([effect.state for effect in effects]):
+            some = [effects[row] for row in rows]
+            answers = self._sent(some)
+            if self.use_case.commits:
+                answers = committed_with(self.positions, some, answers)
+            told |= zip(rows, answers, strict=True)
+        return [told[row] for row in range(len(effects))]
 
     def _sent(self, effects: list[Effect]) -> Sequence[Written]:
         """What the sink says to these effects."""

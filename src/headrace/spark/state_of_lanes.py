@@ -14,23 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.errors import ConfigError, HeadraceError, Temporary
-from headrace.model.buckets import bucket_of
 from headrace.model.records import Move
-from headrace.model.state import StateLoaded
-from headrace.model.streams import LaneId, original
+from headrace.model.state import StateChanges, StateLoaded
+from headrace.model.streams import original
 from headrace.ports import Effect, Positions, Written
-from headrace.spark.key_hash import bucket_of_key
 from headrace.spark.portions import Portion
 from headrace.spark.refused_rows import as_a_whole
 from headrace.spark.slice_errors import error_of
 from headrace.state.seen import PortionState
-from headrace.state.tables import StateTable
+from headrace.use_cases import UseCase
+
+#: a change of so much state is in a transaction of its own
+MUCH_BYTES = 1024 * 1024
 
 
 def state_of(
-    tables: Sequence[StateTable],
+    use_case: UseCase,
     positions: Positions,
     portion: Portion,
     moved_on: Callable[[], None],
@@ -38,7 +43,7 @@ def state_of(
     """The state of a portion's lane; nobody is asked before the handler asks.
 
     Args:
-        tables: what the use case declares.
+        use_case: declares tables, and how much a tenant may have in them.
         positions: the store's.
         portion: of one lane.
         moved_on: told when the lane is not where the portion begins any more.
@@ -58,14 +63,32 @@ def state_of(
             raise Temporary(f"{piece}: its lane moved on, and so did its state")
         return found
 
-    return PortionState({table.name: table for table in tables}, load, _owner(piece.lane))
+    tables = {table.name: table for table in use_case.state}
+    return PortionState(tables, load, owner(portion.records), use_case.most_state)
 
 
-def _owner(lane: LaneId) -> Callable[[bytes], bool]:
-    bucket = bucket_of(lane.name)
-    if bucket is None:
-        return lambda key: True
-    return lambda key: bucket_of_key(key, bucket.of) == bucket.number
+def owner(records: pa.Table) -> Callable[[bytes], bool]:
+    """Tells whether a key is that of one of these records; looked at when the first is asked for.
+
+    Each key of a lane is in one bucket of it, so nobody else has such a key meanwhile.
+    """
+
+    @cache
+    def keys() -> frozenset[bytes | None]:
+        return frozenset(pc.unique(records["key"]).to_pylist())
+
+    return lambda key: key in keys()
+
+
+def transactions(states: Sequence[StateChanges | None]) -> list[list[int]]:
+    """Which of them go together in one transaction, by their rows: each once.
+
+    What a tenant changes by the thousand would hold up those that come with it, so that goes alone,
+    behind all others.
+    """
+    much = [row for row, state in enumerate(states) if state and state.weight > MUCH_BYTES]
+    few = [row for row in range(len(states)) if row not in set(much)]
+    return [some for some in (few, *([row] for row in much)) if some]
 
 
 def committed_with(

@@ -44,11 +44,11 @@ class PortionState:
 
     tables: Mapping[str, StateTable]
     load: Load = _nothing
-    #: whether a key is one of the lane's
+    #: whether a key is that of one of its records
     owns: Callable[[bytes], bool] = lambda key: True
     #: what a tenant may have
     most: StateSize = MOST_STATE
-    #: what was raised where state was asked for, whatever the handler made of it
+    #: what was raised where state was asked for or read, whatever the handler made of it
     trouble: Exception | None = None
     _size: StateSize = NOTHING
     _kept: _Rows = field(default_factory=dict)
@@ -171,12 +171,25 @@ class State(Mapping[str, "TableState"]):
         return [self._now(StateKey(table.name, key)) for key in keys]
 
     def check_owned(self, table: StateTable, keys: Sequence[bytes]) -> None:
-        """See that with scope ``key`` all are keys of records that this lane has."""
+        """See that with scope ``key`` all are keys of records that are handled here."""
         if table.scope == "key" and not all(map(self.portion.owns, keys)):
             raise table.refused(
-                "a key is of records that another lane has; with scope key a row is of its "
+                "a key is of no record that is handled now; with scope key a row is of its "
                 'record\'s own key: for other columns take order lane and scope="lane"'
             )
+
+    def read(self, table: StateTable, rows: Mapping[bytes, bytes]) -> pa.Table:
+        """Rows by their keys, as columns.
+
+        Raises:
+            ConfigError: they were kept otherwise, and nothing may take their place; so for the rest
+                of the portion.
+        """
+        try:
+            return table.kept(rows)
+        except ConfigError as error:
+            self.portion.trouble = error
+            raise
 
     def put(self, table: StateTable, rows: Mapping[bytes, bytes | None]) -> None:
         """Change rows of a table.
@@ -195,8 +208,9 @@ class State(Mapping[str, "TableState"]):
         if any(map(all, zip(more, over, strict=True))):
             raise StateFull(
                 f"state table {table.name!r}: with this the tenant's state has {grown.rows} rows "
-                f"and {grown.bytes} bytes, and a tenant may have {most.rows} and {most.bytes} in a "
-                "use case; delete rows that are over, or seek the stream with --forget-state"
+                f"and {grown.bytes} bytes, and a tenant may have {most.rows} and {most.bytes} in "
+                "this use case; delete rows that are over, say max_state_rows or max_state_bytes, "
+                "or seek the stream with --forget-state"
             )
         self._size = grown
         self.changed |= {StateKey(table.name, key): row for key, row in rows.items()}
@@ -224,11 +238,13 @@ class TableState:
 
         Raises:
             StateRefused: one of them cannot be a key.
+            ConfigError: what is kept does not fit the columns, or it is no list.
             HeadraceError: nobody knows now; let it pass, and the records come again.
         """
         wanted = list(dict.fromkeys(self._keys(keys)))
-        found = self._state.find(self._table, wanted)
-        return self._table.table_of([row for row in found if row is not None])
+        found = zip(wanted, self._state.find(self._table, wanted), strict=True)
+        kept = {key: row for key, row in found if row is not None}
+        return self._state.read(self._table, kept)
 
     def save(self, rows: pa.Table) -> None:
         """Keep rows, whole: one of a key that is there takes its place. Of two the last counts.

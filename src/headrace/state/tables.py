@@ -6,13 +6,14 @@ order ``key`` keeps in one lane at a time. With ``lane`` any column may be the k
 has a state of its own for it.
 
 Rows are kept as JSON objects of all columns, exact as ``Json`` is. A row that was kept by an
-earlier version is read by the columns of today: a new one has to be one that may be null.
+earlier version is read by the columns of today: a new one has to be one that may be null. It tells
+its own key, so that one which was kept by a key of another type is found out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,13 +21,14 @@ import pyarrow as pa
 
 from headrace.errors import ConfigError, StateRefused
 from headrace.formats.json_records import Json
-from headrace.model.state import MOST_KEY_BYTES, MOST_ROW_BYTES
+from headrace.model.state import MOST_KEY_BYTES, MOST_ROW_BYTES, number_key
 from headrace.payload.exact import conforming
 from headrace.ports import RECORD_SCHEMA, Payloads
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _TEXT_OR_BYTES = (pa.string(), pa.binary())
-_INTEGER_BYTES = 8
+#: a worker has all rows of a call in its memory
+_LARGEST_ROW_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class StateTable:
         key: which of them is the key: ``string`` or ``binary``; with scope ``lane`` also ``int64``.
         scope: ``key``: a row is of the record's key, for order ``key``; or ``lane``: of any key
             within one lane, for order ``lane``.
+        max_row_bytes: what a row may take, as JSON.
 
     Raises:
         ConfigError: a name, type or scope cannot be; the message says which and why.
@@ -48,6 +51,7 @@ class StateTable:
     columns: pa.Schema
     key: str
     scope: Literal["key", "lane"] = "key"
+    max_row_bytes: int = MOST_ROW_BYTES
 
     def __post_init__(self) -> None:
         problem = _problem(self)
@@ -63,7 +67,13 @@ class StateTable:
 
         Raises:
             StateRefused: one of them cannot be a key.
+            ConfigError: it is one key, whose letters would each be taken for one.
         """
+        if isinstance(values, str | bytes | bytearray):
+            raise ConfigError(
+                f"state table {self.name!r} is asked for many keys, and was given one, of type "
+                f"{type(values).__name__}: write [key], or get(key)"
+            )
         found = _listed(values)
         return [self._key_of(value, row) for row, value in enumerate(found)]
 
@@ -78,12 +88,30 @@ class StateTable:
             row, reason = encoded.unencoded[0]
             raise self.refused(f"row {row}: {reason}")
         payloads = [payload or b"" for payload in encoded.payloads]
-        large = next((row for row, kept in enumerate(payloads) if len(kept) > MOST_ROW_BYTES), None)
+        most = self.max_row_bytes
+        large = next((row for row, kept in enumerate(payloads) if len(kept) > most), None)
         if large is not None:
             raise self.refused(
-                f"row {large} takes {len(payloads[large])} bytes, and one may take {MOST_ROW_BYTES}"
+                f"row {large} takes {len(payloads[large])} bytes, and one may take {most}: keep "
+                "less, or say max_row_bytes"
             )
         return payloads
+
+    def kept(self, rows: Mapping[bytes, bytes]) -> pa.Table:
+        """What was kept, as columns, by its keys.
+
+        Raises:
+            ConfigError: it was kept by other columns, or its key is of another type by now.
+        """
+        found = self.table_of(list(rows.values()))
+        try:
+            told = self.keys_of(found.column(self.key))
+        except StateRefused:
+            told = []
+        if told != list(rows):
+            kind = self.columns.field(self.key).type
+            raise self._unfit(f"it was not kept by a key {self.key!r} of type {kind}")
+        return found
 
     def table_of(self, rows: Sequence[bytes]) -> pa.Table:
         """What was kept, as columns.
@@ -96,12 +124,15 @@ class StateTable:
             Payloads(pa.chunked_array([list(rows)], type=pa.binary()), nothing)
         )
         if found.undecoded:
-            raise ConfigError(
-                f"state table {self.name!r}: a row that is kept does not fit its columns: "
-                f"{found.undecoded[0].reason}; declare the columns as they were, or seek the "
-                "stream with --forget-state"
-            )
+            raise self._unfit(found.undecoded[0].reason)
         return found.columns
+
+    def _unfit(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"state table {self.name!r}: a row that is kept does not fit its columns: {why}; "
+            "declare the columns as they were, or give the table another name, or seek its "
+            "streams with --forget-state while they are suspended"
+        )
 
     def refused(self, why: str) -> StateRefused:
         """An error for what this table cannot keep."""
@@ -137,7 +168,7 @@ class StateTable:
         elif isinstance(value, bytes) and kind == pa.binary():
             key = value
         elif type(value) is int and kind == pa.int64() and -(2**63) <= value < 2**63:
-            key = value.to_bytes(_INTEGER_BYTES, "big", signed=True)
+            key = number_key(value)
         else:
             what = "null" if value is None else f"of type {type(value).__name__}"
             raise self.refused(f"key {self.key!r} of row {row} is {what}, and has to be {kind}")
@@ -160,14 +191,27 @@ class StateTable:
 
 
 def _column(column: pa.ChunkedArray[Any], wanted: Any, name: str) -> pa.ChunkedArray[Any]:
-    found: Any = column.type
-    same = found == wanted or pa.types.is_null(found)
-    wider = pa.types.is_integer(found) and pa.types.is_integer(wanted)
-    wider = wider or (found == pa.float32() and wanted == pa.float64())
-    text = found == pa.large_string() and wanted == pa.string()
-    if not (same or wider or text):
-        raise ValueError(f"column {name!r} is {found}, and declared as {wanted}")
+    if not _fits(column.type, wanted):
+        raise ValueError(f"column {name!r} is {column.type}, and declared as {wanted}")
     return column.cast(wanted)
+
+
+def _fits(found: Any, wanted: Any) -> bool:
+    """Whether each value of a type is one of another; of empty lists Arrow tells no more."""
+    if found == wanted or pa.types.is_null(found):
+        return True
+    if pa.types.is_integer(found) and pa.types.is_integer(wanted):
+        return True
+    if (found, wanted) in ((pa.float32(), pa.float64()), (pa.large_string(), pa.string())):
+        return True
+    parts = [[kind.field(number) for number in range(kind.num_fields)] for kind in (found, wanted)]
+    if found.id != wanted.id or not parts[0] or len(parts[0]) != len(parts[1]):
+        return False
+    named = pa.types.is_struct(found)
+    return all(
+        _fits(one.type, other.type) and (one.name == other.name or not named)
+        for one, other in zip(*parts, strict=True)
+    )
 
 
 def _listed(values: Any) -> list[Any]:
@@ -182,7 +226,18 @@ def _problem(table: StateTable) -> str | None:
     columns: object = table.columns
     if not isinstance(columns, pa.Schema):
         return 'columns are a pyarrow.schema, such as [("visitor", pyarrow.string())]'
-    if table.key not in table.columns.names:
+    most = table.max_row_bytes
+    if type(most) is not int or not 1 <= most <= _LARGEST_ROW_BYTES:
+        return f"max_row_bytes is 1 to {_LARGEST_ROW_BYTES}, not {most!r}"
+    return _key_problem(table)
+
+
+def _key_problem(table: StateTable) -> str | None:
+    names = table.columns.names
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        return f"column {doubled[0]!r} is there twice"
+    if table.key not in names:
         return f"its key {table.key!r} is none of its columns"
     if table.scope not in ("key", "lane"):
         return f"scope {table.scope!r} is none of key, lane"

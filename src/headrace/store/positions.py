@@ -138,6 +138,15 @@ class SqlPositions:
         with self._database.read() as connection:
             return state.load(connection, at, table, keys)
 
+    def sample_state(self, use_case: str, table: str) -> tuple[bytes, bytes] | None:
+        """Key and row of one of a table, of whichever stream.
+
+        Raises:
+            StoreUnavailable: nobody knows.
+        """
+        with self._database.read() as connection:
+            return state.sample(connection, use_case, table)
+
     def stand(self, moves: Sequence[Move]) -> list[bool]:
         """Whether each of these would be made now; nothing is moved.
 

@@ -22,6 +22,7 @@ from headrace.store.sql_failures import SqlFailures
 from headrace.store.sql_membership import SqlMembership
 from headrace.store.sql_progress import SqlProgress
 from headrace.store.sql_registry import SqlRegistry
+from headrace.store.state_shown import SqlKeptState
 from headrace.store.statistics import SqlStatistics
 
 
@@ -56,6 +57,7 @@ class SqlStore:
         self._progress = SqlProgress(database)
         self._failures = SqlFailures(database)
         self._positions = SqlPositions(database)
+        self._kept_state = SqlKeptState(database)
         self._keys = SqlKeys(database)
         self._audit = SqlAudit(database)
         self._statistics = SqlStatistics(database)
@@ -88,6 +90,11 @@ class SqlStore:
     def positions(self) -> SqlPositions:
         """The compare-and-set of positions."""
         return self._positions
+
+    @property
+    def kept_state(self) -> SqlKeptState:
+        """State of keys, to be looked at."""
+        return self._kept_state
 
     @property
     def keys(self) -> SqlKeys:

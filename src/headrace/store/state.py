@@ -6,8 +6,8 @@ that several buckets share has each key in one of them. Reading is not locked ei
 first and the position after them, and a position that stands where it stood was never elsewhere
 meanwhile, as it only goes forward within an epoch.
 
-On PostgreSQL many keys are one statement, with arrays; nothing that changes is in an index, and
-pages keep room so that an update stays on its own.
+On PostgreSQL many keys are one statement, with arrays, up to so many bytes; nothing that changes is
+in an index, and pages keep room so that an update stays on its own.
 
 How much a stream has is counted by lane, so that no two lanes wait for each other. A lane that is
 forgotten leaves its count behind for as long as its part has a lane.
@@ -15,9 +15,9 @@ forgotten leaves its count behind for as long as its part has a lane.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, inspect, select
 
 from headrace.model.buckets import whole_lane
 from headrace.model.places import Place, text_of
@@ -70,6 +70,10 @@ _GROW_ALL = _GROW_ONE.replace(
     "SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[])",
 )
 _Row = tuple[object, ...]
+#: of rows, that one statement brings; a row may be larger by itself
+AT_ONCE_BYTES = 4 * 1024 * 1024
+#: lanes of which one is looked for that has a row of a table
+_LOOKS = 1_000
 
 
 def load(connection: Connection, at: Move, table: str, keys: Sequence[bytes]) -> StateLoaded | None:
@@ -79,6 +83,27 @@ def load(connection: Connection, at: Move, table: str, keys: Sequence[bytes]) ->
     asked = (*lane, stands, at.epoch, *lane.stream)
     rows, bytes_, is_there = connection.exec_driver_sql(_said(connection, _STANDS), asked).one()
     return StateLoaded(found, StateSize(int(rows), int(bytes_))) if is_there else None
+
+
+def sample(connection: Connection, use_case: str, table: str) -> tuple[bytes, bytes] | None:
+    """Key and row of one of a table, of whichever stream; None where none was found.
+
+    The table is no beginning of an index, so it is asked lane by lane, and of the first thousand.
+    Who deploys may be the first who asks this store, which has no tables then.
+    """
+    if not inspect(connection).has_table(state_sizes.name):
+        return None
+    sizes = select(state_sizes.c.tenant, state_sizes.c.lane).where(
+        state_sizes.c.use_case == use_case, state_sizes.c.row_count > 0
+    )
+    lanes = connection.execute(sizes.limit(_LOOKS)).all()
+    for tenant, part in dict.fromkeys((tenant, whole_lane(lane)) for tenant, lane in lanes):
+        column = state_rows.c
+        here = (column.use_case == use_case) & (column.tenant == tenant) & (column.part == part)
+        one = select(column.key, column.value).where(here, column.name == table).limit(1)
+        if found := connection.execute(one).first():
+            return bytes(found.key), bytes(found.value)
+    return None
 
 
 def save(connection: Connection, states: Sequence[StateChanges]) -> None:
@@ -157,8 +182,21 @@ def _each(connection: Connection, one: str, at_once: str, rows: Sequence[_Row]) 
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(one, list(rows))
         return
-    columns = tuple(list(column) for column in zip(*rows, strict=True))
-    connection.exec_driver_sql(at_once, columns)
+    for some in pieces(rows):
+        columns = tuple(list(column) for column in zip(*some, strict=True))
+        connection.exec_driver_sql(at_once, columns)
+
+
+def pieces(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    """As many at a time as one statement may bring: what is sent, both sides have in memory."""
+    begin = size = 0
+    for number, row in enumerate(rows):
+        own = sum(len(value) for value in row if isinstance(value, bytes | str))
+        if size and size + own > AT_ONCE_BYTES:
+            yield rows[begin:number]
+            begin, size = number, 0
+        size += own
+    yield rows[begin:]
 
 
 def _said(connection: Connection, statement: str) -> str:

@@ -22,6 +22,7 @@ from headrace.model.places import place_at
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Schemas
 from headrace.spark.handling import called
+from headrace.spark.state_of_lanes import owner
 from headrace.state.seen import State
 from headrace.testing.records import records
 from headrace.testing.schemas_fake import MemorySchemas
@@ -77,9 +78,20 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
     )
     found = State.of(*use_case.state) if state is None else state
     context = SliceContext(use_case.name, tenant, (piece,), dict(options or {}), state=found)
-    output = called(use_case, given, context, known)
+    output = _called(use_case, given, context, known)
     # A sink of users may have no such look; an empty table writes nothing, whatever its columns.
     check = getattr(use_case.sink, "check", None)
     if check is not None and (output.num_rows or output.num_columns):
         check(output)
     return output
+
+
+def _called(use_case: UseCase, given: pa.Table, context: SliceContext, known: Schemas) -> pa.Table:
+    """What one call gives, with state as a task has it: of its records' keys, and no more."""
+    portion = context.state.portion
+    before = portion.owns, portion.most
+    portion.owns, portion.most = owner(given), use_case.most_state
+    try:
+        return called(use_case, given, context, known)
+    finally:
+        portion.owns, portion.most = before

@@ -19,7 +19,7 @@ COMMANDS = [
 
 
 def test_there_are_groups_to_look_at():
-    groups = {"fleet", "keys", "quarantine", "schemas", "store", "streams", "tables"}
+    groups = {"fleet", "keys", "quarantine", "schemas", "state", "store", "streams", "tables"}
     groups |= {"tenants", "topics"}
     assert {name for name, _ in COMMANDS} == groups | {"use-cases"}
 

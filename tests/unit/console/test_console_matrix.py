@@ -61,6 +61,7 @@ def world(app, api, store, fail):
             "use_case": "score",
             "number": str(failures[owner]),
             "prefix": prefix,
+            "table": "seen",
             "path:path": "index.html",
         }
         for owner, tenant, prefix in (

@@ -13,9 +13,10 @@ from headrace.console.places import Places
 from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import number_of
 from headrace.model.places import FIRST
-from headrace.model.records import LaneStart
+from headrace.model.records import LaneStart, Move
+from headrace.model.state import StateChanges, StateKey, StateSize
 from headrace.model.statistics import WriterFigures
-from headrace.model.streams import State, StreamId
+from headrace.model.streams import LaneId, State, StreamId
 from headrace.model.topic_lists import id_of_list
 from headrace.model.topic_patterns import pattern_text
 from headrace.ports import SchemaKind
@@ -389,3 +390,18 @@ def test_where_drivers_ask_another_registry_its_ids_are_not_named_by_ours(
     equip(app, replace(parts, own_registry=False))
     (shown,) = api.get(PATH).json()["schemas"]
     assert (shown["schema_id"], shown["subject"], shown["version"]) == (str(made.id), None, None)
+
+
+def test_a_lane_that_keeps_state_goes_back_only_where_it_is_forgotten(api, store):
+    epoch = store.membership.hold([ACME])[ACME]
+    lane = LaneId(*ACME, "acme.visits[0]")
+    kept = StateChanges(lane, {StateKey("seen", b"ada"): b"{}"}, StateSize(1, 5))
+    assert store.positions.advance_groups([[Move(lane, 3, 5, epoch)]], [kept]) == [True]
+    body = {"offsets": {"0": 1}}
+    refused = api("PUT", f"{PATH}/positions", json=body)
+    assert (refused.status_code, offsets(store)) == (409, {0: 5, 1: 3})
+    assert "forget_state" in refused.json()["detail"]
+    dry = api("PUT", f"{PATH}/positions", json={**body, "forget_state": True, "dry_run": True})
+    assert (dry.status_code, store.data.state.sizes[lane].rows) == (200, 1)
+    assert api("PUT", f"{PATH}/positions", json={**body, "forget_state": True}).status_code == 200
+    assert (offsets(store), store.data.state.sizes) == ({0: 1, 1: 3}, {})

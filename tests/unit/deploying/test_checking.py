@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -13,9 +13,13 @@ import pytest
 
 from headrace.deploying.checking import Check, checked
 from headrace.errors import ConfigError, ConnectionDown, SinkUnavailable
-from headrace.model.streams import BadRecordPolicy, Guarantee, Order
+from headrace.model.places import place_at
+from headrace.model.records import Deployment, LaneStart, Move
+from headrace.model.state import StateChanges, StateKey, StateSize
+from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Tenant
 from headrace.ports import Connections
 from headrace.spark.shipping import code_of
+from headrace.store import open_store
 from headrace.versions import find_module, load_code, read_code
 
 SOURCE = """\
@@ -223,6 +227,32 @@ def test_a_server_of_the_connections_that_does_not_answer_is_told_apart(check, a
     with pytest.raises(SinkUnavailable, match="not now") as refused:
         check(prepare=f"object.__setattr__(self, 'at', {at!r}); raise SinkUnavailable('not now')")
     assert isinstance(refused.value, ConnectionDown) == (at is not None)
+
+
+STATE = """\
+import pyarrow as pa
+from headrace import StateTable
+SEEN = StateTable("seen", pa.schema([("who", pa.{}())]), key="who")"""
+
+
+def test_state_that_it_could_not_read_is_refused_before_it_is_deployed(check, tmp_path):
+    order = '"key", state=[SEEN]'
+    assert "count" in check(top=STATE.format("binary"), order=order), "no store is there yet"
+    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
+        store.registry.deploy(Deployment("count", "m.py", "0" * 64, "{tenant}.visits"))
+        store.registry.add_tenant(Tenant("acme"))
+        lane = LaneId("count", "acme", "acme.visits[0]#1/2")
+        store.progress.start_lanes([LaneStart(lane.stream, "id", {lane.name: place_at(0)})])
+        epoch = store.membership.hold([lane.stream])[lane.stream]
+        moves = [[Move(lane, place_at(0), place_at(1), epoch)]]
+        rows = {StateKey("seen", b"ada"): b'{"who":"ada"}'}
+        kept = StateChanges(lane, rows, StateSize(1, 16))
+        assert store.positions.advance_groups(moves, [kept]) == [True]
+    assert "count" in check(top=STATE.format("string"), order=order)
+    told = r"line 13: use case count: state table 'seen': a row that is kept does not fit"
+    with pytest.raises(ConfigError, match=told):
+        check(top=STATE.format("binary"), order=order)
+    assert "count" in check(top=STATE.format("binary"), order=order, connections=None)
 
 
 def test_what_is_not_to_be_deployed_is_neither_packed_nor_prepared(check):

@@ -10,15 +10,20 @@ import pytest
 from task_bench import LOG_END, TENANTS, VISITS, ListSink, by_tenant, of_acme, with_tenant
 
 from headrace import StateTable
-from headrace.errors import SinkRefused, StoreUnavailable
+from headrace.errors import BrokerUnavailable, SinkRefused, StoreUnavailable
 from headrace.model.records import Move
+from headrace.model.state import StateChanges, StateKey, StateSize
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, RefusedRow, Site, Written
+from headrace.spark.key_hash import bucket_of_key
 from headrace.spark.slice_errors import error_of
-from headrace.spark.state_of_lanes import state_of
+from headrace.spark.state_of_lanes import MUCH_BYTES, state_of, transactions
 from headrace.store import SqlPositions
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.memory_store import MemoryStore
 from headrace.testing.numbers_reader import NumbersReader
+from headrace.testing.records import records
+from headrace.use_cases import use_case
 
 SEEN = StateTable(
     "seen", pa.schema([("digit", pa.string()), ("count", pa.int64())]), key="digit", scope="lane"
@@ -290,16 +295,95 @@ def test_nobody_asks_the_store_for_a_use_case_without_state(bench, monkeypatch):
     assert all(receipt.error is None and not receipt.committed for receipt in receipts)
 
 
-def test_a_bucket_owns_the_keys_whose_hash_is_its_own():
-    keyed = replace(SEEN, scope="key")
-    found = []
-    for number in range(4):
-        lane = LaneId("keep", "acme", f"acme.visits[0]#{number}/4")
-        portion = SimpleNamespace(slices=[Slice(lane, "acme.visits", 0, 1, 1)])
-        of = state_of([keyed], MemoryStore().positions, portion, lambda: None)
-        found.append({key for key in (b"", b"a", b"b", b"c", b"d") if of.owns(key)})
-    assert set.union(*found) == {b"", b"a", b"b", b"c", b"d"}
-    assert sum(map(len, found)) == 5
+def test_a_key_is_a_portions_if_a_record_of_it_has_it():
+    lane = LaneId("keep", "acme", "acme.visits[0]#0/4")
+    given = records([b"1", b"2", b"3"], keys=[b"a", None, b""])
+    portion = SimpleNamespace(slices=[Slice(lane, "acme.visits", 0, 3, 1)], records=given)
+    keyed = use_case(
+        topic="{tenant}.visits",
+        sink=ListSink(),
+        order="key",
+        state=[replace(SEEN, scope="key")],
+        max_state_rows=7,
+        max_state_bytes=70,
+    )(counting)
+    of = state_of(keyed, MemoryStore().positions, portion, lambda: None)
+    in_the_same_bucket = next(
+        key for number in range(99) if bucket_of_key(key := b"%d" % number, 4) == 0
+    )
+    assert [of.owns(key) for key in (b"a", b"", b"b", in_the_same_bucket)] == [1, 1, 0, 0]
+    assert of.most == StateSize(7, 70)
+
+
+def changes(*rows):
+    kept = {StateKey("seen", b"%d" % number): row for number, row in enumerate(rows)}
+    return StateChanges(LaneId("keep", "acme", "acme.visits[0]"), kept)
+
+
+def test_a_change_of_much_state_is_in_a_transaction_of_its_own_behind_the_others():
+    many = changes(*[None] * (MUCH_BYTES // 100))
+    large = changes(b"x" * MUCH_BYTES)
+    assert transactions([large, None, changes(b"1"), many, changes()]) == [[1, 2, 4], [0], [3]]
+    assert transactions([large]) == [[0]]
+    assert transactions([]) == []
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once", "exactly-once"])
+def test_nobody_waits_for_the_much_state_of_a_neighbour(bench, monkeypatch, guarantee):
+    VISITS.prepare(Site(Connections({}, bench.url), bench.store.positions))
+    saved, save = [], SqlPositions.save_state_in
+
+    def saves(self, connection, states):
+        saved.append([state.lane.tenant for state in states])
+        save(self, connection, states)
+
+    def keeps(table, context):
+        large = "x" * (MUCH_BYTES if context.tenant == "acme" else 1)
+        context.state["large"].save(pa.table({"key": ["k"], "text": [large]}))
+        return with_tenant(table, context)
+
+    monkeypatch.setattr(SqlPositions, "save_state_in", saves)
+    columns = pa.schema([("key", pa.string()), ("text", pa.string())])
+    large = StateTable("large", columns, key="key", scope="lane", max_row_bytes=2 * MUCH_BYTES)
+    sink = VISITS if guarantee == "exactly-once" else ListSink()
+    receipts = run(bench, sink, guarantee=guarantee, handler=keeps, state=[large])
+    assert all(receipt.committed and receipt.reached == LOG_END for receipt in receipts)
+    assert saved == [["bolt"], ["acme"]]
+
+
+def test_at_most_once_keeps_a_dead_letter_only_of_what_it_claimed(bench):
+    def refuses(table, context):
+        values = table["value"].to_pylist()
+        if b"4" in values:
+            raise context.bad_record(values.index(b"4"), "four")
+        answer = counting(table, context)
+        if context.tenant == "acme" and b"9" in values:
+            bench.store.membership.hold([context.slices[0].lane.stream])
+        return answer
+
+    options = {"handler": refuses, "guarantee": "at-most-once", "bad_record": "dead-letter"}
+    receipts = by_tenant(run(bench, ListSink(), **options))
+    assert (receipts["acme"].superseded, receipts["bolt"].committed) == (True, True)
+    assert [letter.slice.lane.tenant for letter in bench.dead_letters.letters] == ["bolt"]
+    assert (receipts["bolt"].dead_letters, receipts["bolt"].lost) == (1, 0)
+
+
+def test_at_most_once_loses_what_it_claimed_and_cannot_set_aside(bench, monkeypatch):
+    def refuses(table, context):
+        values = table["value"].to_pylist()
+        if b"4" in values:
+            raise context.bad_record(values.index(b"4"), "four")
+        return counting(table, context)
+
+    def down(*_):
+        raise BrokerUnavailable
+
+    monkeypatch.setattr(MemoryDeadLetters, "keep", down)
+    sink = ListSink()
+    options = {"handler": refuses, "guarantee": "at-most-once", "bad_record": "dead-letter"}
+    receipt = by_tenant(run(bench, sink, **options))["acme"]
+    assert (receipt.error.code, receipt.lost) == ("BrokerUnavailable", LOG_END)
+    assert (sink.written, bench.position("acme")) == ([], LOG_END)
 
 
 def test_at_most_once_moves_state_and_position_behind_the_handler_and_before_the_effect(bench):

@@ -170,3 +170,25 @@ def test_a_table_with_a_column_more_or_one_twice_is_refused():
     for last in ("vists", "visits"):
         with pytest.raises(StateRefused, match="a row that is saved has"):
             seen.save(pa.Table.from_arrays(columns, names=["user", "visits", last]))
+
+
+def test_a_row_that_cannot_be_read_is_not_overwritten_by_who_catches_that():
+    kept = Kept(ada=b'{"user":"ada","visits":"three"}')
+    of = portion(kept)
+    call = of.begin()
+    with pytest.raises(ConfigError, match="does not fit its columns"):
+        call["seen"].get("ada")
+    with pytest.raises(ConfigError, match="does not fit its columns"):
+        call["seen"].put({"user": "ada", "visits": 1})
+    with pytest.raises(ConfigError, match="does not fit its columns"):
+        of.answered(call)
+    assert of.changes(LANE).rows == {}
+
+
+def test_a_row_of_another_key_is_trouble_of_its_portion():
+    of = portion(Kept(ada=b'{"user":"YWRh","visits":1}'))
+    call = of.begin()
+    with pytest.raises(ConfigError, match="not kept by a key 'user' of type string"):
+        call["seen"].load(["ada"])
+    with pytest.raises(ConfigError):
+        of.answered(call)

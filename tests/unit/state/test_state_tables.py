@@ -1,11 +1,16 @@
 """What a table of state may be, and what can be kept in one."""
 
+import datetime as dt
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
 import pyarrow as pa
 import pytest
 
 from headrace import StateTable
 from headrace.errors import ConfigError, StateRefused
 from headrace.model.state import MOST_KEY_BYTES, MOST_ROW_BYTES
+from headrace.state.seen import State
 
 COLUMNS = pa.schema([("user", pa.string()), ("score", pa.float64()), ("at", pa.timestamp("us"))])
 SCORES = StateTable("scores", COLUMNS, key="user")
@@ -18,6 +23,14 @@ SCORES = StateTable("scores", COLUMNS, key="user")
         ({"columns": [("user", pa.string())]}, "columns are a pyarrow.schema"),
         ({"key": "visitor"}, "its key 'visitor' is none of its columns"),
         ({"scope": "tenant"}, "scope 'tenant' is none of key, lane"),
+        (
+            {"columns": COLUMNS.append(pa.field("user", pa.string()))},
+            "column 'user' is there twice",
+        ),
+        ({"columns": COLUMNS.append(pa.field("at", pa.string()))}, "column 'at' is there twice"),
+        ({"max_row_bytes": 0}, "max_row_bytes is 1 to 67108864, not 0"),
+        ({"max_row_bytes": 2**30}, "max_row_bytes is 1 to"),
+        ({"max_row_bytes": True}, "max_row_bytes is 1 to"),
         ({"key": "score"}, "its key is double, and with scope key it has to be string or binary"),
         ({"key": "at", "scope": "lane"}, "has to be string, binary or int64"),
     ],
@@ -93,3 +106,137 @@ def test_what_cannot_be_kept_is_told(rows, message):
     with pytest.raises(StateRefused) as refused:
         SCORES.rows_of(pa.table(rows))
     assert message in str(refused.value)
+
+
+def keyed(kind, key="user"):
+    return StateTable("n", pa.schema([(key, kind), ("count", pa.int64())]), key=key, scope="lane")
+
+
+KEYS = {pa.string(): "AAAAAAAA", pa.binary(): b"AAAAAAAA", pa.int64(): 0x4141414141414141}
+
+
+@pytest.mark.parametrize("now", KEYS)
+@pytest.mark.parametrize("then", KEYS)
+def test_a_row_that_was_kept_by_a_key_of_another_type_is_not_misread(then, now):
+    before = keyed(then)
+    (row,) = before.rows_of(pa.table({"user": pa.array([KEYS[then]], then), "count": [1]}))
+    kept = dict(zip(before.keys_of([KEYS[then]]), [row], strict=True))
+    if then == now:
+        assert keyed(now).kept(kept).to_pylist() == [{"user": KEYS[now], "count": 1}]
+        return
+    with pytest.raises(ConfigError, match=r"state table 'n'.*another name"):
+        keyed(now).kept(kept)
+
+
+def test_a_key_column_of_another_name_is_told_as_no_trouble_of_a_record():
+    row = b'{"user":"ada","count":1}'
+    with pytest.raises(ConfigError, match="it was not kept by a key 'who' of type string"):
+        keyed(pa.string(), "who").kept({b"ada": row})
+
+
+@pytest.mark.parametrize("one", ["ada", b"ada", bytearray(b"ada")])
+def test_one_key_is_not_taken_for_its_letters(one):
+    with pytest.raises(ConfigError, match=r"asked for many keys, and was given one.*get\(key\)"):
+        SCORES.keys_of(one)
+
+
+def test_a_row_may_take_what_its_table_says():
+    small = StateTable("scores", COLUMNS, key="user", max_row_bytes=40)
+    fits = {"user": ["a"], "score": [None], "at": [None]}
+    assert len(small.rows_of(pa.table(fits, schema=COLUMNS))[0]) < 40
+    with pytest.raises(StateRefused, match="one may take 40: keep less, or say max_row_bytes"):
+        small.rows_of(pa.table(fits | {"user": ["a" * 40]}, schema=COLUMNS))
+    large = StateTable("scores", COLUMNS, key="user", max_row_bytes=2 * MOST_ROW_BYTES)
+    wide = fits | {"user": ["a" * MOST_ROW_BYTES]}
+    assert len(large.rows_of(pa.table(wide, schema=COLUMNS))[0]) > MOST_ROW_BYTES
+
+
+_US = dt.datetime(2026, 5, 17, 10, 5, 0, 7)
+#: a value of every type that may be declared
+VALUES = {
+    pa.bool_(): True,
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), 100),
+    **dict.fromkeys((pa.uint8(), pa.uint16(), pa.uint32()), 200),
+    pa.float64(): 0.1,
+    pa.string(): "a",
+    pa.large_string(): "a",
+    pa.binary(): b"\xff",
+    pa.date32(): dt.date(2026, 5, 17),
+    pa.decimal128(5, 2): Decimal("1.10"),
+    pa.timestamp("us"): _US,
+    pa.timestamp("us", "UTC"): _US.replace(tzinfo=dt.UTC),
+    pa.timestamp("us", "Europe/Vienna"): _US.replace(tzinfo=ZoneInfo("Europe/Vienna")),
+    pa.list_(pa.int64()): [1, 2],
+    pa.struct([("a", pa.decimal128(3, 1)), ("b", pa.list_(pa.string()))]): {"a": None, "b": ["x"]},
+    pa.map_(pa.string(), pa.int64()): [("a", 1), ("b", None)],
+    pa.map_(pa.string(), pa.list_(pa.binary())): [("a", [b"x"])],
+    pa.list_(pa.map_(pa.string(), pa.string())): [[("a", "b")], []],
+}
+
+
+@pytest.mark.parametrize("value", [True, False], ids=["value", "null"])
+@pytest.mark.parametrize("kind", VALUES, ids=str)
+def test_what_can_be_declared_can_be_saved_and_comes_back(kind, value):
+    columns = pa.schema([("user", pa.string()), ("what", kind)])
+    state = State.of(StateTable("of", columns, key="user"))
+    row = {"user": "ada", "what": VALUES[kind] if value else None}
+    table = pa.Table.from_pylist([row], schema=columns)
+    state["of"].save(table)
+    assert state["of"].load(["ada"]).equals(table)
+    state["of"].put(state["of"].get("ada") | {"user": "bo"})
+    assert state["of"].load(["bo"])["what"].equals(table["what"])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.float32(),
+        pa.uint64(),
+        pa.timestamp("ns"),
+        pa.date64(),
+        pa.large_binary(),
+        pa.binary(4),
+        pa.map_(pa.int64(), pa.string()),
+        pa.list_(pa.float32()),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.decimal256(50, 2),
+        pa.null(),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_saved_cannot_be_declared(kind):
+    with pytest.raises(ConfigError, match="column what"):
+        StateTable("of", pa.schema([("user", pa.string()), ("what", kind)]), key="user")
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (pa.list_(pa.int64()), [[]]),
+        (pa.list_(pa.field("element", pa.int64())), [[1]]),
+        (pa.struct([("a", pa.string())]), [{"a": None}]),
+        (pa.list_(pa.struct([("a", pa.list_(pa.int8()))])), [[{"a": []}]]),
+    ],
+    ids=str,
+)
+def test_what_is_inferred_of_empty_and_nested_values_can_be_saved(kind, found):
+    table = StateTable("of", pa.schema([("user", pa.string()), ("what", kind)]), key="user")
+    state = State.of(table)
+    state["of"].save(pa.table({"user": ["ada"], "what": found}))
+    assert state["of"].get("ada")["what"] == found[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (pa.list_(pa.int64()), [["1"]]),
+        (pa.struct([("a", pa.string())]), [{"b": None}]),
+        (pa.struct([("a", pa.string())]), [{"a": None, "b": None}]),
+        (pa.list_(pa.int8()), [[300]]),
+    ],
+    ids=str,
+)
+def test_nested_values_of_another_type_are_refused(kind, found):
+    table = StateTable("of", pa.schema([("user", pa.string()), ("what", kind)]), key="user")
+    with pytest.raises(StateRefused, match="state table 'of'"):
+        table.rows_of(pa.table({"user": ["ada"], "what": found}))

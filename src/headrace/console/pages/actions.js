@@ -150,13 +150,14 @@ const MOVE = [["partition", "num"], ["reads next", "num"], ["log ends at", "num"
 export function Seek({ of, lanes, done, onClose }) {
   const [targets, set] = useState(Object.fromEntries(lanes.map((each) => [each.lane, ""])));
   const [whole, setWhole] = useState("");
+  const [forget, setForget] = useState(false);
   const target = (each) => BigInt(targets[each.lane]);
   const moves = (each) => /^[0-9]+$/.test(targets[each.lane]) && target(each) !== BigInt(each.next_offset);
   const moved = lanes.filter(moves);
   const where = path("streams", of.tenant, of.use_case, "positions");
   const offsets = Object.fromEntries(moved.map((each) => [each.lane, String(target(each))]));
   const to = whole.trim();
-  const body = to ? { to } : { offsets };
+  const body = { ...(to ? { to } : { offsets }), ...(forget ? { forget_state: true } : {}) };
   const some = Boolean(to) || moved.length > 0;
   const wanted = JSON.stringify(body);
   const [found, setFound] = useState({ wanted: null, data: null, error: null });
@@ -198,6 +199,9 @@ export function Seek({ of, lanes, done, onClose }) {
         onInput=${(event) => setWhole(event.target.value)} />
       <small>earliest, latest, a time such as 2026-05-17T10:05:00+00:00, or ${'{"acme.visits": {"0": 23}}'}; of several
         topics, ${'{"acme.clicks": null}'} gives up one that is gone.</small></label>
+    <label class="check"><input type="checkbox" checked=${forget}
+        onChange=${(event) => setForget(event.target.checked)} />
+      Forget the state of keys: of a use case with state, what is moved begins without any</label>
     ${counted.error ? html`<${Problem} error=${counted.error} />` : counted.data
       ? html`<ul aria-label="Consequences">${counted.data.consequences.map((each) => html`<li key=${each}
           class="is-warning">${each}</li>`)}</ul>`

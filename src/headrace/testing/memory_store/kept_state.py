@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 from headrace.model.buckets import whole_lane
 from headrace.model.places import Place
-from headrace.model.state import StateChanges, StateKey, StateLoaded, StateSize
+from headrace.model.state import (
+    StateChanges,
+    StateKey,
+    StateLoaded,
+    StateRow,
+    StateSize,
+    size_of,
+)
 from headrace.model.streams import LaneId, StreamId
 from headrace.policies.state_sent import forgotten
 
@@ -30,6 +37,16 @@ class KeptState:
         for of, grown in self.sizes.items():
             size = size.plus(grown) if of.stream == lane.stream else size
         return StateLoaded(found, size)
+
+    def sample(self, use_case: str, table: str) -> tuple[bytes, bytes] | None:
+        """Key and row of one of a table, of whichever stream."""
+        found = (
+            (key.key, row)
+            for (stream, _), rows in self.rows.items()
+            for key, row in rows.items()
+            if (stream.use_case, key.table) == (use_case, table)
+        )
+        return next(found, None)
 
     def save(self, states: Iterable[StateChanges]) -> None:
         """Change rows."""
@@ -72,3 +89,46 @@ class KeptState:
         """Forget the state of lanes that are no more, unless another is of the same part."""
         parts = set(map(whole_lane, gone)) - set(map(whole_lane, left))
         self.forget(stream, parts & self._parts(stream))
+
+
+class MemoryKeptState:
+    """``headrace.ports.KeptState`` in memory."""
+
+    def __init__(self, kept: KeptState) -> None:
+        self._kept = kept
+
+    def sizes(self, tenant: str | None = None) -> dict[StreamId, StateSize]:
+        """How much each stream has."""
+        found: dict[StreamId, StateSize] = {}
+        for lane, size in self._kept.sizes.items():
+            if tenant in (None, lane.tenant):
+                found[lane.stream] = found.get(lane.stream, StateSize()).plus(size)
+        in_order = sorted(found, key=lambda stream: (stream.tenant, stream.use_case))
+        return {stream: found[stream] for stream in in_order if found[stream].rows > 0}
+
+    def tables(self, stream: StreamId) -> dict[str, StateSize]:
+        """How much it has in each table."""
+        found: dict[str, StateSize] = {}
+        for (of, _), rows in self._kept.rows.items():
+            for key, row in rows.items() if of == stream else ():
+                size = found.get(key.table, StateSize())
+                found[key.table] = size.plus(size_of(key, row))
+        return dict(sorted(found.items()))
+
+    def rows(
+        self,
+        stream: StreamId,
+        table: str,
+        keys: Sequence[bytes] | None = None,
+        *,
+        after: tuple[str, bytes] | None = None,
+        most: int = 100,
+    ) -> list[StateRow]:
+        """Rows of a table, by part and key."""
+        found = sorted(
+            StateRow(part, key.key, row)
+            for (of, part), rows in self._kept.rows.items()
+            for key, row in rows.items()
+            if (of, key.table) == (stream, table) and (keys is None or key.key in keys)
+        )
+        return [row for row in found if after is None or (row.part, row.key) > after][:most]

@@ -78,6 +78,11 @@ class MemoryPositions:
         with self._data.lock:
             return self._data.state.load(at.lane, table, keys) if self._stands(at) else None
 
+    def sample_state(self, use_case: str, table: str) -> tuple[bytes, bytes] | None:
+        """Key and row of one of a table, of whichever stream."""
+        with self._data.lock:
+            return self._data.state.sample(use_case, table)
+
     def stand(self, moves: Sequence[Move]) -> list[bool]:
         """Whether each of these would be made now."""
         with self._data.lock:

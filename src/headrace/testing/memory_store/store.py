@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.testing.memory_store.data import Data
 from headrace.testing.memory_store.failures import MemoryFailures
+from headrace.testing.memory_store.kept_state import MemoryKeptState
 from headrace.testing.memory_store.keys import MemoryAudit, MemoryKeys
 from headrace.testing.memory_store.membership import MemoryMembership
 from headrace.testing.memory_store.positions import MemoryPositions
@@ -26,6 +27,7 @@ class MemoryStore:
         progress: where lanes are by decision, and waves written down.
         failures: those that are kept.
         positions: the compare-and-set.
+        kept_state: state of keys, to be looked at.
         keys: the API keys.
         audit: what was changed by HTTP.
         statistics: what drivers told.
@@ -39,6 +41,7 @@ class MemoryStore:
         self.progress = MemoryProgress(self.data)
         self.failures = MemoryFailures(self.data)
         self.positions = MemoryPositions(self.data)
+        self.kept_state = MemoryKeptState(self.data.state)
         self.keys = MemoryKeys(self.data)
         self.audit = MemoryAudit(self.data)
         self.statistics = MemoryStatistics(self.data.told)

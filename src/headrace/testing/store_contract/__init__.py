@@ -31,7 +31,7 @@ from headrace.testing.store_contract.positions import TestPositions
 from headrace.testing.store_contract.progress import TestProgress
 from headrace.testing.store_contract.reads import TestReads
 from headrace.testing.store_contract.schema_subjects import TestSchemaSubjects
-from headrace.testing.store_contract.state import TestState
+from headrace.testing.store_contract.state import TestKeptState, TestState
 from headrace.testing.store_contract.stops import TestStops
 from headrace.testing.store_contract.streams import TestStreams
 from headrace.testing.store_contract.tenant_states import TestTenantStates
@@ -46,6 +46,7 @@ __all__ = [
     "TestFailures",
     "TestGenerations",
     "TestIntents",
+    "TestKeptState",
     "TestKeys",
     "TestLeftAlone",
     "TestMembership",

@@ -16,7 +16,7 @@ import pytest
 from headrace.errors import ConfigError
 from headrace.model.places import place_at
 from headrace.model.records import LaneStart, Move
-from headrace.model.state import StateChanges, StateKey, StateLoaded, StateSize
+from headrace.model.state import StateChanges, StateKey, StateLoaded, StateRow, StateSize
 from headrace.model.streams import LaneId, State, StreamId, Tenant
 from headrace.ports import HostPositions, Store
 from headrace.testing.store_contract.begun import ACME, BOLT, by_lane, lane, started
@@ -144,6 +144,22 @@ class TestState:
         assert store.positions.advance_groups([[move(epoch, 1, 2)]], gone) == [True]
         assert kept(store, move(epoch, 2, 2), *keys) == {keys[0]: rows[keys[0]]}
 
+    def test_rows_that_are_too_many_bytes_for_one_statement(self, store: Store) -> None:
+        epoch = started(store, 0)
+        rows = {b"%d" % number: b"%d" % number * 700_000 for number in range(10)}
+        states = [changed(lane(0), rows, (10, 1))]
+        assert store.positions.advance_groups([[move(epoch, 0, 1)]], states) == [True]
+        assert kept(store, move(epoch, 1, 1), *rows) == rows
+
+    def test_a_row_of_a_table_is_shown_to_who_deploys_another_version(self, store: Store) -> None:
+        epoch = started(store, 0, 0)
+        assert store.positions.sample_state(ACME.use_case, "seen") is None
+        states = [changed(lane(1), {b"k": b"1"}, (1, 2))]
+        assert store.positions.advance_groups([[move(epoch, 0, 1, lane(1))]], states) == [True]
+        assert store.positions.sample_state(ACME.use_case, "seen") == (b"k", b"1")
+        assert store.positions.sample_state(ACME.use_case, "other") is None
+        assert store.positions.sample_state("other", "seen") is None
+
     def test_a_guest_that_fails_leaves_state_as_it_was(self, store: Store) -> None:
         epoch = started(store, 0)
         host = cast("HostPositions[Any]", store.positions)
@@ -210,3 +226,63 @@ class TestState:
         store.progress.start_lanes([LaneStart(stream, "id-1", by_lane({0: 0}))])
         epoch = store.membership.hold([stream])[stream]
         assert loaded(store, move(epoch, 0, 0), b"k") == StateLoaded({}, StateSize())
+
+
+class TestKeptState:
+    """The promises of what people see of it."""
+
+    @pytest.fixture
+    def seen(self, store: Store) -> Store:
+        """A store in which acme has rows in two lanes, and bolt has one."""
+        epoch = started(store, 0, 0)
+        store.progress.start_lanes([LaneStart(BOLT, "id-2", by_lane({0: 0}, BOLT))])
+        bolt = store.membership.hold([BOLT])[BOLT]
+        a, b, theirs = lane(0), lane(1), lane(0, BOLT)
+        kept = {StateKey("seen", b"ada"): b"12", StateKey("other", b"ada"): b"345"}
+        states = [
+            StateChanges(a, kept, StateSize(2, 11)),
+            changed(b, {b"ada": b"6", b"\xff": b"7", b"": b"8"}, (3, 7)),
+            changed(theirs, {b"ada": b"9"}, (1, 4)),
+        ]
+        moves = [[move(epoch, 0, 1)], [move(epoch, 0, 1, b)], [move(bolt, 0, 1, theirs)]]
+        assert all(store.positions.advance_groups(moves, states))
+        return store
+
+    def test_how_much_there_is_by_stream_and_table(self, seen: Store) -> None:
+        sizes = {ACME: StateSize(5, 18), BOLT: StateSize(1, 4)}
+        assert list(seen.kept_state.sizes().items()) == list(sizes.items())
+        assert seen.kept_state.sizes("bolt") == {BOLT: StateSize(1, 4)}
+        assert seen.kept_state.sizes("nobody") == {}
+        tables = {"other": StateSize(1, 6), "seen": StateSize(4, 12)}
+        assert list(seen.kept_state.tables(ACME).items()) == list(tables.items())
+
+    def test_rows_come_by_part_and_key_and_in_pages(self, seen: Store) -> None:
+        a, b = lane(0).name, lane(1).name
+        rows = [
+            StateRow(a, b"ada", b"12"),
+            StateRow(b, b"", b"8"),
+            StateRow(b, b"ada", b"6"),
+            StateRow(b, b"\xff", b"7"),
+        ]
+        show = seen.kept_state.rows
+        assert show(ACME, "seen") == rows
+        assert show(ACME, "seen", most=2) == rows[:2]
+        for number, row in enumerate(rows):
+            assert show(ACME, "seen", after=(row.part, row.key)) == rows[number + 1 :]
+        assert show(ACME, "nothing") == []
+
+    def test_rows_of_some_keys(self, seen: Store) -> None:
+        show = seen.kept_state.rows
+        many = [b"none-%d" % number for number in range(1_200)]
+        keys = [*many, b"ada", b"\xff"]
+        assert [row.value for row in show(ACME, "seen", keys)] == [b"12", b"6", b"7"]
+        assert [row.value for row in show(ACME, "seen", keys, most=1)] == [b"12"]
+        assert show(ACME, "seen", []) == []
+
+    def test_what_has_no_rows_any_more_is_not_listed(self, seen: Store) -> None:
+        epoch = seen.membership.hold([BOLT])[BOLT]
+        gone = changed(lane(0, BOLT), {b"ada": None}, (-1, -4))
+        moves = [[move(epoch, 1, 2, lane(0, BOLT))]]
+        assert seen.positions.advance_groups(moves, [gone]) == [True]
+        assert list(seen.kept_state.sizes()) == [ACME]
+        assert seen.kept_state.tables(BOLT) == {}
