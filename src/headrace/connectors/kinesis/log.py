@@ -15,7 +15,8 @@ account may describe so few streams in a second that who has many could not look
 so that is asked of those alone that nobody knows yet, or that are others.
 
 Lists of shards come from a service that has many parts, so one may be without a shard that another
-has. Which hash keys have no open shard, or two, at two looks in a row, is told in the log.
+has. Which hash keys have no open shard, or two, at two looks in a row, is told with the stream, and
+in the log.
 """
 
 from __future__ import annotations
@@ -252,11 +253,11 @@ class KinesisLog:
             if _is_of(lane, stream) and lane not in lanes:
                 self._shards.pop(lane, None)
         self._shards |= lanes
-        self._look_at_keys(stream, shards)
+        trouble = self._misplaced_at(stream, shards)
         self._listed[stream] = listed_together(known.arn, known.made_ms, shards)
         topic_id = f"{known.arn}@{known.made_ms}"
         begin = {lane: beginning(shard.starting) for lane, shard in lanes.items()}
-        return TopicInfo(topic_id, tuple(lanes), lineage_of(stream, shards), begin)
+        return TopicInfo(topic_id, tuple(lanes), lineage_of(stream, shards), begin, trouble)
 
     def _shards_of(self, stream: str, known: Listed | None) -> list[Shard]:
         """Its shards, if it is the stream that is known; none: somebody has to look."""
@@ -270,11 +271,14 @@ class KinesisLog:
             return []
         return shards if is_same(known.shards, shards) else []
 
-    def _look_at_keys(self, stream: str, shards: Collection[Shard]) -> None:
-        wrong = misplaced_keys(shards)
-        if wrong and self._misplaced.get(stream) == wrong:
-            log.warning("a stream's shards do not have each key once", topic=stream, why=wrong)
+    def _misplaced_at(self, stream: str, shards: Collection[Shard]) -> str:
+        """Which hash keys have not one open shard, if it was so at the last look too."""
+        wrong, before = misplaced_keys(shards), self._misplaced.get(stream)
         self._misplaced[stream] = wrong
+        if not wrong or wrong != before:
+            return ""
+        log.warning("a stream's shards do not have each key once", topic=stream, why=wrong)
+        return f"the shards of {stream} do not have each key once: {wrong}"
 
     def _first_places(self, lanes: Collection[str], since_s: float | None) -> dict[str, Place]:
         streams = {lane: shard.stream for lane in lanes if (shard := shard_of(lane)) is not None}
