@@ -29,10 +29,13 @@ def needed() -> Path:
 
 
 class KinesisServer:
-    """A server on free ports, empty at first; a context manager."""
+    """A server on free ports, empty at first; a context manager.
 
-    def __init__(self, folder: Path) -> None:
-        self.embedded = EmbeddedKinesis(folder, durable=False)
+    A durable one comes back with what it has, on its port.
+    """
+
+    def __init__(self, folder: Path, port: int | None = None, *, durable: bool = False) -> None:
+        self.embedded = EmbeddedKinesis(folder, port, durable=durable)
         self._numbers = itertools.count()
 
     def __enter__(self):

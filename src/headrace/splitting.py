@@ -17,7 +17,8 @@ So nothing becomes the name of a topic that an operator did not add as a tenant.
 its tenant's own nobody checks here: whoever may write to the shared topic may write as any tenant.
 
 Key, value, headers and time pass on as they are; where a record was is added in two headers, which
-no sender can forge. What is in a value is not changed, and no record is left out.
+no sender can forge. What is in a value is not changed, and no record is left out. The shared topic
+may be a stream of Kinesis; those of tenants are in Kafka.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from headrace.model.everyone import EVERYONE
 from headrace.model.parked import brings, topic_of_parked
 from headrace.model.patterns import TENANT
 from headrace.model.streams import TENANT_NAME
+from headrace.model.topic_names import connection_of
 from headrace.payload.json_pointers import pointed
 from headrace.use_cases import SliceContext, UseCase, use_case
 
@@ -231,6 +233,11 @@ def _check_words(topic: object, tenant: object, operator: str | None) -> None:
         raise ConfigError(
             f"tenant {tenant!r}: say what tells whose a record is, as ByKey(), "
             "ByHeader('customer') or ByField('/customer')"
+        )
+    if isinstance(tenant, ByHeader) and connection_of(topic) is not None:
+        raise ConfigError(
+            f"topic {topic!r} is a stream, whose records have no headers; take ByKey() or "
+            "ByField('/customer')"
         )
 
 

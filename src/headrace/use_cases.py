@@ -580,12 +580,6 @@ def _log_problem(made: UseCase) -> str | None:
             f"{what} needs a log that says where its lanes end, and of {made.topic} only reading "
             f"tells; take {instead}"
         )
-    if marks_partitions(made.sink):
-        return (
-            f"{type(made.sink).__name__} knows by the offsets of Kafka's partitions what was sent, "
-            f"and {made.topic} is not in Kafka; write to a KafkaTopic that is not transactional, "
-            "at-least-once"
-        )
     return None
 
 

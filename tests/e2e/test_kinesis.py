@@ -236,12 +236,6 @@ def test_what_cannot_be_had_of_a_stream_is_refused_when_it_is_deployed(service):
     assert "there is no connection 'nowhere'" in refused(nowhere, settings)
     other = settings.replace("kinesis://", "dynamodb://")
     assert "connection clicks is no Kinesis" in refused(whole, other)
-    to_kafka = 'KafkaTopic("{tenant}.counted", transactional=True)'
-    exact = whole.replace("import SqlTable", "import KafkaTopic, SqlTable").replace(
-        'SqlTable("clicks", columns={"tenant": "text", "key": "text", "number": "bigint"})',
-        to_kafka,
-    )
-    assert "write to a KafkaTopic that is not transactional" in refused(exact, settings)
 
 
 def test_a_service_that_reads_kinesis_alone_runs_without_a_kafka(service):

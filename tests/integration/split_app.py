@@ -9,7 +9,8 @@ import sys
 import time
 import uuid
 
-from headrace.connectors.kafka import KafkaDeadLettersFactory, KafkaLog, KafkaReaderFactory
+from headrace.connectors.by_topic import ReadersByTopic, open_log
+from headrace.connectors.kafka import KafkaDeadLettersFactory
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.places import number_at
 from headrace.model.plans import Limits
@@ -38,13 +39,15 @@ def pair(mark, **more):
 class App:
     """A driver with its store."""
 
-    def __init__(self, servers, url, use_cases, slice_records=SLICE_RECORDS):
-        self.connections = Connections({"bootstrap.servers": servers}, url, seal_key=b"k" * 32)
-        self.store, self.log = open_store(url), KafkaLog(self.connections.kafka)
+    def __init__(self, servers, url, use_cases, slice_records=SLICE_RECORDS, others=None):
+        self.connections = Connections(
+            {"bootstrap.servers": servers}, url, servers=others or {}, seal_key=b"k" * 32
+        )
+        self.store, self.log = open_store(url), open_log(self.connections)
         letters = KafkaDeadLettersFactory()
         self.engine = InProcessEngine(
             self.connections,
-            KafkaReaderFactory(),
+            ReadersByTopic(),
             SqlPositionsFactory(),
             letters,
             tenants=SqlTenantsFactory(),

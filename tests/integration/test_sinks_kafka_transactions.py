@@ -13,6 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from headrace.connectors.kafka import sink_transaction_line
 from headrace.model.lane_names import named
@@ -22,6 +23,10 @@ from headrace.sinks import KafkaTopic
 from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = pytest.mark.kafka
+
+
+#: a place in a shard
+WIDE = 10**72
 
 
 class Killed(BaseException):
@@ -68,6 +73,14 @@ class Service:
         columns = {"value": list(values)} | ({"topic": [topic] * len(values)} if topic else {})
         piece = Slice(lane, self.source, from_offset, until, epoch=1)
         return Effect((piece,), (until,), pa.table(columns))
+
+    def of_a_shard(self, *values, shard=0, from_place=0):
+        """An effect of a stream's lane, whose places no offset has room for."""
+        stream = f"clicks:{self.source}"
+        lane, begin = LaneId(self.use_case, "acme", named(stream, shard)), WIDE + from_place
+        piece = Slice(lane, stream, begin, begin + 10, epoch=1)
+        self.positions.at["acme"] = begin
+        return Effect((piece,), (begin + 7,), pa.table({"value": list(values)}))
 
     def writer(self, wave_id="run-1-0", fence="a-0"):
         site = Site(Connections(self.properties, ""), self.positions, wave_id, fence)
@@ -124,6 +137,24 @@ def test_a_task_killed_after_its_commit_sends_nothing_again(service):
     with service.process():
         assert _outcomes(service.writer().write([service.effect("a", "b")])) == [None]
     assert service.seen() == ["a", "b"]
+
+
+def test_what_was_sent_of_shards_is_told_in_a_topic_of_marks_which_grows(service):
+    given = [service.of_a_shard("a", "b"), service.of_a_shard("c", shard=1)]
+    with service.process():
+        assert _outcomes(service.writer().write(given)) == [None, None]
+    with service.process():
+        again = service.writer().write(given)
+        assert [outcome.reached for outcome in again] == [(WIDE + 7,), (WIDE + 7,)]
+    later = [service.of_a_shard("d", from_place=7), service.of_a_shard("e", shard=6, from_place=7)]
+    for _ in range(2):
+        with service.process():
+            assert _outcomes(service.writer("run-2-0", "a-1").write(later)) == [None, None]
+    assert service.seen() == ["a", "b", "c", "d", "e"]
+    marks = f"headrace.marks.6.clicks.{service.source}"
+    found = AdminClient(service.properties).list_topics(timeout=10).topics
+    assert len(found[marks].partitions) == 7
+    assert service.seen(marks) == []
 
 
 def test_of_a_task_killed_before_its_commit_nothing_is_seen(service):

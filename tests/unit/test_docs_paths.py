@@ -30,6 +30,7 @@ NO_NAMES = {
     "headrace.connectors.lines",
     "headrace.yaml",
     "headrace.epoch",
+    "headrace.marks.6.clicks.acme.visits",
     "headrace.redrive.place",
     "headrace.slice",
     "headrace.split.lane",

@@ -5,6 +5,7 @@ import pytest
 
 from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.errors import BadRecord, ConfigError
+from headrace.model.everyone import EVERYONE
 from headrace.model.streams import LaneId, Slice, Stream, StreamId
 from headrace.operating.repeats import repeated
 from headrace.operating.topics import wanted_topics
@@ -26,7 +27,7 @@ class Known(NoTenants):
         return frozenset(names) & TENANTS
 
 
-def _pair(tenant, /, **more):
+def _pair(tenant, **more):
     given = {"topic": "{tenant}.all", "operator": "shared", "to": "{tenant}.visits"}
     return split(**given | {"tenant": tenant} | more)
 
@@ -144,6 +145,7 @@ def test_no_customer_writes_to_others_by_a_topic_of_that_name():
         ({"operator": "everyone"}, "no tenant can be called so"),
         ({"tenant": ByKey}, "what tells whose a record is"),
         ({"tenant": "customer"}, "what tells whose a record is"),
+        ({"topic": "s:{tenant}.all", "tenant": ByHeader("customer")}, "records have no headers"),
         ({"to": "visits"}, "needs {tenant}"),
         ({"to": "{tenant}.{what}"}, "no other braces"),
         ({"to": "{tenant}.all"}, "would be a tenant's"),
@@ -158,12 +160,25 @@ def test_no_customer_writes_to_others_by_a_topic_of_that_name():
 )
 def test_what_makes_no_sense_is_refused_where_it_is_said(more, told):
     with pytest.raises(ConfigError, match=told):
-        _pair(ByKey(), **more)
+        _pair(**{"tenant": ByKey()} | more)
 
 
 def test_a_field_is_a_json_pointer():
     with pytest.raises(ConfigError, match="JSON pointer"):
         ByField("customer")
+
+
+def test_records_of_a_stream_are_divided_by_key_or_by_a_field():
+    by_field = (ByField("/of"), (b"", b'{"of": "acme"}', []))
+    for tenant, record in ((ByKey(), (b"acme", b"", [])), by_field):
+        made = split(topic="clicks:all", to="{tenant}.visits", tenant=tenant)
+        headers = RECORD_SCHEMA.field("headers")
+        at = RECORD_SCHEMA.get_field_index("headers")
+        records = _records(record).set_column(at, headers, pa.nulls(1, headers.type))
+        lane = LaneId("split", EVERYONE, "clicks:all[0]")
+        piece = Slice(lane, "clicks:all", 40, 50, epoch=1)
+        context = SliceContext("split", EVERYONE, (piece,), tenants=Known())
+        assert made.by_tenant(records, context)["tenant"].to_pylist() == ["acme"]
 
 
 def test_what_was_parked_passes_on_as_it_is():

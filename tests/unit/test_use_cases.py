@@ -111,10 +111,6 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
             {"topic": "s:a", "sink": TABLE, "restart": "latest", "restart_after_s": 60},
             "restart latest needs a log",
         ),
-        (
-            {"topic": "s:a", "sink": KafkaTopic("b", transactional=True)},
-            "s:a is not in Kafka; write to a KafkaTopic that is not transactional",
-        ),
         ({"topic": "a", "sink": KafkaTopic("a")}, "its results would come back without end"),
         ({"topic": ["a[1]", "b"], "sink": KafkaTopic("a")}, "writes to a, which it reads itself"),
         (

@@ -81,6 +81,8 @@ class HeldStream:
     topics_since: tuple[tuple[int, frozenset[str]], ...] = ()
     #: topics and partitions of its list that are not there, and what is to be done about it
     absent: str | None = None
+    #: what is wrong with its topic, and keeps nobody from reading it; empty: nothing is known
+    topic_trouble: str = ""
     #: topics of its pattern that were told once and are not now, each with the monotonic second
     #: since which that is so
     missing_since: dict[str, float] = field(default_factory=dict)

@@ -170,6 +170,15 @@ METRICS = (
         "Partitions, or buckets of them, that stand still at a failure until somebody decides.",
     ),
     Metric(
+        "headrace_stream_topic_trouble",
+        GAUGE,
+        _STREAM,
+        "0 or 1",
+        "1 while something is wrong with the topic that keeps nobody from reading it, such as "
+        "hash keys of a stream of Kinesis that no open shard has. Of tenants that are summed up it "
+        "is how many.",
+    ),
+    Metric(
         "headrace_stream_active",
         GAUGE,
         _STREAM,

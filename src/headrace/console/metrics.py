@@ -116,6 +116,7 @@ class _Rest:
     task_share: float = 0.0
     throttled: int = 0
     stopped: int = 0
+    troubled: int = 0
     active: int = 0
     p50_s: float | None = None
     p95_s: float | None = None
@@ -128,6 +129,7 @@ class _Rest:
         self.task_share += figures.task_share
         self.throttled += figures.throttled
         self.stopped += _stopped(figures)
+        self.troubled += bool(figures.topic_trouble)
         self.active += figures.state == ShownState.ACTIVE
         self.p50_s = _larger(self.p50_s, figures.delay.p50_s)
         self.p95_s = _larger(self.p95_s, figures.delay.p95_s)
@@ -243,6 +245,7 @@ def _stream(figures: StreamFigures, samples: _Samples) -> None:
     samples.add("headrace_stream_task_share", figures.task_share, *labels)
     samples.add("headrace_stream_throttled", figures.throttled, *labels)
     samples.add("headrace_stream_stopped_lanes", _stopped(figures), *labels)
+    samples.add("headrace_stream_topic_trouble", bool(figures.topic_trouble), *labels)
     samples.add("headrace_stream_active", figures.state == ShownState.ACTIVE, *labels)
     for name, value in _counters(figures):
         samples.add(name, value, *labels)
@@ -258,6 +261,7 @@ def _other(use_case: str, rest: _Rest, samples: _Samples) -> None:
     samples.add("headrace_stream_task_share", rest.task_share, *labels)
     samples.add("headrace_stream_throttled", rest.throttled, *labels)
     samples.add("headrace_stream_stopped_lanes", rest.stopped, *labels)
+    samples.add("headrace_stream_topic_trouble", rest.troubled, *labels)
     samples.add("headrace_stream_active", rest.active, *labels)
 
 

@@ -420,7 +420,7 @@ class WaveRow(Shape):
 class AlertRow(Shape):
     """What a person should look at."""
 
-    kind: Literal["stalled", "lag-growing", "quarantined", "driver-lost"]
+    kind: Literal["stalled", "lag-growing", "quarantined", "topic-trouble", "driver-lost"]
     severity: Literal["warning", "critical"]
     tenant: str | None
     use_case: str | None

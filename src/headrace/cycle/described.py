@@ -163,4 +163,5 @@ def _together(wanted: _Wanted, known: Mapping[str, TopicInfo]) -> TopicInfo | No
     }
     begin = {lane: at for info in there.values() for lane, at in info.beginnings.items()}
     ids = {topic: one.topic_id for topic, one in there.items()}
-    return TopicInfo(id_of_list(ids), lanes, parents, begin)
+    trouble = "; ".join(info.trouble for info in there.values() if info.trouble)
+    return TopicInfo(id_of_list(ids), lanes, parents, begin, trouble)

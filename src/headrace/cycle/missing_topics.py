@@ -17,6 +17,7 @@ from headrace.model.lane_names import spoken, taken_apart
 from headrace.model.parked import NOTHING_PARKED, is_of_parked
 from headrace.model.some_names import some_of
 from headrace.model.streams import Stream, StreamId, original
+from headrace.model.topic_names import connection_of
 from headrace.model.topic_patterns import is_pattern
 from headrace.telemetry.log_fields import of_stream
 
@@ -69,7 +70,7 @@ def without_its_topic(stream: Stream) -> str:
         return NOTHING_PARKED
     if is_pattern(stream.topic):
         return _nothing_matches(stream)
-    return f"{not_there(stream.topic)}; '{_make(stream)}' makes it"
+    return f"{not_there(stream.topic)}; {_how(stream, 'it')}"
 
 
 def _nothing_matches(stream: Stream) -> str:
@@ -91,13 +92,16 @@ def without_topics(stream: Stream, missing: Sequence[str]) -> str:
     told += [
         f"{spoken(part, stream.topic)} is not there yet" for part in missing if part not in gone
     ]
-    make = f"; '{_make(stream)}' makes topics" if gone else ""
+    make = f"; {_how(stream, 'topics')}" if gone else ""
     return f"{', '.join(told)}{make}"
 
 
-def _make(stream: Stream) -> str:
+def _how(stream: Stream, what: str) -> str:
+    """How it comes; nobody here makes topics of a log that is not Kafka's."""
+    if connection_of(stream.topic) is not None:
+        return "make the stream where its connection leads, or it is told a moment later"
     use_case = original(stream.id.use_case)
-    return f"headrace topics create {use_case} --inputs --tenant {stream.id.tenant}"
+    return f"'headrace topics create {use_case} --inputs --tenant {stream.id.tenant}' makes {what}"
 
 
 def _write(untold: Mapping[StreamId, str]) -> None:

@@ -335,7 +335,7 @@ class TopicKeeper:
 
     def _is_believed(self, held: HeldStream, info: TopicInfo, asked_s: float, now_s: float) -> bool:
         """Whether it is decided by that; if its topic is another one it is not read for now."""
-        stream = held.stream
+        stream, held.topic_trouble = held.stream, info.trouble
         missing = missing_of(held.reads, info.lanes, info.topic_id)
         note_missing(held, missing, now_s)
         if doubted := doubted_id(held, info, asked_s, now_s):

@@ -136,6 +136,8 @@ class StreamFigures:
     lag_is: LagIs = LagIs.EXACT
     #: as too old, of a stream that was left alone
     passed_over_records_total: int = 0
+    #: what is wrong with its topic, and keeps nobody from reading it; empty: nothing is known
+    topic_trouble: str = ""
 
 
 class Outcome(StrEnum):
@@ -250,6 +252,7 @@ class AlertKind(StrEnum):
     STALLED = "stalled"  #: it has lag and may run, but nothing was committed for a minute
     LAG_GROWING = "lag-growing"  #: it is later than it should be, and getting later
     QUARANTINED = "quarantined"  #: a failure waits for a person's decision
+    TOPIC_TROUBLE = "topic-trouble"  #: its topic is read, and is not as it should be
     DRIVER_LOST = "driver-lost"  #: a driver is silent, and nobody has taken its streams over
 
 

@@ -41,6 +41,9 @@ class TopicInfo:
     #: of lanes: where they began, whatever retention took since, if their log knows that and its
     #: starts do not tell what is lost
     beginnings: Mapping[str, Place] = field(default_factory=dict)
+    #: what is wrong with it that keeps nobody from reading it, and that a person has to see; empty:
+    #: nothing is known
+    trouble: str = ""
 
 
 class Log(Protocol):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from headrace.model.places import Place
@@ -46,6 +46,8 @@ class _Seen:
     rises: int = 0
     #: when the lag began to rise
     rising_since_s: float = 0.0
+    #: since when its topic is not as it should be; None: it is
+    troubled_since_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,14 @@ def watch(
         if states.get(name, State.ACTIVE) is State.ACTIVE
     }
     seen = {name: _looked(last, known.get(name)) for name, last in told.items()}
+    troubled = {
+        name: _troubled_since_s(last, known.get(name))
+        for name, last in told.items()
+        if last.figures.topic_trouble
+    }
+    seen |= {
+        name: replace(seen[name], troubled_since_s=since_s) for name, since_s in troubled.items()
+    }
     found = [
         *_lost(reports, now_s, removed),
         *_quarantined(
@@ -99,6 +109,7 @@ def watch(
             for name, (_, figures) in told.items()
             for late in _late(figures, seen[name], target_s)
         ),
+        *(_troubled(told[name].figures, since_s) for name, since_s in troubled.items()),
     ]
     found.sort(key=_place)
     return AlertState(tuple(found), MappingProxyType(seen))
@@ -122,6 +133,18 @@ def _looked(told: LastFigures, before: _Seen | None) -> _Seen:
     )
     since_s = before.rising_since_s if before.rises else before.looked_at_s
     return _Seen(position, moved_at_s, now_s, figures.lag_s, rises, since_s)
+
+
+def _troubled_since_s(told: LastFigures, before: _Seen | None) -> float:
+    since_s = None if before is None else before.troubled_since_s
+    return told.at_s if since_s is None else since_s
+
+
+def _troubled(figures: StreamFigures, since_s: float) -> Alert:
+    kind, severity = AlertKind.TOPIC_TROUBLE, Severity.WARNING
+    use_case, tenant = figures.stream
+    text = f"{figures.stream}: {figures.topic_trouble}"
+    return Alert(kind, severity, tenant, use_case, None, since_s, text)
 
 
 def _late(figures: StreamFigures, seen: _Seen, target_s: float) -> Iterator[Alert]:

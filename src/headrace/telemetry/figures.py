@@ -205,6 +205,7 @@ class BoardFigures:
             if found.next_try_s is None
             else now.now_s + found.next_try_s - now.steady_s,
             lag_is=lag_is,
+            topic_trouble=held.topic_trouble,
             writers=() if meter.writers is None else meter.writers.figures(now.now_s),
         )
 

@@ -197,7 +197,7 @@ def shown(
     trouble = f"{trouble}; {slot}" if trouble and slot and not stopped else trouble
     left = _LEFT_ALONE if held.restarts else ""
     # Who holds a slot hides no word of what was passed over, set aside or lost.
-    lately = "; ".join(filter(None, (left or meter.noted(now_s), slot)))
+    lately = "; ".join(filter(None, (left or meter.noted(now_s), slot, held.topic_trouble)))
     note = held.stream.reason or waits_for or trouble or _absent(held) or lately
     note = note or waits_told(held.closed)
     if state is not State.ACTIVE:

@@ -61,7 +61,7 @@ def report_of(driver: str, at_s: float, *streams: StreamId) -> Report:
                 LaneFigures(f"{stream.tenant}.visits[1]", place_at(4), place_at(-1), failure=3),
                 LaneFigures(f"{stream.tenant}.visits[2]", _WIDE, UNKNOWN, lag_is=LagIs.UNKNOWN),
             ),
-            lag_is=LagIs.ABOUT, retry_at_s=12.5,
+            lag_is=LagIs.ABOUT, retry_at_s=12.5, topic_trouble="a key has no shard",
             writers=(WriterFigures("value", "100001", 9, 5.0, 6.5),),
         )
         for stream in streams

@@ -135,6 +135,14 @@ def test_tenants_beyond_the_cap_are_summed_up_and_a_metric_says_how_many():
     assert lags == [6], "the sum of a group is of all its tenants"
 
 
+def test_topics_that_are_not_as_they_should_be_are_counted_beyond_the_cap():
+    report = told(NOW_S, ACME, BOLT, CORE, topic_trouble="")
+    streams = [replace(stream, topic_trouble="odd") for stream in report.streams[1:]]
+    found = scraped(replace(report, streams=(report.streams[0], *streams)), most_tenants=1)
+    assert found["headrace_stream_topic_trouble", ("acme", "score")] == 0
+    assert found["headrace_stream_topic_trouble", (OTHER, "score")] == 2
+
+
 def test_a_summed_counter_does_not_fall_when_one_of_its_streams_begins_at_0_again():
     statistics, clock = MemoryStatistics(), [NOW_S]
     metrics = Metrics(statistics, most_tenants=1, now_s=lambda: clock[0])

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from headrace.model.streams import State
-from headrace.testing.kinesis.service import FakeKinesis
+from headrace.model.streams import State, Tenant
+from headrace.testing.kinesis.service import DESCRIBED_PER_S, FakeKinesis
 from headrace.testing.kinesis.state import ServiceError
 from kinesis_world import KinesisWorld
 
@@ -91,3 +91,21 @@ def test_a_stream_that_is_suspended_reads_nothing_and_leaves_the_others_more(wor
     answers, refused = world.flow(30)
     assert refused == 0
     assert answers >= 80
+
+
+def test_an_account_that_describes_few_streams_in_a_second_holds_up_none_that_is_read(tmp_path):
+    """Streams that were taken up together are looked at together, each half minute."""
+    world = KinesisWorld(tmp_path, guarantee="at-least-once")
+    names = [f"t{number}" for number in range(2 * DESCRIBED_PER_S)]
+    for name in names:
+        world.kinesis.create_stream(StreamName=f"{name}.visits")
+        world.store.registry.add_tenant(Tenant(name))
+    world.start()
+    world.turns(20, 0.5)
+    waiting = set()
+    for _ in range(80):
+        world.turns(1, 0.5)
+        waiting |= {row.note for row in world.driver.rows() if row.state != "active"}
+    assert waiting == set()
+    world.log.close()
+    world.store.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.telemetry.figures import BoardFigures
 from kinesis_schedules import KEYS, Schedule, outcome
 from kinesis_world import DAY_S, STREAM, KinesisWorld
 
@@ -62,6 +63,26 @@ def test_children_that_are_listed_late_are_read_from_their_beginning(world):
     world.put("a", 5)
     world.settle()
     assert world.judge() == NOTHING
+
+
+def test_hash_keys_that_no_shard_takes_are_told_at_the_stream_for_as_long_as_that_lasts(world):
+    world.begin()
+    world.put("a", 5)
+    world.settle()
+    world.kinesis.listed_after_s = 150
+    world.split(0)
+    world.turns(200, 0.5)
+    row = world.row("acme")
+    assert row.state == "active"
+    wrong = f"do not have each key once: no open shard has the hash keys 0 to {2**128 - 1}"
+    assert row.note == f"the shards of {STREAM} {wrong}"
+    figures = BoardFigures(world.driver.board, world.driver.reporter)
+    (told,) = figures.describe(world.clock.now_s(), world.clock.monotonic_s())
+    assert told.topic_trouble == row.note
+    world.turns(300, 0.5)
+    assert world.row("acme").note == ""
+    (told,) = figures.describe(world.clock.now_s(), world.clock.monotonic_s())
+    assert told.topic_trouble == ""
 
 
 def test_parents_that_expire_are_forgotten_and_nothing_is_lost(world):

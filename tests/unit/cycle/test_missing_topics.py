@@ -3,11 +3,11 @@
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.cycle.missing_topics import EVERY_S
+from headrace.cycle.missing_topics import EVERY_S, without_its_topic, without_topics
 from headrace.model.parked import NOTHING_PARKED
 from headrace.model.records import Deployment
 from headrace.model.statistics import ShownState
-from headrace.model.streams import State, StreamId, Tenant
+from headrace.model.streams import State, Stream, StreamId, Tenant
 from headrace.testing.log_fake import Row
 
 
@@ -89,3 +89,14 @@ def test_of_parked_records_a_topic_that_is_not_there_is_no_trouble(world):
     assert world.seen == [("acme", 0)]
     (row,) = world.driver.rows()
     assert row.note == ""
+
+
+def test_who_reads_a_stream_is_not_told_to_make_a_topic_of_kafka():
+    name = "clicks:acme.visits"
+    told = without_its_topic(Stream(StreamId("keep", "acme"), name, State.ACTIVE))
+    assert told.startswith(f"topic {name} is not there yet; make the stream")
+    both = Stream(StreamId("keep", "acme"), f"clicks:acme.orders,{name}", State.ACTIVE)
+    assert "headrace topics create" not in without_topics(both, [name])
+    kafka = Stream(StreamId("keep", "acme"), "acme.visits", State.ACTIVE)
+    create = "'headrace topics create keep --inputs --tenant acme' makes it"
+    assert without_its_topic(kafka) == f"topic acme.visits is not there yet; {create}"

@@ -90,6 +90,17 @@ def test_looks_that_follow_each_other_at_once_are_no_trend():
     assert watched(looks) == []
 
 
+def test_a_topic_that_is_not_as_it_should_be_is_told_since_that_was_first_said():
+    ill = figures(topic_trouble="no open shard has the hash keys 0 to 9")
+    assert watched([(1.0, figures()), (3.0, ill), (5.0, ill)]) == [
+        (AlertKind.TOPIC_TROUBLE, "acme", 3.0)
+    ]
+    (alert,) = watch([report(ill, at_s=3.0)], [], 3.0).alerts
+    assert alert.text == "acme/score: no open shard has the hash keys 0 to 9"
+    assert watched([(3.0, ill), (5.0, figures())]) == []
+    assert watched([(3.0, ill), (5.0, figures()), (7.0, ill)])[0][2] == 7.0
+
+
 def test_each_stream_that_waits_for_a_decision_is_told_once_since_its_first_failure():
     failures = [failure(ACME, 0, 20.0), failure(BOLT, 0, 5.0), failure(ACME, 1, 10.0)]
     found = watch([], failures, 30.0).alerts

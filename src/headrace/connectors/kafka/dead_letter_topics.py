@@ -23,14 +23,13 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import ConfigResource as _Resource  # type: ignore[attr-defined]
-from confluent_kafka.cimpl import NewPartitions
 
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config
 from headrace.connectors.kafka.dead_letter_headers import BLOCK_BYTES
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
 from headrace.connectors.kafka.log import KafkaLog
-from headrace.connectors.kafka.topics import create_topics
+from headrace.connectors.kafka.topics import create_topics, ungrown_topics
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.topic_names import dead_letters_topic
 
@@ -125,26 +124,8 @@ def _make(
 def _grow(partitions: Mapping[str, int], config: Mapping[str, str], timeout_s: float) -> None:
     if not partitions:
         return
-    asked = [NewPartitions(name, count) for name, count in partitions.items()]
-    # Its futures end with it.
-    admin = opened(AdminClient, admin_config(config))
-    futures = admin.create_partitions(asked, request_timeout=timeout_s)
-    for name, future in futures.items():
-        try:
-            future.result(timeout_s + 5)
-        except KafkaException as exc:
-            error = first_error(exc)
-            # Somebody else was faster.
-            if kind_of(error) is ErrorKind.BAD_PARTITIONS:
-                continue
-            if kind_of(error) is ErrorKind.UNREACHABLE:
-                raise of_client(error, config) from exc
-            raise ConfigError(
-                f"topic {name} has too few partitions: {error.str()}; "
-                f"give it {partitions[name]}, or grant Alter on it"
-            ) from exc
-        except TimeoutError as exc:
-            raise of_client(KafkaError(KafkaError._TIMED_OUT), config) from exc
+    for error in ungrown_topics(config, partitions, timeout_s).values():
+        raise error
 
 
 def _limits(config: Mapping[str, str], topics: Collection[str], timeout_s: float) -> dict[str, int]:

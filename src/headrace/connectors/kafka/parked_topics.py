@@ -25,6 +25,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaExcepti
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.connectors.kafka.clients import opened
+from headrace.connectors.kafka.mark_topics import parked_in
 from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.sink_transaction_line import MORE, Mark, TransactionLine
 from headrace.connectors.kafka.topic_shapes import as_of_a_sink
@@ -107,7 +108,7 @@ class ParkedTopics:
             names = {*(names or ()), *widths}
         return {
             tenant: TopicPartition(
-                self.pattern.replace(TENANT, tenant), lane.partition % widths[tenant]
+                self.pattern.replace(TENANT, tenant), parked_in(lane, widths[tenant])
             )
             if tenant in widths
             else None

@@ -28,7 +28,7 @@ from headrace.connectors.kafka.clients import BROKEN, opened
 from headrace.connectors.kafka.faults import ErrorKind, kind_of
 from headrace.connectors.kafka.sink_line import TopicProducer
 from headrace.errors import SinkUnavailable, TargetMissing
-from headrace.model.places import Place, place_at
+from headrace.model.places import NARROW, Place, number_at, place_at, read_place, text_of
 
 #: a producer that is shut out says so at the highest level, though it is an ordinary thing here
 _SILENT = logging.getLogger("headrace.librdkafka")
@@ -38,8 +38,8 @@ _TAKE_S = 10.0
 _OFFSETS_S = 10.0
 #: a worker meets as many fences as there are slots, at most
 _MOST_LINES = 8
-#: behind the wave's id, which has no such letter
-_PARKED = "+"
+#: behind the wave's id, which has no such letters
+_PLACE, _PARKED = "@", "+"
 #: in the place of further tenants
 MORE = "*"
 #: brokers take 4,096 bytes of metadata if nobody says less
@@ -66,23 +66,32 @@ class Mark(NamedTuple):
     parked: tuple[str, ...] = ()
 
     @property
+    def offset(self) -> int:
+        """The offset that says it; 0 for a place that none has room for."""
+        return number_at(self.reached) if self.reached <= NARROW else 0
+
+    @property
     def text(self) -> str:
         """What the offset's metadata say; of very many tenants only some, and that there are more.
 
         Those named first are named for sure.
         """
+        wide = self.reached > NARROW
+        said = f"{self.wave_id}{_PLACE}{text_of(self.reached)}" if wide else self.wave_id
         if not self.parked:
-            return self.wave_id
+            return said
         names = ",".join(self.parked)
         if len(names) > _MOST_NAMES_BYTES:
             names = f"{names[:_MOST_NAMES_BYTES].rpartition(',')[0]},{MORE}"
-        return f"{self.wave_id}{_PARKED}{names}"
+        return f"{said}{_PARKED}{names}"
 
     @classmethod
-    def read(cls, reached: int, text: str) -> Mark:
+    def read(cls, offset: int, text: str) -> Mark:
         """A mark by an offset and its metadata."""
-        wave_id, _, names = text.partition(_PARKED)
-        return cls(place_at(reached), wave_id, tuple(names.split(",")) if names else ())
+        said, _, names = text.partition(_PARKED)
+        wave_id, _, place = said.partition(_PLACE)
+        reached = read_place(place) if place else place_at(offset)
+        return cls(reached, wave_id, tuple(names.split(",")) if names else ())
 
 
 class TransactionLine:
@@ -96,6 +105,8 @@ class TransactionLine:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = settings
+        #: topics of marks, and how many partitions they have at least
+        self.marked: dict[str, int] = {}
         #: what its messages are sent through
         self.sender = TopicProducer(settings, logger=_SILENT)
         try:

@@ -45,7 +45,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from headrace.connectors.kafka.clients import BROKEN, settled
 from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.faults import ErrorKind, kind_of
-from headrace.connectors.kafka.partitions import TopicPartition, partition_of
+from headrace.connectors.kafka.mark_topics import mark_of, unmarkable
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.sink_line import MakeTopics, OnError
 from headrace.connectors.kafka.sink_messages import (
     MAX_BYTES_DEFAULT,
@@ -75,7 +76,7 @@ from headrace.errors import (
     TargetMissing,
 )
 from headrace.model.buckets import bucket_of
-from headrace.model.places import Place, number_at
+from headrace.model.places import Place
 from headrace.model.streams import Slice
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
@@ -177,6 +178,7 @@ class KafkaTransactionWriter:
         outcomes |= _failed(refused)
         ready = self._addressed(line, ready)
         outcomes |= self._misdirected(line, ready)
+        outcomes |= _failed(unmarkable(line, self._properties, ready))
         ready = {i: effect for i, effect in ready.items() if i not in outcomes}
         errors = self._transaction(line, ready) if ready else {}
         if len(ready) > 1 and any(isinstance(error, Permanent) for error in errors.values()):
@@ -204,11 +206,11 @@ class KafkaTransactionWriter:
 
     def _done(self, line: TransactionLine, effects: Effects) -> dict[int, tuple[Place, ...]]:
         """How far earlier attempts came with those effects of which they wrote anything."""
-        lanes = {partition_of(piece) for effect in effects.values() for piece in effect.slices}
+        lanes = {mark_of(piece) for effect in effects.values() for piece in effect.slices}
         marks = self._marks(line, effects, lanes)
         found = {
             index: done_before(
-                [marks.get(partition_of(piece)) for piece in effect.slices], effect, self._wave_id
+                [marks.get(mark_of(piece)) for piece in effect.slices], effect, self._wave_id
             )
             for index, effect in effects.items()
         }
@@ -256,13 +258,10 @@ class KafkaTransactionWriter:
                 # While the messages are under way: the offsets count only if these are committed.
                 line.producer.send_offsets_to_transaction(
                     [
-                        KafkaPartition(
-                            *partition_of(piece),
-                            number_at(reached),
-                            self._mark(piece, reached).text,
-                        )
+                        KafkaPartition(*mark_of(piece), mark.offset, mark.text)
                         for effect in effects.values()
                         for piece, reached in zip(effect.slices, effect.reached, strict=True)
+                        for mark in (self._mark(piece, reached),)
                     ],
                     line.member(self._group(effects)),
                 )

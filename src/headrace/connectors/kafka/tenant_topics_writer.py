@@ -17,8 +17,9 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, kind_of
+from headrace.connectors.kafka.mark_topics import mark_of, parked_in
 from headrace.connectors.kafka.parked_topics import ParkedMaker, ParkedTopics
-from headrace.connectors.kafka.partitions import TopicPartition, partition_of
+from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.sink_messages import topics_of
 from headrace.connectors.kafka.sink_transaction_line import Mark, TransactionLine
 from headrace.connectors.kafka.sink_transactions import (
@@ -120,10 +121,10 @@ class TenantTopicsWriter(KafkaTransactionWriter):
         return found
 
     def _mark(self, piece: Slice, reached: Place) -> Mark:
-        return Mark(reached, self._wave_id, tuple(self._parks.get(partition_of(piece), ())))
+        return Mark(reached, self._wave_id, tuple(self._parks.get(mark_of(piece), ())))
 
     def _addressed(self, line: TransactionLine, effects: dict[int, Effect]) -> dict[int, Effect]:
-        lanes = {index: partition_of(effect.slices[0]) for index, effect in effects.items()}
+        lanes = {index: mark_of(effect.slices[0]) for index, effect in effects.items()}
         marks = {lane: self._found.get(lane) for lane in lanes.values()}
         waiting = self._parked.waiting(line, marks)
         held = {index: waiting.get(lane, frozenset()) for index, lane in lanes.items()}
@@ -195,9 +196,7 @@ class TenantTopicsWriter(KafkaTransactionWriter):
             return effects
         widths, by_key = line.widths(), self._tenants.keys() | {self._names.unknown}
         return {
-            index: _parked_in(effect, lanes[index].partition, widths, by_key)
-            if index in parks
-            else effect
+            index: _aside(effect, lanes[index], widths, by_key) if index in parks else effect
             for index, effect in effects.items()
         }
 
@@ -231,12 +230,12 @@ class TenantTopicsWriter(KafkaTransactionWriter):
         return replace(effect, output=output.set_column(at, "topic", topics))
 
 
-def _parked_in(
-    effect: Effect, lane: int, widths: Mapping[str, int], by_key: Collection[str]
+def _aside(
+    effect: Effect, lane: TopicPartition, widths: Mapping[str, int], by_key: Collection[str]
 ) -> Effect:
     topics = effect.output.column("topic").combine_chunks().dictionary_encode()
     names = cast("list[str]", topics.dictionary.to_pylist())
     # One that is not there is told of before anything is sent.
-    places = [None if name in by_key else lane % widths.get(name, 1) for name in names]
+    places = [None if name in by_key else parked_in(lane, widths.get(name, 1)) for name in names]
     column = pa.array(places, pa.int32()).take(topics.indices)
     return replace(effect, output=effect.output.append_column("to_partition", column))

@@ -2,17 +2,18 @@
 
 The topics that tenants send to are their owner's matter, and a driver waits for them. Topics come
 and go with tenants, and whoever makes a thousand of them may be killed in between. So making is
-repeatable: a topic that is there is left as it is. Deleting topics and changing their partitions is
-not done here: both need a decision about positions.
+repeatable: a topic that is there is left as it is. Partitions are added to topics of our own alone,
+which nobody reads by position. Nothing is deleted here: that needs a decision about positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config
@@ -71,6 +72,30 @@ def unmakable_topics(
     }
 
 
+def ungrown_topics(
+    config: Mapping[str, str], partitions: Mapping[str, int], timeout_s: float
+) -> dict[str, HeadraceError]:
+    """Give topics at least so many partitions; return why, for each that cannot be given them."""
+    asked = [NewPartitions(name, count) for name, count in partitions.items()]
+    # Its futures end with it.
+    admin = opened(AdminClient, admin_config(config))
+    futures = admin.create_partitions(asked, request_timeout=timeout_s)
+    found: dict[str, HeadraceError] = {}
+    for name, future in futures.items():
+        error = _answer(future, timeout_s)
+        # Where it has them by now, somebody else was faster.
+        if error is None or kind_of(error) is ErrorKind.BAD_PARTITIONS:
+            continue
+        if kind_of(error) is ErrorKind.UNREACHABLE:
+            found[name] = of_client(error, config)
+        else:
+            found[name] = ConfigError(
+                f"topic {name} has too few partitions: {error.str()}; "
+                f"give it {partitions[name]}, or grant Alter on it"
+            )
+    return found
+
+
 def _answers(
     config: Mapping[str, str],
     partitions: Mapping[str, int],
@@ -87,13 +112,17 @@ def _answers(
             for name in names[first : first + _TOPICS_PER_REQUEST]
         ]
         for name, future in admin.create_topics(asked, request_timeout=timeout_s).items():
-            try:
-                future.result(timeout_s + 5)
-                yield name, None
-            except KafkaException as exc:
-                yield name, first_error(exc)
-            except TimeoutError:
-                yield name, KafkaError(KafkaError._TIMED_OUT)
+            yield name, _answer(future, timeout_s)
+
+
+def _answer(future: Future[None], timeout_s: float) -> KafkaError | None:
+    try:
+        future.result(timeout_s + 5)
+    except KafkaException as exc:
+        return first_error(exc)
+    except TimeoutError:
+        return KafkaError(KafkaError._TIMED_OUT)
+    return None
 
 
 def _translated(name: str, error: KafkaError, config: Mapping[str, str]) -> HeadraceError:

@@ -10,8 +10,13 @@ has a connection of its own, those who had no answer in time are asked on other 
 had. Who asks once, and not again in a while, is not told of what is there as if it were not: he
 waits, or is told why.
 
+Whether a stream is still the one that it was is told by the numbers that its shards start with. An
+account may describe so few streams in a second that who has many could not look at them otherwise:
+so that is asked of those alone that nobody knows yet, or that are others.
+
 Lists of shards come from a service that has many parts, so one may be without a shard that another
-has. Which hash keys have no open shard, or two, at two looks in a row, is told in the log.
+has. Which hash keys have no open shard, or two, at two looks in a row, is told with the stream, and
+in the log.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from headrace.connectors.kinesis.first_places import Search
 from headrace.connectors.kinesis.shards import (
     Listed,
     Shard,
+    is_same,
     lineage_of,
     listed_together,
     misplaced_keys,
@@ -234,27 +240,45 @@ class KinesisLog:
         return found
 
     def _info(self, stream: str) -> TopicInfo:
-        summary = self._summary(stream)
-        shards = listed(self.client, stream)
+        known = self._listed.get(stream)
+        shards = self._shards_of(stream, known)
+        if known is None or not shards:
+            summary = self._summary(stream)
+            # Not as it is told: whoever asks is given it in a time zone of his own.
+            made_ms = round(summary["StreamCreationTimestamp"].timestamp() * 1000)
+            known = Listed(str(summary["StreamARN"]), made_ms, {}, {})
+            shards = listed(self.client, stream)
         lanes = {named(stream, shard.number): shard for shard in shards}
         for lane in [*self._shards]:
             if _is_of(lane, stream) and lane not in lanes:
                 self._shards.pop(lane, None)
         self._shards |= lanes
-        self._look_at_keys(stream, shards)
-        # Not as it is told: whoever asks is given it in a time zone of his own.
-        made_ms = round(summary["StreamCreationTimestamp"].timestamp() * 1000)
-        arn = str(summary["StreamARN"])
-        self._listed[stream] = listed_together(arn, made_ms, shards)
-        topic_id = f"{arn}@{made_ms}"
+        trouble = self._misplaced_at(stream, shards)
+        self._listed[stream] = listed_together(known.arn, known.made_ms, shards)
+        topic_id = f"{known.arn}@{known.made_ms}"
         begin = {lane: beginning(shard.starting) for lane, shard in lanes.items()}
-        return TopicInfo(topic_id, tuple(lanes), lineage_of(stream, shards), begin)
+        return TopicInfo(topic_id, tuple(lanes), lineage_of(stream, shards), begin, trouble)
 
-    def _look_at_keys(self, stream: str, shards: Collection[Shard]) -> None:
-        wrong = misplaced_keys(shards)
-        if wrong and self._misplaced.get(stream) == wrong:
-            log.warning("a stream's shards do not have each key once", topic=stream, why=wrong)
+    def _shards_of(self, stream: str, known: Listed | None) -> list[Shard]:
+        """Its shards, if it is the stream that is known; none: somebody has to look."""
+        if known is None:
+            return []
+        try:
+            shards = listed(self.client, stream)
+        except (Spent, TopicMissing, BrokerUnavailable):
+            raise
+        except HeadraceError:  # it may be made or taken away just now
+            return []
+        return shards if is_same(known.shards, shards) else []
+
+    def _misplaced_at(self, stream: str, shards: Collection[Shard]) -> str:
+        """Which hash keys have not one open shard, if it was so at the last look too."""
+        wrong, before = misplaced_keys(shards), self._misplaced.get(stream)
         self._misplaced[stream] = wrong
+        if not wrong or wrong != before:
+            return ""
+        log.warning("a stream's shards do not have each key once", topic=stream, why=wrong)
+        return f"the shards of {stream} do not have each key once: {wrong}"
 
     def _first_places(self, lanes: Collection[str], since_s: float | None) -> dict[str, Place]:
         streams = {lane: shard.stream for lane in lanes if (shard := shard_of(lane)) is not None}

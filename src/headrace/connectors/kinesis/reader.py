@@ -2,7 +2,8 @@
 
 A shard answers within some ten milliseconds, and a task may have hundreds of quiet ones: one after
 the other they would take longer than their records are worth. So a few are asked at once, each by a
-thread, and given out whole and in turn. How much one has is bounded by its slice.
+thread, and given out whole, those first that were answered first: what one that is slow or silent
+takes, the others do not wait for. How much one has is bounded by its slice.
 
 An iterator travels with what a visit tells to the next one, of whichever worker: who goes on
 exactly where the last one came to is spared a request, and the empty stretch before it. Any other
@@ -15,7 +16,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -70,9 +71,9 @@ class KinesisReader:
         self._streams = Streams(client, self._clock)
 
     def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
-        """Yield the records of each slice, slice by slice, in the order they are given."""
+        """Yield the records of each slice, slice by slice, in the order of their answers."""
         waiting, alone = deque(slices), 1 / min(_AT_ONCE, max(1, len(slices))) - 1 / _AT_ONCE
-        begun: deque[tuple[Slice, Future[Visit]]] = deque()
+        begun: dict[Future[Visit], Slice] = {}
         pool = ThreadPoolExecutor(min(_AT_ONCE, max(1, len(slices))), "kinesis")
         try:
             while waiting or begun:
@@ -82,10 +83,11 @@ class KinesisReader:
                     if settled is not None:
                         yield settled
                     else:
-                        begun.append((piece, pool.submit(self._visit, piece, alone)))
+                        begun[pool.submit(self._visit, piece, alone)] = piece
                 if begun:
-                    piece, visit = begun.popleft()
-                    yield from _batches(piece, visit.result(), batch_records)
+                    wait(begun, return_when=FIRST_COMPLETED)
+                    visit = next(one for one in begun if one.done())
+                    yield from _batches(begun.pop(visit), visit.result(), batch_records)
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -107,6 +107,15 @@ def lineage_of(stream: str, shards: Iterable[Shard]) -> Lineage:
     }
 
 
+def is_same(known: Mapping[int, Shard], shards: Iterable[Shard]) -> bool:
+    """Whether shards are surely of the stream that is known by others, and of none of its name.
+
+    What the numbers of a shard's records start with says when it was made.
+    """
+    both = [shard for shard in shards if shard.number in known]
+    return bool(both) and all(shard.starting == known[shard.number].starting for shard in both)
+
+
 def misplaced_keys(shards: Collection[Shard]) -> str:
     """Which hash keys have no open shard, or several; empty where each has one."""
     expected = 0

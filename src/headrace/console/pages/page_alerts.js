@@ -12,6 +12,8 @@ const STEPS = {
   "lag-growing": ["Lag is growing",
     "More comes in than is done. Raise its weight or throttle, add executors, or mend what slows the use case."],
   quarantined: ["Quarantined", "Look at the record, then retry it or skip it. Its lane waits until then."],
+  "topic-trouble": ["Something is wrong with a topic",
+    "It is read all the same. See that it is as it should be where it is: some records may go nowhere."],
   "driver-lost": ["Driver lost",
     "Another one takes over when its lease ends. See that its process is started again."],
 };

@@ -34,6 +34,8 @@ from headrace.testing.kinesis.state import (
 )
 
 _LAST_KEY = 2**128 - 1
+#: streams of an account that are described in a second
+DESCRIBED_PER_S = 20
 #: how long an iterator is good for
 EXPIRES_S = 300.0
 #: most bytes and records of an answer
@@ -70,6 +72,8 @@ class FakeKinesis:
     fate_of: Callable[[str, bytes], str | None] = _taken
     streams: dict[str, FakeStream] = field(default_factory=dict)
     made: int = 0
+    #: when streams were described in the last second, whichever they were
+    described: deque[float] = field(default_factory=deque)
 
     # streams and shards
 
@@ -92,8 +96,13 @@ class FakeKinesis:
         return self._answered()
 
     def describe_stream_summary(self, *, StreamName: str) -> Answer:  # noqa: N803
-        """What there is to say of a stream."""
-        stream = self._stream(StreamName)
+        """What there is to say of a stream; an account is told of so many in a second."""
+        stream, now_s = self._stream(StreamName), self.clock.now_s()
+        while self.described and self.described[0] <= now_s - 1.0:
+            self.described.popleft()
+        if self.throttles and len(self.described) >= DESCRIBED_PER_S:
+            raise ServiceError("LimitExceededException", "Rate exceeded for the account")
+        self.described.append(now_s)
         told = {
             "StreamName": stream.name,
             "StreamARN": f"arn:aws:kinesis:eu-central-1:000000000000:stream/{stream.name}",

@@ -4,7 +4,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from headrace.connectors.kafka import dead_letter_topics
+from headrace.connectors.kafka import dead_letter_topics, topics
 from headrace.connectors.kafka.dead_letter_topics import _grow, _limits, _seen
 from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicInfo
@@ -59,6 +59,7 @@ class Silent:
 )
 def test_a_client_that_never_answers_is_as_brokers_that_do_not(monkeypatch, ask):
     """A letter is then kept later; anything else would end the driver in a turn."""
-    monkeypatch.setattr(dead_letter_topics, "opened", lambda *_: Silent())
+    for module in (dead_letter_topics, topics):
+        monkeypatch.setattr(module, "opened", lambda *_: Silent())
     with pytest.raises(BrokerUnavailable):
         ask()

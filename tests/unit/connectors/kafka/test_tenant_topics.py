@@ -7,6 +7,7 @@ committed, the end of one is behind them at once, and what refuses is said messa
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import count
 from random import Random
 from types import SimpleNamespace
 from zlib import crc32
@@ -16,6 +17,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
 from headrace.connectors.kafka import (
+    mark_topics,
     parked_topics,
     sink_line,
     sink_transactions,
@@ -32,6 +34,9 @@ from headrace.ports import Connections, Effect, Site
 
 TENANTS = ["acme", "bolt", "corp"]
 SOURCE, PARTITIONS = "shared.all", 2
+STREAM, MARKS = "clicks:shared.all", "headrace.marks.6.clicks.shared.all"
+#: where a shard begins: no offset has room for it
+WIDE = 10**60
 SINK = TenantTopics("{tenant}.visits", "{tenant}.visits.split.parked", "split-parked", "strangers")
 
 
@@ -61,6 +66,10 @@ class Kafka:
         if self.unmakable:
             return dict.fromkeys(partitions, ConfigError("no right"))
         self.widths |= {name: self.widths.get(name, count) for name, count in partitions.items()}
+        return {}
+
+    def grow(self, _config, partitions, _timeout_s):
+        self.widths |= partitions
         return {}
 
     def unwritable(self, _config, topics):
@@ -131,6 +140,7 @@ class Producer:
         if self.kafka.dies == "before":
             raise Killed
         for group, offset in self.offsets:
+            assert offset.partition < self.kafka.widths[offset.topic], "brokers keep no such offset"
             self.kafka.marks[group][offset.topic, offset.partition] = Mark.read(
                 offset.offset, offset.metadata
             )
@@ -153,7 +163,7 @@ class Line:
         self.producer, self.settings, self.kafka = Producer(kafka), config, kafka
         self.sender = TopicProducer.__new__(TopicProducer)
         self.sender.producer, self.sender.unmade = self.producer, {}
-        self.sender.topics = set(kafka.widths)
+        self.sender.topics, self.marked = set(kafka.widths), {}
 
     def marks(self, group, lanes):
         return {lane: mark for lane in lanes if (mark := self.kafka.marks[group].get(lane))}
@@ -165,11 +175,18 @@ class Line:
         return dict(self.kafka.widths)
 
 
+class Places(dict):
+    """Where lanes are; those of a stream begin far out."""
+
+    def __missing__(self, lane):
+        return _begin(lane)
+
+
 class Positions:
     """Where lanes are."""
 
     def __init__(self):
-        self.at = defaultdict(int)
+        self.at = Places()
 
     def advance(self, moves):
         return [self.at[move.lane] == move.from_offset for move in moves]
@@ -178,8 +195,8 @@ class Positions:
 class Service:
     """A splitter, and what brings back what it parked, over the Kafka above."""
 
-    def __init__(self, monkeypatch):
-        self.kafka, self.positions = Kafka(), Positions()
+    def __init__(self, monkeypatch, topic=SOURCE):
+        self.kafka, self.positions, self.topic = Kafka(), Positions(), topic
         self.waves, self.lines = 0, {}
         monkeypatch.setattr(sink_transactions, "line_for", self._line_for)
         monkeypatch.setattr(sink_transactions, "give_up", lambda config: self.lines.clear())
@@ -187,8 +204,13 @@ class Service:
         monkeypatch.setattr(sink_line, "_MADE_TOPIC_WAIT_S", 1.0)
         monkeypatch.setattr(parked_topics, "_offsets", self.kafka.offsets)
         monkeypatch.setattr(sink_transactions, "unwritable_topics", self.kafka.unwritable)
-        monkeypatch.setattr(parked_topics, "unmakable_topics", self.kafka.make)
+        for module in (parked_topics, mark_topics):
+            monkeypatch.setattr(module, "unmakable_topics", self.kafka.make)
+        monkeypatch.setattr(mark_topics, "ungrown_topics", self.kafka.grow)
         self.source = defaultdict(list)
+        #: lanes that have records of a partition one after the other: numbers, and which are first
+        self.lanes = {partition: [(partition, 0)] for partition in range(PARTITIONS)}
+        self._numbers = count(PARTITIONS)
 
     def _line_for(self, config):
         return self.lines.setdefault(config["transactional.id"], Line(self.kafka, config))
@@ -201,13 +223,26 @@ class Service:
         """Divide some records of lanes; killed or not, the same wave comes again if it was."""
         pieces, tables = [], []
         for partition in partitions:
-            lane = LaneId("split", "shared", named(SOURCE, partition))
-            start = self.positions.at[lane]
-            rows = self.source[partition][start : start + most]
-            if rows:
-                pieces.append(Slice(lane, SOURCE, start, start + len(rows), epoch=1))
-                tables.append(_table(rows, start))
+            lane, start, rows = self._next_of(partition)
+            if rows := rows[:most]:
+                pieces.append(Slice(lane, self.topic, start, start + len(rows), epoch=1))
+                tables.append(_table(rows, start - _begin(lane)))
         return self._wave(pieces, tables, SINK.open, dies)
+
+    def reshard(self, partition):
+        """What comes from now on is in another lane, which follows the one that there was."""
+        self.lanes[partition].append((next(self._numbers), len(self.source[partition])))
+
+    def _next_of(self, partition):
+        """The first lane of which something is left, where it is, and what that is."""
+        ends = [first for _, first in self.lanes[partition][1:]] + [len(self.source[partition])]
+        for (number, first), end in zip(self.lanes[partition], ends, strict=True):
+            lane = LaneId("split", "shared", named(self.topic, number))
+            start = self.positions.at[lane]
+            rows = self.source[partition][first + start - _begin(lane) : end]
+            if rows:
+                break
+        return lane, start, rows
 
     def bring(self, tenant, partition, dies=None):
         """Bring what is parked of a tenant in a partition."""
@@ -284,6 +319,10 @@ class Service:
                 assert all(places == sorted(places) for places in by_key.values()), (tenant, by_key)
 
 
+def _begin(lane):
+    return WIDE if lane.name.startswith(STREAM) else 0
+
+
 def _table(rows, start):
     tenants, keys, values = zip(*rows, strict=True)
     return pa.table(
@@ -305,7 +344,7 @@ MISSING = "missing"
 KINDS = [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.MSG_SIZE_TOO_LARGE, MISSING]
 
 
-def _steps(chance, count):
+def _steps(chance, count, *, reshards=False):
     """Some steps of a service: records come, and are divided, brought, refused and taken."""
     for _ in range(count):
         tenant, lane = chance.choice(TENANTS), chance.randrange(PARTITIONS)
@@ -320,6 +359,7 @@ def _steps(chance, count):
                 ("send", lane, None, b"x"),
                 *[("tell", chance.randrange(3))] * 2,
                 ("forget",),
+                *([("reshard", lane)] if reshards else []),
             ]
         )
 
@@ -327,8 +367,8 @@ def _steps(chance, count):
 def _play(service, steps):
     for name, *more in steps:
         match name:
-            case "send":
-                service.send(*more)
+            case "send" | "reshard":
+                getattr(service, name)(*more)
             case "split":
                 partitions, dies = more
                 codes = service.split(*partitions, dies=dies)
@@ -359,6 +399,67 @@ def test_each_record_comes_once_and_in_order_whoever_refuses_and_dies(service, s
     _play(service, _steps(Random(seed), 80))
     service.finish()
     service.judge()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_so_it_is_of_a_stream_whose_shards_follow_each_other(monkeypatch, seed):
+    service = Service(monkeypatch, STREAM)
+    _play(service, _steps(Random(seed), 80, reshards=True))
+    service.finish()
+    service.judge()
+
+
+def test_what_a_shard_parked_goes_before_what_follows_in_another(monkeypatch):
+    service = Service(monkeypatch, STREAM)
+    # Somebody divided a topic of Kafka by this name before, so it is not of one partition.
+    service.kafka.widths["acme.visits.split.parked"] = 4
+    _parked_then_taken(service)
+    service.reshard(0)
+    service.send(0, "acme", b"x")
+    assert service.split(0) == [None]
+    assert not service.kafka.committed("acme.visits")
+    service.finish()
+    service.judge()
+    (log,) = service.kafka.committed("acme.visits").values()
+    assert [message.value for _, message in log] == [b"0:0", b"0:1", b"0:2"]
+
+
+def test_of_a_shard_is_told_in_a_topic_of_ours_how_far_it_came(monkeypatch):
+    service = Service(monkeypatch, STREAM)
+    service.send(0, "acme", b"x")
+    service.split(0)
+    assert service.kafka.widths[MARKS] == 1
+    mark = service.kafka.marks["headrace.tx.split"][MARKS, 0]
+    assert (mark.reached, mark.wave_id) == (WIDE + 1, "run-1")
+    service.reshard(0)
+    service.send(0, "acme", b"x")
+    service.split(0)
+    assert service.kafka.widths[MARKS] == PARTITIONS + 1
+    assert service.kafka.marks["headrace.tx.split"][MARKS, PARTITIONS].reached == WIDE + 1
+
+
+def test_a_shard_of_too_high_a_number_is_refused_and_holds_up_no_other(monkeypatch):
+    service = Service(monkeypatch, STREAM)
+    service.lanes[0] = [(mark_topics.MOST_SHARDS, 0)]
+    service.send(0, "acme", b"x")
+    service.send(1, "bolt", b"x")
+    assert service.split(0, 1) == ["TargetMissing", None]
+    assert service.kafka.widths[MARKS] == 2
+
+
+def test_a_topic_of_marks_that_cannot_be_made_is_told_before_anything_is_sent(monkeypatch):
+    service = Service(monkeypatch, STREAM)
+    service.kafka.unmakable = True
+    service.send(0, "acme", b"x")
+    assert service.split(0) == ["ConfigError"]
+    assert not service.kafka.committed("acme.visits")
+
+
+def test_no_two_streams_have_one_topic_of_marks():
+    names = ["a:1.b.c", "a.1:b.c", "a:b.c", "a.b:c", "a-b:c", "a:b-c"]
+    lanes = [LaneId("split", "shared", named(name, 0)) for name in names]
+    found = {mark_topics.mark_of(Slice(lane, "x", 0, 1, epoch=1)) for lane in lanes}
+    assert len(found) == len(names)
 
 
 def _parked_then_taken(service):
@@ -393,8 +494,10 @@ def test_the_judge_finds_a_record_that_passes_by_what_is_parked(service, monkeyp
 
 def test_a_mark_tells_of_whom_something_is_parked():
     for parked in ((), ("acme",), ("acme", "b-2")):
-        mark = Mark(7, "run-1-0.2", parked)
-        assert Mark.read(7, mark.text) == mark
+        for reached, offset in ((7, 7), (WIDE, 0)):
+            mark = Mark(reached, "run-1-0.2", parked)
+            assert mark.offset == offset
+            assert Mark.read(offset, mark.text) == mark
 
 
 def test_a_mark_of_very_many_tenants_fits_and_says_that_there_are_more():

@@ -1,5 +1,6 @@
 """What readers make of empty answers, budgets, expired iterators, retention and wholes."""
 
+import threading
 from contextlib import closing
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from headrace.spark.row_places import place_of_row
 from headrace.testing.clock import FakeClock
 from headrace.testing.kinesis.contract import Service
 from headrace.testing.kinesis.service import FakeKinesis
+from headrace.testing.kinesis.state import cursor_of
 
 DAY_S = 86_400
 
@@ -340,6 +342,32 @@ def test_who_is_at_the_end_of_a_closed_shard_stays_there(world):
     assert (last.reached, last.behind.sealed) == (END, True)
     _, last = world.visit()
     assert (last.reached, last.behind.sealed) == (END, True)
+
+
+def test_a_shard_that_does_not_answer_holds_up_no_other_of_its_task():
+    world, others_came = World(3), threading.Event()
+    get_records = world.kinesis.get_records
+
+    def slow(**request):
+        if cursor_of(request["ShardIterator"]).shard == 0:
+            others_came.wait(5)
+        return get_records(**request)
+
+    world.kinesis.get_records = slow
+    lanes = [f"{world.stream}[{number}]" for number in range(3)]
+    with closing(KinesisLog(world.kinesis, world.clock)) as log:
+        begin = log.topics([world.stream])[world.stream].beginnings
+    pieces = [
+        replace(world.slice, lane=LaneId("keep", "acme", lane), from_offset=begin[lane])
+        for lane in lanes
+    ]
+    came = []
+    for batch in world.reader.read(pieces, 10):
+        came.append(batch.slice.lane.name)
+        if len(came) == 2:
+            others_came.set()
+    assert sorted(came[:2]) == lanes[1:]
+    assert came[2] == lanes[0]
 
 
 def test_a_stream_that_is_gone_is_missing(world):

@@ -6,9 +6,10 @@ from contextlib import closing
 import pytest
 
 from dripping import dripping
-from headrace.connectors.kinesis import KinesisLog, clients
+from headrace.connectors.kinesis import KinesisLog, clients, roles
 from headrace.connectors.kinesis.by_connection import KinesisByConnection
 from headrace.connectors.kinesis.reader import KinesisReader
+from headrace.connectors.kinesis.roles import session_of
 from headrace.connectors.kinesis.spots import beginning
 from headrace.errors import BrokerUnavailable
 from headrace.model.places import OPEN
@@ -32,6 +33,29 @@ def client(request, monkeypatch):
             log.topics(["there:visits"])
         yield made
         made.close()
+
+
+def test_a_token_service_that_answers_byte_by_byte_holds_no_task(monkeypatch):
+    """All slices of a tenant wait for its role, and not one after the other."""
+    monkeypatch.setattr(roles, "_LEND_S", MOMENT_S)
+    role = "arn:aws:iam::123456789012:role/headrace"
+    server = Server(f"kinesis://eu-central-1?role={role}", "me", "not-a-secret")
+    with (
+        dripping(HEADER) as port,
+        closing(KinesisByConnection(Connections({}, "", servers={"there": server}))) as client,
+    ):
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{port}")
+        session_of("me", "not-a-secret").create_client("sts", "eu-central-1").close()
+        pieces = [
+            Slice(lane, "there:visits", beginning(10), OPEN, 1, records=100, most_bytes=10**6)
+            for lane in (LaneId("keep", "acme", f"there:visits[{number}]") for number in range(8))
+        ]
+        for _ in range(2):  # what a client needs to know of a service is read at the first
+            began_s = time.monotonic()
+            batches = list(KinesisReader(client).read(pieces, 100))
+            took_s = time.monotonic() - began_s
+    assert {batch.error.code for batch in batches} == {"BrokerUnavailable"}
+    assert took_s < 6 * MOMENT_S
 
 
 def test_a_shard_that_answers_byte_by_byte_holds_no_task(client):

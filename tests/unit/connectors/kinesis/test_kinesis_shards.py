@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from headrace.connectors.kinesis import KinesisLog
 from headrace.connectors.kinesis.shards import (
     LAST_HASH_KEY,
     HashRange,
@@ -16,6 +17,8 @@ from headrace.connectors.kinesis.shards import (
 )
 from headrace.connectors.kinesis.spots import END
 from headrace.model.lineage import Parent
+from headrace.testing.clock import FakeClock
+from headrace.testing.kinesis.service import DESCRIBED_PER_S, FakeKinesis
 
 HALF = 2**127
 
@@ -73,3 +76,19 @@ def test_each_hash_key_has_one_open_shard_or_it_is_told(shards, wrong):
     found = misplaced_keys(shards)
     assert (found == "") == (wrong == "")
     assert re.match(wrong, found)
+
+
+def test_a_stream_that_was_made_again_is_another_though_it_is_seldom_described():
+    clock = FakeClock()
+    kinesis = FakeKinesis(clock)
+    kinesis.create_stream(StreamName="visits", ShardCount=2)
+    log = KinesisLog(kinesis, clock)
+    ids = {log.topics(["visits"])["visits"].topic_id for _ in range(2 * DESCRIBED_PER_S)}
+    assert len(ids) == 1
+    kinesis.delete_stream(StreamName="visits")
+    assert log.topics(["visits"]) == {}
+    clock.move(1)
+    kinesis.create_stream(StreamName="visits", ShardCount=2)
+    ids.add(log.topics(["visits"])["visits"].topic_id)
+    assert len(ids) == 2
+    log.close()
