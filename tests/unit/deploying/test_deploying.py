@@ -53,10 +53,11 @@ def test_settings_of_one_that_is_not_there_are_hidden_by_no_sink_that_cannot_be_
     write(tmp_path)
     path = tmp_path / "use_cases.py"
     path.write_text(path.read_text() + BROKEN)
+    there = {"database_url": f"sqlite:///{tmp_path}/x.db", "warehouse": "files"}
     with pytest.raises(ConfigError, match=r"its sink Broken cannot be prepared"):
-        check(settings(), tmp_path)
+        check(settings(**there), tmp_path)
     with pytest.raises(ConfigError, match=r"use_cases: three is not in .* it has four, one, two"):
-        check(settings(use_cases={"three": {}}), tmp_path)
+        check(settings(**there, use_cases={"three": {}}), tmp_path)
 
 
 def test_a_driver_without_a_name_has_the_same_one_at_its_next_start():
