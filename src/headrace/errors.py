@@ -148,6 +148,14 @@ class StoreUnusable(ConfigError):
 class UnknownName(ConfigError):
     """Nobody added a tenant, stream or use case of that name."""
 
+    def __init__(self, message: str | None = None, *, kind: str = "", name: str = "") -> None:
+        """Take what it would be (``tenant``, ``use case``, ``stream``) and its name, to be guessed.
+
+        They do not survive the way to another process, where nobody can ask who types.
+        """
+        super().__init__(message)
+        self.kind, self.name = kind, name
+
 
 class NotAllowed(ConfigError):
     """Somebody else has to decide that."""
@@ -281,13 +289,26 @@ class VerifyError(Permanent):
 
 def no_tenant(name: str) -> UnknownName:
     """Nobody added it; every part that looks for one says the same."""
-    return UnknownName(f"there is no tenant {name}; 'headrace tenants add {name}' adds it")
+    return UnknownName(
+        f"there is no tenant {name}; 'headrace tenants add {name}' adds it",
+        kind="tenant",
+        name=name,
+    )
 
 
 def no_use_case(name: str) -> UnknownName:
     """Nobody deployed it."""
     return UnknownName(
-        f"there is no use case {name}; 'headrace use-cases deploy {name}' deploys it from the file"
+        f"there is no use case {name}; 'headrace use-cases deploy {name}' deploys it from the file",
+        kind="use case",
+        name=name,
+    )
+
+
+def no_stream(names: str) -> UnknownName:
+    """Nobody added it, or them."""
+    return UnknownName(
+        f"there is no stream {names}; 'headrace streams list' shows them", kind="stream", name=names
     )
 
 

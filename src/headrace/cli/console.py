@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from structlog.typing import EventDict
 
+from headrace.cli.near_names import told_what_is_near
 from headrace.cli.servers import Door, about_up, completed, folder_of, with_address
 from headrace.embedded.folder_lock import holder
 from headrace.errors import ConfigError, ConnectionDown, HeadraceError, StoreUnavailable, Temporary
@@ -93,7 +94,11 @@ def store_of(config: Path) -> Iterator[Store]:
     """The store that the YAML file names, with errors shown."""
     with shown_errors():
         settings, _ = settings_and_folder(config)
-        with told_of_up(config), closing(open_store(settings.store_url())) as store:
+        with (
+            told_of_up(config),
+            closing(open_store(settings.store_url())) as store,
+            told_what_is_near(store),
+        ):
             yield store
 
 

@@ -63,7 +63,7 @@ def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
     yield "slice", f"offsets {piece.from_offset}..{until}, epoch {piece.epoch}"
     yield "attempts", str(failure.attempts)
     if failure.times > 1:
-        yield "times", f"{failure.times}: it was retried, and failed again"
+        yield "stops", f"{failure.times}: it was retried, and failed again"
     yield "error", f"{error.code}: {printable(error.message, keep=chr(10))}"
     if failure.unread and error.code == PASSED_OVER:
         yield "record", "none: these offsets were passed over unread, as too old"

@@ -35,7 +35,7 @@ from headrace.connectors.kafka.dead_letters import KafkaDeadLettersFactory
 from headrace.connectors.kafka.redrive import redrive as send_back
 from headrace.console.rows import failure_row
 from headrace.deploying.offer import connections_of, with_seal_key
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, no_stream
 from headrace.model.lane_names import said
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import Stream, StreamId
@@ -51,7 +51,7 @@ from headrace.operating.quarantine import (
 )
 from headrace.operating.quarantine import retry as go_on
 from headrace.operating.quarantine import skip as go_on_behind
-from headrace.ports import Connections, DeadLetters, Failures, Registry
+from headrace.ports import Connections, DeadLetters, Failures, Registry, Store
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -80,10 +80,13 @@ def list_(
 ) -> None:
     """Show the failures that stop a lane, oldest first.
 
+    `attempts` are the tries that it had before it stopped its lane, `stops` how often it did so: of
+    one that was retried and failed again more than once.
+
     Example: `headrace quarantine list --stream acme/score`
     """
     with store_of(config) as store:
-        wanted = None if stream is None else stream_of(stream)
+        wanted = None if stream is None else _known_stream(store.registry, stream)
         found = store.failures.every(wanted, only_open=not every, with_records=False)
         if not (found or as_json):
             out.print("no lane is stopped by a failure" if not every else "nothing ever failed")
@@ -102,7 +105,7 @@ def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> T
     """Failures; with their states where the generations of tenants are given."""
     table = Table(box=None)
     state = () if generations is None else ("state",)
-    for name in ("id", *state, "stream", "partition", "offset", "attempts", "times", "when"):
+    for name in ("id", *state, "stream", "partition", "offset", "attempts", "stops", "when"):
         table.add_column(name, no_wrap=True)
     table.add_column("error")
     for failure in found:
@@ -159,12 +162,14 @@ def retry(
     every: Annotated[bool, typer.Option("--all", help="All that stop a lane.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Let lanes go on at the record that failed, once its cause is mended.
+    """Let lanes try the record that failed again, once its cause is mended.
+
+    A record that fails again stops its lane again, as the same failure.
 
     Example: `headrace quarantine retry 7 8`, or `headrace quarantine retry --stream acme/score`
     """
     with store_of(config) as store:
-        chosen = _chosen(store.failures, numbers or [], stream, every=every)
+        chosen = _chosen(store, numbers or [], stream, every=every)
         _each(chosen, lambda failure: _retry_one(store.failures, failure))
         _tell_suspended(store.registry, chosen)
 
@@ -172,7 +177,7 @@ def retry(
 def _retry_one(failures: Failures, failure: Failure) -> None:
     go_on(failures, failure)
     lane, _, at, _ = failure.place
-    say(f"failure {failure.id}: {lane} goes on at offset {at}")
+    say(f"failure {failure.id}: {lane} tries offset {at} again; if that fails, it stops again")
 
 
 @app.command()
@@ -193,7 +198,7 @@ def skip(
     Example: `headrace quarantine skip 7 --yes`
     """
     with store_of(config) as store:
-        chosen = _chosen(store.failures, numbers, None, every=False)
+        chosen = _chosen(store, numbers, None, every=False)
         for failure in chosen:
             check_skip(store, failure, whole_slice=whole_slice)
             say(consequence(failure))
@@ -270,15 +275,24 @@ def _dead_letters(config: Path) -> DeadLetters:
     return KafkaDeadLettersFactory().open(_connections(config))
 
 
+def _known_stream(registry: Registry, text: str) -> StreamId:
+    """The stream that is typed: of a slip there would be no failure, as of one that works."""
+    wanted = stream_of(text)
+    if wanted not in {stream.id for stream in registry.streams()}:
+        raise no_stream(text)
+    return wanted
+
+
 def _chosen(
-    failures: Failures, numbers: Sequence[int], stream: str | None, *, every: bool
+    store: Store, numbers: Sequence[int], stream: str | None, *, every: bool
 ) -> list[Failure]:
     """The failures a person means; all of them are looked up before anything is done."""
     if sum((bool(numbers), stream is not None, every)) != 1:
         raise ConfigError("name failures by their ids, or by --stream, or all of them by --all")
     if numbers:
-        return [failures.one(number) for number in dict.fromkeys(numbers)]
-    return failures.every(None if stream is None else stream_of(stream), only_open=True)
+        return [store.failures.one(number) for number in dict.fromkeys(numbers)]
+    wanted = None if stream is None else _known_stream(store.registry, stream)
+    return store.failures.every(wanted, only_open=True)
 
 
 def _each(chosen: Sequence[Failure], do: Callable[[Failure], None]) -> None:

@@ -18,7 +18,7 @@ from headrace.cli.amounts import stream_of
 from headrace.cli.asking import YesOption, agree, log_of, show_consequences
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, store_of
 from headrace.cycle.reruns import RerunRange, begin, range_of
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, no_tenant
 from headrace.model.lane_names import are_of_several, spoken
 from headrace.model.streams import RERUN_MARK, State, StreamId
 from headrace.operating.seeking import Seek, Shift
@@ -131,6 +131,8 @@ def _chosen(store: Store, what: str) -> list[StreamId]:
         and stream.state is not State.REMOVED
         and RERUN_MARK not in stream.id.use_case
     ]
+    if not found and what not in {tenant.name for tenant in store.registry.tenants()}:
+        raise no_tenant(what)
     if not found:
         raise ConfigError(f"tenant {what} has no stream; 'headrace streams list' shows them all")
     return found

@@ -78,12 +78,18 @@ def wanted(
         ConfigError: a stream is never shown in such a state.
     """
     if tenant is not None and tenant not in {known.name for known in registry.tenants()}:
-        raise UnknownName(f"there is no tenant {tenant}; 'headrace tenants list --all' shows them")
+        raise UnknownName(
+            f"there is no tenant {tenant}; 'headrace tenants list --all' shows them",
+            kind="tenant",
+            name=tenant,
+        )
     known_use_cases = {known.use_case for known in registry.deployments()}
     for use_case in use_cases:
         if use_case not in known_use_cases:
             raise UnknownName(
-                f"there is no use case {use_case}; 'headrace use-cases list --all' shows them"
+                f"there is no use case {use_case}; 'headrace use-cases list --all' shows them",
+                kind="use case",
+                name=use_case,
             )
     # One that has to be quoted in a shell may be typed with a dash.
     asked = [state.replace("-", " ").lower() for state in states]

@@ -159,7 +159,11 @@ def resume(
     """
     with store_of(config) as store:
         if name not in {deployment.use_case for deployment in store.registry.deployments()}:
-            raise UnknownName(f"there is no use case {name}; 'headrace use-cases list' shows them")
+            raise UnknownName(
+                f"there is no use case {name}; 'headrace use-cases list' shows them",
+                kind="use case",
+                name=name,
+            )
         failed = _with_open_failures(store)
         count, by_hand = 0, []
         for stream in store.registry.streams():

@@ -22,7 +22,8 @@ from itertools import count
 import structlog
 
 from headrace.board import Board
-from headrace.cycle.lags import check_listed, seek_target, stream_log, untold
+from headrace.cycle.lags import untold
+from headrace.cycle.seek_places import check_listed, seek_target, stream_log
 from headrace.cycle.whole_positions import check_complete, check_divided
 from headrace.errors import ConfigError, no_use_case
 from headrace.model.buckets import most_of

@@ -62,6 +62,8 @@ class Check:
     connections: Connections | None = field(default=None, repr=False)
     #: seconds of computing in which no other thread of the process may go on
     most_held_s: float = inf
+    #: those that the YAML file says something of: where one is not there, that alone is refused
+    named: frozenset[str] = frozenset()
 
     def is_wanted(self, name: str) -> bool:
         """Whether the use case of this name is to be packed and prepared."""

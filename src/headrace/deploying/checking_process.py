@@ -83,7 +83,8 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
     tell(out, doing=f"{check.path}: it is imported")
     use_cases = _load(check)
     _refuse_held(check, beats, "it is imported")
-    wanted = [use_case for name, use_case in use_cases.items() if check.is_wanted(name)]
+    there = check.named <= use_cases.keys()
+    wanted = [one for name, one in use_cases.items() if there and check.is_wanted(name)]
     packed = [Packed(_at(check, use_case), _pack(check, use_case, out)) for use_case in wanted]
     _refuse_held(check, beats, f"it is packed, for {_names(wanted)}")
     rest_s = until_s - time.monotonic()

@@ -181,7 +181,8 @@ def check(
     connections = connections_of(settings, folder) if servers else None
     names, limit_s = None if only is None else frozenset({only}), settings.deploy_timeout
     held_s = most_held_s(settings.driver.lease)
-    asked = Check(found.code, found.path, limit_s, names, frozenset(but), connections, held_s)
+    said = frozenset(settings.use_cases)
+    asked = Check(found.code, found.path, limit_s, names, frozenset(but), connections, held_s, said)
     return _offered(settings, found, checked(asked))
 
 

@@ -13,7 +13,7 @@ from headrace.connectors.dynamodb.items_there import items_there
 from headrace.connectors.kinesis.lease_rows import leases_of
 from headrace.connectors.kinesis.leases import places_of
 from headrace.connectors.kinesis.shards import Listed
-from headrace.errors import ConfigError, Temporary, UnknownName
+from headrace.errors import ConfigError, Temporary, no_stream
 from headrace.model.lane_names import in_order
 from headrace.model.places import Place
 from headrace.model.streams import StreamId
@@ -59,7 +59,7 @@ def lease_places(
         raise ConfigError("write it as 'LEASES entities:my-app': a connection, and its table")
     found = next((known for known in store.registry.streams() if known.id == stream), None)
     if found is None:
-        raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
+        raise no_stream(str(stream))
     if connection_of(found.topic) is None:
         raise ConfigError(f"{found.topic} is a topic of Kafka, of which no table has leases")
     if reads_several(found.topic):

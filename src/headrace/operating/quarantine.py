@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, no_stream
 from headrace.model.places import Place
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import State, Stream, StreamId
@@ -118,7 +118,7 @@ def live_stream(registry: Registry, wanted: StreamId) -> Stream:
     """
     found = next((stream for stream in registry.streams() if stream.id == wanted), None)
     if found is None:
-        raise UnknownName(f"there is no stream {wanted}; 'headrace streams list' shows them")
+        raise no_stream(str(wanted))
     if found.state is State.REMOVED:
         raise ConfigError(f"stream {wanted} was removed; nothing of it can go on or be sent back")
     return found

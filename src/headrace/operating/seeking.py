@@ -30,15 +30,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from headrace.cycle.bucket_log import BucketLog
-from headrace.cycle.lags import (
+from headrace.cycle.lags import topic_now, untold
+from headrace.cycle.seek_places import (
     StreamLog,
     check_listed,
     given_up,
     seek_offsets,
     seek_target,
     stream_log,
-    topic_now,
-    untold,
 )
 from headrace.cycle.topic_ids import IF_IT_IS, is_the_same, told_as_left
 from headrace.cycle.whole_positions import check_divided

@@ -94,14 +94,15 @@ def lost_range(
         end: the place after the last one; None the same way.
         had: behind what the lane is stopped at, as its log had that; None if it is not.
     """
+    if end is not None and had is not None and position <= end < had:
+        # What it is stopped at is not there as a whole, and its places may be given anew. What
+        # retention took before these as well is found when this is decided.
+        return Lost(Loss.CUT, end, had, position)
     if start is not None and position < start:
         return Lost(Loss.RETENTION, position, start, start)
     if end is not None and end < position:
         # Two questions, two moments: retention may have come between them.
         return Lost(Loss.CUT, end, position, end if start is None else max(end, start))
-    if end is not None and had is not None and end < had:
-        # All that was read is there, but what it is stopped at is not; its place may be given anew.
-        return Lost(Loss.CUT, end, had, position)
     return None
 
 

@@ -144,7 +144,8 @@ class Progress(Protocol):
         """Write the wave down before it runs, in the name of the driver that runs it.
 
         False, and nothing done, if one of its streams is not held by this driver under the epoch
-        of its slices: somebody else has it, and runs other slices.
+        of its slices, as somebody else has it, and runs other slices; or if one was removed: who
+        sees that, and that nothing of it is written down, knows that nothing will be.
         """
 
     def take_turn(self, going: Wave, tenants: Sequence[str], driver: str) -> bool:

@@ -29,6 +29,7 @@ from headrace.model.streams import (
     Order,
     PassedRange,
     Slice,
+    State,
     StreamId,
 )
 from headrace.model.waves import Bin, Terms, Wave
@@ -47,10 +48,11 @@ _LATER = (("depth", "depths"), ("ordinal", "ordinals"), ("most_bytes", "most_byt
 def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
     """Write the wave down; doing so again, as after a lost answer, changes nothing.
 
-    A driver that slept wakes up with a plan for streams that another one has by now; it is told so
-    under the locks of the streams, before anything of its plan can run.
+    A driver that slept wakes up with a plan for streams that another one has by now, or that are
+    removed; it is told so under the locks of the streams, before anything of its plan can run.
     """
-    if driver is not None and not _holds(connection, driver, wave):
+    is_there = streams.c.state != State.REMOVED.value
+    if driver is not None and not _holds(connection, driver, wave, is_there):
         return False
     known = connection.scalar(select(intents.c.wave).where(intents.c.wave_id == wave.id))
     if known is None:
@@ -225,13 +227,13 @@ def _of(driver: str | None) -> ColumnElement[bool]:
     return true() if driver is None else intents.c.driver == driver
 
 
-def _holds(connection: Connection, driver: str, wave: Wave) -> bool:
+def _holds(connection: Connection, driver: str, wave: Wave, *more: ColumnElement[bool]) -> bool:
     """Whether it holds all streams of a wave, which stays so until the transaction ends."""
     wanted = {(piece.lane.stream, piece.epoch) for piece in wave.slices}
     held: set[tuple[StreamId, int]] = set()
     for some in matching(streams, {stream for stream, _ in wanted}):
         asked = select(streams.c.use_case, streams.c.tenant, streams.c.epoch).where(
-            some, streams.c.holder == driver
+            some, streams.c.holder == driver, *more
         )
         rows = connection.execute(asked.order_by(streams.c.tenant).with_for_update())
         held |= {(StreamId(row.use_case, row.tenant), row.epoch) for row in rows}

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from headrace.errors import (
     ConfigError,
-    UnknownName,
+    no_stream,
     no_such_stream,
     no_tenant,
     no_use_case,
@@ -275,7 +275,7 @@ def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, 
     asked = select(*columns).where(of(streams, stream)).with_for_update()
     row = connection.execute(asked).first()
     if row is None:
-        raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
+        raise no_stream(str(stream))
     return row
 
 
@@ -349,4 +349,4 @@ def one_line(reason: str) -> str:
 def _refuse(missing: Collection[StreamId]) -> None:
     if missing:
         names = some_of(sorted(missing), 3)
-        raise UnknownName(f"there is no stream {names}; 'headrace streams list' shows them")
+        raise no_stream(names)

@@ -68,7 +68,7 @@ def test_the_list_tells_tries_and_how_often_it_came_again(headrace, fail, store)
     store.failures.retry(fail())
     fail()
     names, line = headrace("quarantine", "list").output.splitlines()
-    assert names.split()[4:6] == ["attempts", "times"]
+    assert names.split()[4:6] == ["attempts", "stops"]
     assert line.split()[4:6] == ["4", "2"]
 
 
@@ -222,14 +222,23 @@ def test_retry_takes_ids_a_stream_or_all(headrace, fail, store):
     assert {failure.id for failure in store.failures.every(only_open=True)} == set(numbers[2:])
     shown = headrace("quarantine", "retry", "--all").output
     assert store.failures.every(only_open=True) == []
-    assert f"failure {numbers[2]}: bolt/score/bolt.visits[0] goes on at offset 3" in shown
+    assert f"failure {numbers[2]}: bolt/score/bolt.visits[0] tries offset 3 again; if" in shown
     assert "no lane is stopped" in headrace("quarantine", "retry", "--all").output
     assert offsets(store) == {0: 3, 1: 3}
 
 
 def test_a_retried_slice_goes_on_at_its_begin(headrace, fail):
     shown = headrace("quarantine", "retry", str(fail(offset=None))).output
-    assert "acme.visits[0] goes on at offset 3\n" in shown
+    assert "acme.visits[0] tries offset 3 again; if that fails, it stops again\n" in shown
+
+
+@pytest.mark.parametrize("words", [("list",), ("retry",), ("list", "--all")])
+def test_a_stream_that_nobody_added_has_no_empty_list(headrace, fail, words):
+    fail()
+    refused = headrace("quarantine", *words, "--stream", "acme/scor")
+    assert refused.exit_code == 2
+    assert "there is no stream acme/scor; 'headrace streams list' shows them" in refused.output
+    assert "did you mean acme/score?" in refused.output
 
 
 @pytest.mark.parametrize("words", [(), ("7", "--all"), ("--stream", "acme/score", "--all")])
@@ -318,11 +327,11 @@ def test_what_was_claimed_and_lost_is_told_before_its_lane_goes_on(headrace, fai
 
 def test_a_failure_that_came_again_says_how_often(headrace, fail, store):
     number = fail()
-    assert "times" not in headrace("quarantine", "show", str(number)).output
+    assert "stops" not in headrace("quarantine", "show", str(number)).output
     store.failures.retry(number)
     assert fail() == number
     shown = headrace("quarantine", "show", str(number)).output
-    assert "times      2: it was retried, and failed again" in shown
+    assert "stops      2: it was retried, and failed again" in shown
 
 
 def test_a_failure_without_room_for_its_record_is_not_skipped_and_says_what_to_do(

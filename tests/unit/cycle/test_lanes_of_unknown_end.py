@@ -7,8 +7,9 @@ from pyarrow.parquet import read_table
 
 import driver_world
 from headrace.cycle.first_places import NO_END
-from headrace.cycle.lags import lags, seek_target, stream_log
+from headrace.cycle.lags import lags
 from headrace.cycle.reruns import range_of
+from headrace.cycle.seek_places import seek_target, stream_log
 from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.deploying.needs import require_known_ends
 from headrace.errors import ConfigError, SinkRefused, WorkerKilled

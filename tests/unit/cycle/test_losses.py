@@ -293,9 +293,14 @@ def test_a_log_cut_right_at_the_record_that_a_lane_is_stopped_at_is_told(world, 
     assert (world.positions()["acme", 0], seen[-1]) == (3, b"new")
 
 
-@pytest.mark.parametrize("cut_to", [1, 2])
-def test_a_log_cut_within_a_slice_that_a_lane_is_stopped_at_is_told(world, monkeypatch, cut_to):
-    """It names no record: a skip, which is of the whole slice, would drop what comes there next."""
+@pytest.mark.parametrize(("cut_to", "begins"), [(1, 0), (2, 0), (2, 1)])
+def test_a_log_cut_within_a_slice_that_a_lane_is_stopped_at_is_told(
+    world, monkeypatch, cut_to, begins
+):
+    """It names no record: a skip, which is of the whole slice, would drop what comes there next.
+
+    So it is where retention took its beginning as well, which is told after it.
+    """
     run, deadly = InProcessEngine._run, [None]
 
     def killed(engine, wave):
@@ -314,12 +319,14 @@ def test_a_log_cut_within_a_slice_that_a_lane_is_stopped_at_is_told(world, monke
     assert (stopped.error.offset, stopped.skipped_to) == (None, 3)
     deadly.clear()
     world.log.truncate(TOPIC, 0, cut_to)
+    world.log.expire(TOPIC, 0, begins)
     world.turns(80, seconds=1.0)
     assert world.store.failures.one(stopped.id).state is FailureState.SKIPPED
-    assert notes(world)[-1] == (0, cut_to, 3, "OffsetOutOfRange")
+    told = [(0, cut_to, 3, "OffsetOutOfRange"), (0, 0, begins, "OffsetOutOfRange")]
+    assert notes(world)[1:] == (told if begins else told[:1])
     world.send("acme", 3)
     world.turns(30, seconds=1.0)
-    assert world.seen == [("acme", offset) for offset in range(cut_to + 3)]
+    assert world.seen == [("acme", offset) for offset in range(begins, cut_to + 3)]
 
 
 @pytest.mark.parametrize("done", [True, False])

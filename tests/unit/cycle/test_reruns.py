@@ -235,6 +235,27 @@ def test_a_rerun_that_is_removed_is_over_when_nothing_is_recorded_of_it(live):
     assert until(live)["keep~1"] == {}
 
 
+def test_a_rerun_that_is_removed_under_a_driver_that_does_not_know_is_written_down_by_nobody(
+    live, monkeypatch
+):
+    """Another driver ends it meanwhile, and then nobody would ever clear what was written down."""
+    live.use_cases = [live.make(guarantee="exactly-once")]
+    live.start()
+    rerun(live, "earliest")
+    record = live.store.progress.record_intent
+
+    def late(wave, driver):
+        live.store.registry.set_stream_state(RERUN, State.REMOVED)
+        ended = replace(live.store.registry.deployments()[1], until={})
+        live.store.registry.deploy(ended)
+        return record(wave, driver)
+
+    monkeypatch.setattr(live.store.progress, "record_intent", late)
+    live.turns(3)
+    assert live.store.progress.pending_intents() == []
+    assert (live.seen, until(live)["keep~1"]) == ([], {})
+
+
 @pytest.mark.parametrize("end", [StoreUnavailable("silent"), KeyboardInterrupt()])
 def test_a_rerun_that_was_ended_by_halves_is_ended(live, monkeypatch, end):
     """Its stream is removed, and then the store is silent, or the driver is killed."""

@@ -8,6 +8,7 @@ import pytest
 from two_use_cases import after_look, answers, deployment_of, settings, write
 
 from headrace.deploying.offer import (
+    check,
     check_without_servers,
     configure,
     connections_of,
@@ -19,6 +20,17 @@ from headrace.deploying.offer import (
 )
 from headrace.errors import ConfigError, UnknownName
 from headrace.versions.code import sha256
+
+#: one more use case, whose sink cannot be prepared
+BROKEN = """
+class Broken(ParquetFiles):
+    def prepare(self, site):
+        raise ValueError("no")
+
+@use_case(topic="{tenant}.visits", sink=Broken("four"), name="four")
+def four(table, context):
+    return table
+"""
 
 
 def test_without_a_broker_the_message_says_what_to_do(tmp_path):
@@ -35,6 +47,17 @@ def test_settings_of_a_use_case_that_is_not_there_are_refused(tmp_path):
     write(tmp_path)
     with pytest.raises(ConfigError, match=r"use_cases: three is not in .* it has one, two"):
         load(settings(use_cases={"three": {}}), tmp_path)
+
+
+def test_settings_of_one_that_is_not_there_are_hidden_by_no_sink_that_cannot_be_prepared(tmp_path):
+    write(tmp_path)
+    path = tmp_path / "use_cases.py"
+    path.write_text(path.read_text() + BROKEN)
+    there = {"database_url": f"sqlite:///{tmp_path}/x.db", "warehouse": "files"}
+    with pytest.raises(ConfigError, match=r"its sink Broken cannot be prepared"):
+        check(settings(**there), tmp_path)
+    with pytest.raises(ConfigError, match=r"use_cases: three is not in .* it has four, one, two"):
+        check(settings(**there, use_cases={"three": {}}), tmp_path)
 
 
 def test_a_driver_without_a_name_has_the_same_one_at_its_next_start():

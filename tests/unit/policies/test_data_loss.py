@@ -62,11 +62,15 @@ def test_a_log_that_has_not_what_a_lane_is_stopped_at_was_cut(position, further,
     start, end = log
     had = position + further
     found = lost_range(position, start, end, had)
-    if start <= position <= end:
-        cut = Lost(Loss.CUT, end, had, position)
-        assert found == (cut if end < had else None)
+    if position <= end < had:
+        # Also where retention took its beginning: that is told next, once nobody is stopped there.
+        assert found == Lost(Loss.CUT, end, had, position)
     else:
         assert found == lost_range(position, start, end)
+
+
+def test_a_cut_within_what_a_lane_is_stopped_at_is_told_before_what_retention_took_of_it():
+    assert lost_range(3, 5, 6, 9) == Lost(Loss.CUT, 6, 9, 3)
 
 
 @given(offsets)

@@ -71,7 +71,7 @@ export function Retry({ failure, done, onClose }) {
         </b>: the record that failed is
       handled again, after ${plural(failure.attempts, "attempt")} so far.</p>
     <ul><li>Mend its cause first: the use case, or what it depends on.</li><li>If it fails again, the lane stops here
-      again, with a new failure.</li></ul><//>`;
+      again, at the same failure.</li></ul><//>`;
 }
 
 export function Skip({ failure, done, onClose }) {

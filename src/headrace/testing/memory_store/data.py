@@ -15,7 +15,7 @@ from functools import partial, wraps
 from secrets import token_bytes
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from headrace.errors import UnknownName
+from headrace.errors import no_stream
 from headrace.model.credentials import CHANGES_KEPT, Change, Key
 from headrace.model.lineage import Lineage, depths, without
 from headrace.model.places import Place
@@ -81,7 +81,7 @@ class Data:
         """
         known = self.streams.get(stream)
         if known is None:
-            raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
+            raise no_stream(str(stream))
         return known
 
     def set_stream(self, stream: StreamId, **values: Any) -> None:

@@ -187,7 +187,8 @@ class MemoryProgress:
     @alone
     def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
         """Write the wave down, if its streams are held; the same wave twice is once."""
-        if driver is not None and not self._holds(driver, wave):
+        there = (self.data.stream(piece.lane.stream).state for piece in wave.slices)
+        if driver is not None and (State.REMOVED in there or not self._holds(driver, wave)):
             return False
         known, _ = self.data.intents.setdefault(wave.id, (wave, driver))
         assert known == wave, f"wave {wave.id} is written down with other slices"

@@ -89,6 +89,17 @@ class TestIntents:
         assert store.progress.record_intent(wave, "d1")
         assert store.progress.pending_intents("d1") == [wave]
 
+    def test_nothing_is_written_down_of_a_stream_that_was_removed(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        before = _wave("w1", acme)
+        assert store.progress.record_intent(before, "d1")
+        store.registry.set_stream_state(ACME, State.REMOVED)
+        assert not store.progress.record_intent(_wave("w2", acme, bolt), "d1")
+        assert store.progress.pending_intents() == [before]
+        # What was, runs again, and says whose turn it is.
+        assert store.progress.take_turn(before, ["acme"], "d1")
+        assert store.progress.record_intent(_wave("w2", bolt), "d1")
+
     def test_whose_turn_it_is_stays_written_down_with_what_is_left(self, store: Store) -> None:
         acme, bolt = _both(store, "d1")
         wave = _wave("w1", acme, bolt)
