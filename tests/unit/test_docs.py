@@ -158,7 +158,7 @@ def test_the_guides_use_case_of_a_pattern_does_what_it_says():
     exec(guides("def everything"), names)
     made = names["everything"]
     assert tenants_in(made.topic, ["acme.clicks"]) == {"acme.clicks": "acme"}
-    rows = handled(made, [b"a", b"b"])
+    rows = handled(made, [b"a", b"b"], topic="acme.clicks")
     assert rows["value"].to_pylist() == [b"a", b"b"]
 
 

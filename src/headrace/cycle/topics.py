@@ -10,7 +10,7 @@ is for all of them, and for newcomers as well. Described at once are
 topics of streams that were taken up, those whose log's end went back, and, as far as the 40 allow,
 those with the first record after a quiet time; nothing of them runs before that. A topic that is
 not there is looked for every 2 s, for a pattern in the last list, and so is one whose log leaves
-out a lane that it had.
+out a lane that it had; with more than 1,000 streams that wait so, in turn.
 
 Brokers may answer turns later (`talks.py`). Until they have, nothing runs of a stream that has to
 be looked at first, not even what was recorded in another life, and what was learned of one that
@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 
 import structlog
 
@@ -93,8 +94,8 @@ TOPICS_PER_S = 40.0
 TOPICS_STEP_S = 1.0
 #: between two lists of all topics, but for the first look of a stream
 LIST_EVERY_S = 10.0
-#: for topics that are not there yet
-WAITING_EVERY_S = 2.0
+#: for topics that are not there yet, of so many streams at once
+WAITING_EVERY_S, MOST_WAITING = 2.0, 1000
 _SHARED = (
     "a topic that its pattern matches is read for another tenant by another use case; the driver's "
     "log says which"
@@ -194,7 +195,7 @@ class TopicKeeper:
         self._woken = {}
         if now_s - self._waiting_at_s >= WAITING_EVERY_S:
             self._waiting_at_s = now_s
-            names |= dict.fromkeys(held.stream.topic for held in self._waiting.values())
+            names |= self._next_waiting()
             names |= self._seem_over
             self._seem_over = {}
         if not names:
@@ -209,6 +210,14 @@ class TopicKeeper:
             raise
         finally:
             self._asked = frozenset()
+
+    def _next_waiting(self) -> dict[str, None]:
+        """Topics of streams that wait, looked for longest ago; they go to the end of the line."""
+        some = list(islice(self._waiting.items(), MOST_WAITING))
+        for stream, held in some:
+            del self._waiting[stream]
+            self._waiting[stream] = held
+        return dict.fromkeys(held.stream.topic for _, held in some)
 
     def _look_at(self, names: Sequence[str], asked_s: float) -> Talk[None]:
         wanted = [held for name in names for held in self._streams.get(name, {}).values()]

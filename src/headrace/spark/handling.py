@@ -46,6 +46,8 @@ from headrace.spark.joined import joined
 from headrace.spark.slice_errors import error_of, name_record, refusal, undecoded_error
 from headrace.use_cases import SliceContext, UseCase
 
+#: from so many bad records on a call is given so many times what came between two of them
+_FEW_BAD, _AHEAD = 3, 4
 #: records decoded, or what was raised instead
 Looked = DecodedRecords | Exception
 
@@ -263,26 +265,33 @@ def _failure_of(records: pa.Table, row: int, raised: Exception) -> SliceError:
 def _searched(call: Call, records: pa.Table) -> Handled:
     """What calls for many records gave; the one to blame is found by calling again.
 
-    Each that is set aside costs calls, so what follows one may be left for a later wave.
+    Each that is set aside costs calls, so what follows one may be left for a later wave. Where many
+    are, no call is given much more than what will be used of it.
     """
     outputs: list[pa.Table] = []
     aside: list[tuple[int, SliceError]] = []
     done = 0
     while True:
-        part = _until_trouble(call, records.slice(done))
+        part = _until_trouble(call, records.slice(done, _at_once(records, done, len(aside))))
         outputs += [] if part.output is None else [part.output]
         if call.state is not None and part.output is not None:
             call.state.go_on()
         done += part.rows
         error = part.error
-        if error is None or error.offset is None or error.code not in call.rules.set_aside:
+        if error is not None and (error.offset is None or error.code not in call.rules.set_aside):
             blamed = None if part.blamed is None else done - part.rows + part.blamed
             return _joined(outputs, Handled(None, done, error, blamed, tuple(aside)))
-        aside.append((done, error))
-        done += 1
+        if error is not None:
+            aside.append((done, error))
+            done += 1
         yields = done < records.num_rows and time.monotonic() > call.rules.until_s
         if yields or done == records.num_rows:
             return _joined(outputs, Handled(None, done, yields=yields, aside=tuple(aside)))
+
+
+def _at_once(records: pa.Table, done: int, aside: int) -> int:
+    """How many records a call is given: all, until it is known that one after the other is bad."""
+    return records.num_rows if aside < _FEW_BAD else _AHEAD * done // aside
 
 
 def called(

@@ -3,12 +3,13 @@
 import pytest
 from structlog.testing import capture_logs
 
+from headrace.cycle import topics
 from headrace.cycle.missing_topics import EVERY_S, without_its_topic, without_topics
 from headrace.model.parked import NOTHING_PARKED
 from headrace.model.records import Deployment
 from headrace.model.statistics import ShownState
 from headrace.model.streams import State, Stream, StreamId, Tenant
-from headrace.testing.log_fake import Row
+from headrace.testing.log_fake import MemoryLog, Row
 
 
 @pytest.fixture
@@ -100,3 +101,28 @@ def test_who_reads_a_stream_is_not_told_to_make_a_topic_of_kafka():
     kafka = Stream(StreamId("keep", "acme"), "acme.visits", State.ACTIVE)
     create = "'headrace topics create keep --inputs --tenant acme' makes it"
     assert without_its_topic(kafka) == f"topic acme.visits is not there yet; {create}"
+
+
+def test_however_many_wait_a_look_asks_for_some_and_all_come_in_turn(world, monkeypatch):
+    """Each customer of a splitter has a stream that waits for a topic of parked records."""
+    monkeypatch.setattr(topics, "MOST_WAITING", 10)
+    world.use_cases = [world.make()]
+    world.deploy()
+    names = [f"t{number}" for number in range(35)]
+    for name in names:
+        world.store.registry.add_tenant(Tenant(name))
+    world.start()
+    world.turns(40)
+    asked, known = [], MemoryLog.topics
+
+    def noted(log, wanted):
+        asked.append(len(wanted))
+        return known(log, wanted)
+
+    monkeypatch.setattr(MemoryLog, "topics", noted)
+    came = {names[0], names[-1]}
+    for name in came:
+        world.log.create_topic(f"{name}.visits")
+    world.turns(4, seconds=topics.WAITING_EVERY_S)
+    assert {name for name, _ in world.positions()} == came
+    assert max(asked) <= 10

@@ -446,6 +446,41 @@ def test_a_handler_that_looks_from_the_end_costs_a_search_for_each_bad_record():
     assert len(calls) <= 32 * (6 + 5)
 
 
+@pytest.mark.parametrize("every", [1, 2, 10, 100])
+def test_many_bad_records_cost_no_look_at_all_that_follows_for_each(every):
+    given = []
+
+    def first_bad(table, context):
+        given.append(table.num_rows)
+        values = table["value"].to_pylist()
+        if b"bad" in values:
+            raise context.bad_record(values.index(b"bad"), "no")
+        return table.select(["value"])
+
+    values = [b"a" if row % every else b"bad" for row in range(3_000)]
+    rules = CallRules(set_aside=frozenset({"BadRecord"}))
+    done = handle(made(first_bad), records(values), CONTEXT, rules)
+    assert [row for row, _ in done.aside] == list(range(0, 3_000, every))
+    assert (done.rows, done.error) == (3_000, None)
+    assert (done.output.num_rows if done.output else 0) == values.count(b"a")
+    assert sum(given) <= 10 * len(values)
+
+
+def test_a_few_bad_records_cost_a_call_or_two_each():
+    calls = []
+
+    def first_bad(table, context):
+        calls.append(table.num_rows)
+        values = table["value"].to_pylist()
+        if b"bad" in values:
+            raise context.bad_record(values.index(b"bad"), "no")
+        return table.select(["value"])
+
+    rules = CallRules(set_aside=frozenset({"BadRecord"}))
+    handle(made(first_bad), records([b"a", b"bad", b"bad", *[b"a"] * 900]), CONTEXT, rules)
+    assert calls == [903, 1, 901, 900]
+
+
 def test_trouble_that_passes_before_a_bad_record_blames_no_record():
     def down(table, context):
         if table.num_rows > 3:

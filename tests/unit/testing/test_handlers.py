@@ -1,5 +1,6 @@
 """A test of a use case finds what would else stop its first lane in production."""
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -42,6 +43,44 @@ def test_records_are_as_the_reader_gives_them():
     assert seen["offset"] == [0, 1, 2, 3]
     assert (seen["tenant"], seen["options"]) == ("bolt", {"a": "1"})
     assert seen["slices"] == ["bolt.visits[0] 0..4"]
+
+
+@pytest.mark.parametrize(
+    ("reads", "topic", "seen"),
+    [
+        (["{tenant}.visits", "{tenant}.clicks"], None, ("acme.clicks", 0, "acme")),
+        (["{tenant}.visits", "{tenant}.clicks"], "acme.visits", ("acme.visits", 0, "acme")),
+        (["impressions[3]", "impressions[5]"], None, ("impressions", 3, "everyone")),
+        (re.compile(r"(?P<tenant>[a-z]+)\.(a|b)"), "bolt.b", ("bolt.b", 0, "bolt")),
+        (re.compile("clicks-[0-9]"), "clicks-7", ("clicks-7", 0, "everyone")),
+    ],
+)
+def test_a_record_is_of_one_of_the_topics_that_are_read(reads, topic, seen):
+    @use_case(topic=reads, sink=KafkaTopic("t"))
+    def look(records, context):
+        (piece,) = context.slices
+        (row,) = records.to_pylist()
+        assert piece.lane.name == f"{row['topic']}[{row['partition']}]"
+        found = [row["topic"], row["partition"], context.tenant]
+        return pa.table({"value": [repr(found)]})
+
+    rows = handled(look, [b"x"], topic=topic)
+    assert rows["value"].to_pylist() == [repr(list(seen))]
+
+
+@pytest.mark.parametrize(
+    ("reads", "topic", "told"),
+    [
+        (["{tenant}.visits", "{tenant}.clicks"], "acme.carts", "and not 'acme.carts'"),
+        ("{tenant}.visits", "bolt.visits", "reads acme.visits, and not 'bolt.visits'"),
+        (re.compile("clicks-[0-9]"), None, "say topic='...'"),
+        (re.compile("clicks-[0-9]"), "clicks-a", "does not match 'clicks-a'"),
+    ],
+)
+def test_a_topic_that_is_not_read_is_refused(reads, topic, told):
+    look = use_case(topic=reads, sink=KafkaTopic("t"), name="look")(lambda records, _: records)
+    with pytest.raises(ConfigError, match=told):
+        handled(look, [b"x"], topic=topic)
 
 
 @pytest.mark.parametrize("sink", SINKS.values(), ids=SINKS)

@@ -531,6 +531,28 @@ def test_a_topic_of_parked_records_that_a_broker_does_not_tell_of_yet_is_waited_
     assert service.kafka.committed("acme.visits.split.parked")
 
 
+def test_nothing_is_parked_by_a_guess_of_how_wide_its_topic_is(service, monkeypatch):
+    """One broker told of the topic, and the next one that is asked has not heard of it."""
+    parked, widths = "acme.visits.split.parked", Line.widths
+    unheard = {parked}
+    monkeypatch.setattr(
+        Line,
+        "widths",
+        lambda line: {name: width for name, width in widths(line).items() if name not in unheard},
+    )
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(1, "acme", b"x")
+    assert service.split(1) == ["SinkUnavailable"]
+    assert not service.kafka.committed(parked)
+    unheard.clear()
+    assert service.split(1) == [None]
+    service.kafka.refusing.clear()
+    service.send(1, "acme", b"x")
+    service.split(1)
+    service.finish()
+    service.judge()
+
+
 def test_where_nothing_can_be_parked_the_lane_waits_and_says_why(service):
     service.kafka.unmakable = True
     service.kafka.refusing["acme.visits"] = KafkaError.TOPIC_AUTHORIZATION_FAILED
