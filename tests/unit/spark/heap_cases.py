@@ -1,4 +1,7 @@
-"""What a worker freezes, counted in objects that the collector still walks."""
+"""What a worker freezes, counted in objects that the collector still walks.
+
+These are run by `test_heap.py`, or by hand: ``pytest tests/unit/spark/heap_cases.py``.
+"""
 
 import _thread
 import faulthandler
@@ -15,6 +18,9 @@ from headrace.policies.watchdog import limit_s
 from headrace.process import watchdog
 from headrace.spark import heap
 from headrace.spark.heap import EVERY_S, EVERY_TASKS, MOST_LOOSE, Heap, is_due
+
+#: as much as a worker has loaded, of whatever
+LOADED = [[] for _ in range(6 * MOST_LOOSE)]
 
 
 class Node:
