@@ -20,6 +20,7 @@ from headrace.model.credentials import Role
 from headrace.ports import Connections, SchemaKind, WrittenSchema
 from headrace.testing.schemas_contract import SchemasContract
 from registry_process import RegistryProcess, made_keys
+from silent_registry import in_vain_for
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,8 @@ class TestOwnRegistry(SchemasContract):
     def away(self):
         self.server.process.send_signal(signal.SIGSTOP)
         try:
-            yield
+            with in_vain_for(1.0):
+                yield
         finally:
             self.server.process.send_signal(signal.SIGCONT)
 

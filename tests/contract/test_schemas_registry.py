@@ -1,6 +1,7 @@
 """The laws of schemas, on a real registry."""
 
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,6 +13,7 @@ from headrace.connectors.schema_registry import (
 )
 from headrace.ports import Connections
 from headrace.testing.schemas_contract import SchemasContract
+from silent_registry import in_vain_for
 
 
 class TestRegistrySchemas(SchemasContract):
@@ -39,8 +41,10 @@ class TestRegistrySchemas(SchemasContract):
         references = [{"name": name, "subject": at, "version": 1} for name, at in names]
         return self.server.put(subject, schema.text, schema.kind, references)
 
+    @contextmanager
     def away(self):
-        return self.server.hanging()
+        with self.server.hanging(), in_vain_for(1.0):
+            yield
 
     def later(self, seconds):
         self.skipped_s += seconds

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dripping import dripping
-from headrace.connectors import row_by_row
+from headrace.connectors import own_servers, row_by_row
 from headrace.connectors.changes import Change
 from headrace.connectors.dynamodb import servers as dynamodb
 from headrace.connectors.dynamodb.fitting import fit
@@ -109,7 +109,8 @@ def written(sink, url):
 
 
 @pytest.mark.parametrize("answer", [b":x\r\n", b"HTTP/1.1 400 Bad\r\n"])
-def test_a_redis_that_answers_what_is_none(answer):
+def test_a_redis_that_answers_what_is_none(answer, monkeypatch):
+    monkeypatch.setattr(own_servers, "ALONE", (5.0, 1.0))  # it is silent after that
     sink = RedisHashes("x", {"id": "bigint"}, key=("id",), newest_by="id", at="c-{tenant}")
     with dripping(b"", answers=(b"+OK\r\n" * 3, b"+OK\r\n", *(answer,) * 4)) as port:
         odd = written(sink, f"redis://127.0.0.1:{port}")

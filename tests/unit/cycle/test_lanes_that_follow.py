@@ -189,7 +189,7 @@ def test_a_parent_that_was_not_done_and_is_not_listed_any_more_stops_its_stream(
     assert "LaneExpired: acme.visits[0] is not listed by its log any more" in reason
     assert "offsets 5..9 of it are lost" in reason
     assert at(world)["1"] == 0
-    seek(world.store, world.log, ACME, "earliest")
+    seek(world.store, world.log, ACME, "earliest", wait=lambda _: None)
     world.store.registry.set_stream_state(ACME, State.ACTIVE)
     world.turns(8, seconds=1.0)
     assert at(world) == {"1": 2, "2": 0}

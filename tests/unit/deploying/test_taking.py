@@ -511,8 +511,7 @@ def test_what_the_code_itself_refuses_is_tried_with_the_next_deployment_also_of_
 def test_a_sink_that_hangs_is_told_in_time_and_the_others_are_taken(
     tmp_path, store, assembly, foreign, clock
 ):
-    # What is dropped on the way is collected, and a process of tests is large.
-    assembly.taking.limit_s = 5.0
+    assembly.taking.limit_s = 2.0
     foreign.acts["prepare", "one"] = "hang"
     wanted = new_version(tmp_path, store)
     taken(assembly)
@@ -597,8 +596,7 @@ def test_while_a_file_is_being_imported_nothing_else_of_it_is_believed(
 def test_what_comes_back_late_is_dropped_if_something_else_is_wanted_by_then(
     tmp_path, store, assembly, foreign
 ):
-    # What is dropped on the way is collected, and a process of tests is large.
-    assembly.taking.limit_s = 5.0
+    assembly.taking.limit_s = 2.0
     foreign.acts["prepare", "one"] = "hang"
     new_version(tmp_path, store, 1)
     taken(assembly)
@@ -873,8 +871,7 @@ def test_what_is_being_swapped_in_stays_though_a_newer_one_is_ready(
 def test_a_version_that_hangs_later_is_still_there_when_it_goes_on(
     tmp_path, store, assembly, foreign
 ):
-    # What is dropped on the way is collected, and a process of tests is large.
-    assembly.taking.limit_s = 5.0
+    assembly.taking.limit_s = 2.0
     foreign.acts["prepare", "one"] = "hang"
     new_version(tmp_path, store, 1)
     taken(assembly)
