@@ -19,7 +19,7 @@ from headrace.errors import ConfigError, HeadraceError, Temporary
 from headrace.model.buckets import bucket_of
 from headrace.model.records import Move
 from headrace.model.state import StateLoaded
-from headrace.model.streams import LaneId, original
+from headrace.model.streams import LaneId, Slice, original
 from headrace.ports import Effect, Positions, Written
 from headrace.spark.key_hash import bucket_of_key
 from headrace.spark.portions import Portion
@@ -27,6 +27,9 @@ from headrace.spark.refused_rows import as_a_whole
 from headrace.spark.slice_errors import error_of
 from headrace.state.seen import PortionState
 from headrace.state.tables import StateTable
+
+#: what only a deployment ends is looked at so often
+_WAITS_S = 10.0
 
 
 def state_of(
@@ -58,7 +61,27 @@ def state_of(
             raise Temporary(f"{piece}: its lane moved on, and so did its state")
         return found
 
-    return PortionState({table.name: table for table in tables}, load, _owner(piece.lane))
+    waits = _of_an_order_before(tables, piece)
+    owns = _owner(piece.lane)
+    return PortionState({table.name: table for table in tables}, load, owns, trouble=waits)
+
+
+def _of_an_order_before(tables: Sequence[StateTable], piece: Slice) -> Temporary | None:
+    """Why a lane has no state: it is a bucket whose keys other buckets of its lane have as well.
+
+    Where a use case had another order, such buckets come to their end first, beside each other.
+    What two of them change in one row would be lost in part.
+    """
+    bucket = bucket_of(piece.lane.name)
+    keyed = all(table.scope == "key" for table in tables)
+    if bucket is None or (keyed and not bucket.by_place):
+        return None
+    return Temporary(
+        f"{piece} is of a bucket of an order before, which has no state: other buckets beside it "
+        f"have its keys too. Deploy {piece.lane.use_case} with the order of now and without state, "
+        "and with state when the stream's lag was 0; until then this waits, and is not lost",
+        retry_after_s=_WAITS_S,
+    )
 
 
 def _owner(lane: LaneId) -> Callable[[bytes], bool]:
