@@ -235,6 +235,7 @@ class TableState:
 
         Raises:
             StateRefused: a key or a value cannot be kept.
+            WrongSchema: it has other columns than the table, or of other types.
             StateFull: the tenant would have more than it may.
         """
         kept = self._table.rows_of(rows)
@@ -254,7 +255,8 @@ class TableState:
         """Keep one row.
 
         Raises:
-            StateRefused: it has not just the columns of the table, or a value cannot be kept.
+            StateRefused: a key or a value cannot be kept.
+            WrongSchema: it has not just the columns of the table.
             StateFull: the tenant would have more than it may.
         """
         self._table.check_names(list(row))

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from headrace.errors import ConfigError, StateRefused
+from headrace.errors import ConfigError, StateRefused, WrongSchema
 from headrace.formats.json_records import Json
 from headrace.model.state import MOST_KEY_BYTES, MOST_ROW_BYTES
 from headrace.payload.exact import conforming
@@ -63,6 +63,7 @@ class StateTable:
 
         Raises:
             StateRefused: one of them cannot be a key.
+            WrongSchema: one is of another type.
         """
         found = _listed(values)
         return [self._key_of(value, row) for row, value in enumerate(found)]
@@ -71,7 +72,8 @@ class StateTable:
         """Rows as they are kept, in their order.
 
         Raises:
-            StateRefused: they are other columns, or a value of one cannot be kept.
+            StateRefused: a value cannot be kept.
+            WrongSchema: they are other columns, or of other types.
         """
         encoded = self._format.encode(self._conforming(rows), None)
         if encoded.unencoded:
@@ -104,23 +106,25 @@ class StateTable:
         return found.columns
 
     def refused(self, why: str) -> StateRefused:
-        """An error for what this table cannot keep."""
+        """An error for what this table cannot keep: it is the trouble of a record."""
         return StateRefused(f"state table {self.name!r}: {why}")
+
+    def wrong(self, why: str) -> WrongSchema:
+        """An error for what is not as the table is declared: it is likely that of all records."""
+        return WrongSchema(f"state table {self.name!r}: {why}")
 
     def check_names(self, names: Sequence[str]) -> None:
         """See that a row has all columns and no others, so that no misspelt one is lost.
 
         Raises:
-            StateRefused: one is missing, there is another, or one comes twice.
+            WrongSchema: one is missing, there is another, or one comes twice.
         """
         missing = [name for name in self.columns.names if name not in names]
         if missing:
-            raise self.refused(
-                f"a row that is saved has all columns, and {missing[0]!r} is missing"
-            )
+            raise self.wrong(f"a row that is saved has all columns, and {missing[0]!r} is missing")
         if len(names) > len(self.columns.names):
             other = [name for name in names if name not in self.columns.names]
-            raise self.refused(
+            raise self.wrong(
                 f"a row that is saved has no column {other[0]!r}: declare it, or leave it out"
                 if other
                 else "a row that is saved has each column once"
@@ -140,7 +144,9 @@ class StateTable:
             key = value.to_bytes(_INTEGER_BYTES, "big", signed=True)
         else:
             what = "null" if value is None else f"of type {type(value).__name__}"
-            raise self.refused(f"key {self.key!r} of row {row} is {what}, and has to be {kind}")
+            is_number = type(value) is int and kind == pa.int64()  # and too large
+            told = self.refused if value is None or is_number else self.wrong
+            raise told(f"key {self.key!r} of row {row} is {what}, and has to be {kind}")
         if len(key) > MOST_KEY_BYTES:
             raise self.refused(
                 f"key {self.key!r} of row {row} has {len(key)} bytes, and may have {MOST_KEY_BYTES}"
@@ -151,23 +157,21 @@ class StateTable:
         self.check_names(rows.column_names)
         try:
             found = conforming(rows.select(self.columns.names), self.columns)
-            columns = [
-                _column(found.column(field.name), field.type, field.name) for field in self.columns
-            ]
+            columns = [self._column(found.column(field.name), field) for field in self.columns]
         except (ValueError, pa.ArrowException) as error:
             raise self.refused(str(error)) from error
         return pa.Table.from_arrays(columns, names=self.columns.names)
 
-
-def _column(column: pa.ChunkedArray[Any], wanted: Any, name: str) -> pa.ChunkedArray[Any]:
-    found: Any = column.type
-    same = found == wanted or pa.types.is_null(found)
-    wider = pa.types.is_integer(found) and pa.types.is_integer(wanted)
-    wider = wider or (found == pa.float32() and wanted == pa.float64())
-    text = found == pa.large_string() and wanted == pa.string()
-    if not (same or wider or text):
-        raise ValueError(f"column {name!r} is {found}, and declared as {wanted}")
-    return column.cast(wanted)
+    def _column(self, column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
+        found: Any = column.type
+        wanted: Any = field.type
+        same = found == wanted or pa.types.is_null(found)
+        wider = pa.types.is_integer(found) and pa.types.is_integer(wanted)
+        wider = wider or (found == pa.float32() and wanted == pa.float64())
+        text = found == pa.large_string() and wanted == pa.string()
+        if not (same or wider or text):
+            raise self.wrong(f"column {field.name!r} is {found}, and declared as {wanted}")
+        return column.cast(wanted)
 
 
 def _listed(values: Any) -> list[Any]:
