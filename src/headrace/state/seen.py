@@ -50,6 +50,8 @@ class PortionState:
     most: StateSize = MOST_STATE
     #: what was raised where state was asked for, whatever the handler made of it
     trouble: Exception | None = None
+    #: a store is asked just now, or was when what asked was ended
+    asks: bool = False
     _size: StateSize = NOTHING
     _kept: _Rows = field(default_factory=dict)
     #: by calls whose answers count, and by the last one
@@ -58,6 +60,7 @@ class PortionState:
 
     def begin(self) -> State:
         """State for one more call."""
+        self.asks = False
         return State(self)
 
     def answered(self, call: State) -> None:
@@ -86,11 +89,13 @@ class PortionState:
         new = [key for key in dict.fromkeys(keys) if StateKey(table, key) not in self._kept]
         if not new:
             return
+        self.asks = True
         try:
             loaded = self.load(table, new)
         except Exception as error:
-            self.trouble = error
+            self.trouble, self.asks = error, False
             raise
+        self.asks = False
         self._size = loaded.size
         self._kept |= {StateKey(table, key): loaded.rows.get(key) for key in new}
 
