@@ -141,6 +141,10 @@ class PositionsRequest(RequestModel):
         '`{"acme.visits": {"0": 23}}`; of several topics, `{"acme.clicks": null}` gives up one '
         "that is gone.",
     )
+    forget_state: bool = Field(
+        default=False,
+        description="Of a use case with state: begin there without any. It is gone then.",
+    )
     dry_run: bool = Field(default=False, description="Only count, move nothing.")
 
     @model_validator(mode="after")
