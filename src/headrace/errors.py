@@ -264,7 +264,7 @@ class SchemaUnknown(Permanent):
 
 
 class WrongSchema(Permanent):
-    """A handler returned a table that its sink cannot take."""
+    """A handler returned a table that its sink cannot take, or saves what its state has not."""
 
 
 class SinkRefused(Permanent):

@@ -272,7 +272,8 @@ class UseCase:
                 was exactly-once.
 
         Returns:
-            None if it has another sink or form now: effects may be where this one does not look.
+            None if it has another sink or form now: effects may be where this one does not look. Or
+            if it has state that goes with its own order alone: lanes of another would share it.
         """
         if terms is None:
             exact = replace(self, guarantee=Guarantee.EXACTLY_ONCE)
@@ -283,7 +284,8 @@ class UseCase:
             order=terms.order,
             bad_record=terms.bad_record or self.bad_record,
         )
-        return made if made.terms == terms else None
+        fits = made.terms == terms and not (made.state and _scope_problem(made))
+        return made if fits else None
 
 
 def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in one place

@@ -16,6 +16,7 @@ from headrace.cli.asking import (
     YesOption,
     agree_to,
     ask_again,
+    confirm,
     connections_in,
     log_of,
     show,
@@ -39,6 +40,7 @@ from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.lane_names import are_of_several, label_of
 from headrace.model.places import Place
 from headrace.model.streams import RERUN_MARK, State, StreamId, original
+from headrace.operating.again import of_forgetting
 from headrace.operating.leases import asks_for_leases, lease_places
 from headrace.operating.seeking import carry_out, planned, planned_again
 
@@ -219,11 +221,15 @@ def seek(  # noqa: PLR0913 - each is an option
             # Only what is done waits until the log has been asked for long enough.
             plan = planned(store, log, stream, target, None if dry_run else time.sleep)
             show([plan], config)
+            if forget_state:
+                say(of_forgetting(stream))
             if dry_run:
                 return
             if not yes:
                 more = ("--forget-state",) if forget_state else ()
                 words = ("streams", "seek", str(stream), "--to", to, *more)
+                if forget_state and not plan.does_something:
+                    confirm(config, *words)
                 again = partial(planned_again, store, log, target)
                 plan = agree_to(plan, again, config, *words)
         carry_out(store.progress, plan, forget_state=forget_state)

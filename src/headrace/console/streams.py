@@ -36,7 +36,7 @@ from headrace.model.statistics import LagIs, LaneFigures
 from headrace.model.streams import State, Stream, StreamId, lineage_of, places_of
 from headrace.model.topic_lists import topics_read
 from headrace.model.topic_names import dead_letters_topic
-from headrace.operating.again import consequences
+from headrace.operating.again import consequences, of_forgetting
 from headrace.operating.quarantine import generation_of, live_stream
 from headrace.operating.schemas_seen import known_versions, named_after, schemas_seen
 from headrace.operating.seeking import Seek, carry_out, planned
@@ -148,7 +148,8 @@ async def put_positions(
         if not asked.dry_run:
             carry_out(desk.store.progress, plan, forget_state=asked.forget_state)
             desk.watcher.changed()
-        return answer(_sought(plan, found.topic))
+        gone = [of_forgetting(stream)] if asked.forget_state else []
+        return answer(_sought(plan, found.topic, gone))
 
     return await desk.at_kafka.decide(caller, decide)
 
@@ -199,12 +200,12 @@ def _end(told: LaneFigures | None) -> Values:
     return {"end": end, "lag_records": lag, "lag_is": told.lag_is.value}
 
 
-def _sought(plan: Seek, topic: str) -> Values:
+def _sought(plan: Seek, topic: str, more: list[str]) -> Values:
     return {
         "offsets": {said(name, topic): text_of(at) for name, at in plan.offsets.items()},
         "again": plan.again,
         "passed": plan.passed,
-        "consequences": consequences([plan]),
+        "consequences": consequences([plan]) + more,
     }
 
 

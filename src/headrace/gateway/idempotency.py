@@ -15,8 +15,9 @@ Source of the answers: draft-ietf-httpapi-idempotency-key-header.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
@@ -72,7 +73,8 @@ class Answered:
     """One request: running, on its way, or what became of its items."""
 
     fingerprint: bytes
-    began_s: float
+    #: when it began, or more was known of what became of it: from then on it is kept
+    since_s: float
     #: bytes it takes, about
     size: int
     running: bool = True
@@ -101,10 +103,14 @@ class IdempotencyMemory:
     Args:
         window_s: how long an answer is kept.
         most_bytes: what all answers may take.
+        steady: monotonic seconds.
     """
 
-    def __init__(self, window_s: float, most_bytes: int) -> None:
+    def __init__(
+        self, window_s: float, most_bytes: int, steady: Callable[[], float] = time.monotonic
+    ) -> None:
         self._window_s = window_s
+        self._steady = steady
         self._most_bytes = most_bytes
         self._bytes = 0
         self._entries: dict[Scope, Answered] = {}
@@ -163,10 +169,11 @@ class IdempotencyMemory:
     def end(self, scope: Scope, entry: Answered, results: Sequence[Settled]) -> None:
         """Keep what became of the items; with none settled or on its way nothing is kept."""
         entry.running = False
-        entry.results = list(results)
+        if entry.results != list(results):
+            entry.results, entry.since_s = list(results), self._steady()
         if entry.sending is not None and entry.sending is not entry.waited_for:
             entry.waited_for = entry.sending
-            entry.sending.fates.add_done_callback(lambda _: self._let_go(scope, entry))
+            entry.sending.fates.add_done_callback(lambda _: self._known(scope, entry))
         self._let_go(scope, entry)
         if entry.sending is None and all(result is None for result in results):
             self._drop(scope)
@@ -187,6 +194,11 @@ class IdempotencyMemory:
         """It cannot be forgotten for now."""
         self._held += entry.size
         self._held_of[scope[0]] += entry.size
+
+    def _known(self, scope: Scope, entry: Answered) -> None:
+        """What became of what it sent is known now; who sends it again is to be told."""
+        entry.since_s = self._steady()
+        self._let_go(scope, entry)
 
     def _let_go(self, scope: Scope, entry: Answered) -> None:
         """It can be forgotten, unless it runs again, goes on, or was."""
@@ -214,7 +226,7 @@ class IdempotencyMemory:
         """Drop the oldest, as long as they are too old or take too much."""
         while self._over:
             scope, oldest = next(iter(self._over.items()))
-            if now_s - oldest.began_s < self._window_s and self._bytes <= self._most_bytes:
+            if now_s - oldest.since_s < self._window_s and self._bytes <= self._most_bytes:
                 return
             self._drop(scope)
 

@@ -58,6 +58,11 @@ def consequences(seeks: Sequence[Seek], guarantee: Guarantee | None = None) -> l
     return told
 
 
+def of_forgetting(stream: StreamId) -> str:
+    """What comes of a seek that forgets state, also where no lane moves."""
+    return f"what {stream} remembers of the keys of these partitions is gone then"
+
+
 def of_letters(letters: int, stream: StreamId) -> str:
     """What comes of sending letters back, of which some may be older than a seek."""
     return (
@@ -78,7 +83,7 @@ def of_removal(tenants: Sequence[str], unread: Mapping[StreamId, int | None] | N
     alone = len(tenants) == 1
     whom = tenants[0] if alone else f"{len(tenants)} tenants"
     again = "it is another customer and begins" if alone else "they are other customers and begin"
-    lost = f"the positions, weight, throttle and API keys of {whom}"
+    lost = f"the positions, state of keys, weight, throttle and API keys of {whom}"
     whose = "its" if alone else "their"
     pause = f"{whom}'" if alone else "...' with the same names"
     return [

@@ -25,6 +25,7 @@ from headrace.errors import (
     HandlerHung,
     HandlerSlow,
     HeadraceError,
+    StoreUnavailable,
     WrongSchema,
     words_of,
 )
@@ -237,6 +238,8 @@ class Call:
         who = f"use case {self.use_case.name} took over {self.rules.patience_s:g} s for one call"
         if self.rules.shared:
             return HandlerSlow(f"{who}; it is tried again in a bin of its own")
+        if self.state is not None and self.state.asks:
+            return StoreUnavailable(f"{who}: the store did not answer what it has of its state")
         return HandlerHung(
             f"{who} and was ended; give what it waits for a time limit of its own, or raise "
             "handler_timeout"

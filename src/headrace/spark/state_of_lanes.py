@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.model.buckets import bucket_of
 from headrace.model.records import Move
 from headrace.model.state import StateChanges, StateLoaded
-from headrace.model.streams import original
+from headrace.model.streams import Slice, original
 from headrace.ports import Effect, Positions, Written
 from headrace.spark.portions import Portion
 from headrace.spark.refused_rows import as_a_whole
@@ -32,6 +33,8 @@ from headrace.use_cases import UseCase
 
 #: a change of so much state is in a transaction of its own
 MUCH_BYTES = 1024 * 1024
+#: what only a deployment ends is looked at so often
+_WAITS_S = 10.0
 
 
 def state_of(
@@ -64,7 +67,26 @@ def state_of(
         return found
 
     tables = {table.name: table for table in use_case.state}
-    return PortionState(tables, load, owner(portion.records), use_case.most_state)
+    waits = _of_an_order_before(use_case, piece)
+    return PortionState(tables, load, owner(portion.records), use_case.most_state, trouble=waits)
+
+
+def _of_an_order_before(use_case: UseCase, piece: Slice) -> Temporary | None:
+    """Why a lane has no state: it is a bucket whose keys other buckets of its lane have as well.
+
+    Where a use case had another order, such buckets come to their end first, beside each other.
+    What two of them change in one row would be lost in part.
+    """
+    bucket = bucket_of(piece.lane.name)
+    keyed = all(table.scope == "key" for table in use_case.state)
+    if bucket is None or (keyed and not bucket.by_place):
+        return None
+    return Temporary(
+        f"{piece} is of a bucket of an order before, which has no state: other buckets beside it "
+        f"have its keys too. Deploy {piece.lane.use_case} with the order of now and without state, "
+        "and with state when the stream's lag was 0; until then this waits, and is not lost",
+        retry_after_s=_WAITS_S,
+    )
 
 
 def owner(records: pa.Table) -> Callable[[bytes], bool]:

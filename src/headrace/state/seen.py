@@ -50,6 +50,8 @@ class PortionState:
     most: StateSize = MOST_STATE
     #: what was raised where state was asked for or read, whatever the handler made of it
     trouble: Exception | None = None
+    #: a store is asked just now, or was when what asked was ended
+    asks: bool = False
     _size: StateSize = NOTHING
     _kept: _Rows = field(default_factory=dict)
     #: by calls whose answers count, and by the last one
@@ -58,6 +60,7 @@ class PortionState:
 
     def begin(self) -> State:
         """State for one more call."""
+        self.asks = False
         return State(self)
 
     def answered(self, call: State) -> None:
@@ -86,11 +89,13 @@ class PortionState:
         new = [key for key in dict.fromkeys(keys) if StateKey(table, key) not in self._kept]
         if not new:
             return
+        self.asks = True
         try:
             loaded = self.load(table, new)
         except Exception as error:
-            self.trouble = error
+            self.trouble, self.asks = error, False
             raise
+        self.asks = False
         self._size = loaded.size
         self._kept |= {StateKey(table, key): loaded.rows.get(key) for key in new}
 
@@ -251,6 +256,7 @@ class TableState:
 
         Raises:
             StateRefused: a key or a value cannot be kept.
+            WrongSchema: it has other columns than the table, or of other types.
             StateFull: the tenant would have more than it may.
         """
         kept = self._table.rows_of(rows)
@@ -270,7 +276,8 @@ class TableState:
         """Keep one row.
 
         Raises:
-            StateRefused: it has not just the columns of the table, or a value cannot be kept.
+            StateRefused: a key or a value cannot be kept.
+            WrongSchema: it has not just the columns of the table.
             StateFull: the tenant would have more than it may.
         """
         self._table.check_names(list(row))

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from headrace.errors import ConfigError, StateRefused
+from headrace.errors import ConfigError, StateRefused, WrongSchema
 from headrace.formats.json_records import Json
 from headrace.model.state import MOST_KEY_BYTES, MOST_ROW_BYTES, number_key
 from headrace.payload.exact import conforming
@@ -68,6 +68,7 @@ class StateTable:
         Raises:
             StateRefused: one of them cannot be a key.
             ConfigError: it is one key, whose letters would each be taken for one.
+            WrongSchema: one is of another type.
         """
         if isinstance(values, str | bytes | bytearray):
             raise ConfigError(
@@ -81,7 +82,8 @@ class StateTable:
         """Rows as they are kept, in their order.
 
         Raises:
-            StateRefused: they are other columns, or a value of one cannot be kept.
+            StateRefused: a value cannot be kept.
+            WrongSchema: they are other columns, or of other types.
         """
         encoded = self._format.encode(self._conforming(rows), None)
         if encoded.unencoded:
@@ -106,7 +108,7 @@ class StateTable:
         found = self.table_of(list(rows.values()))
         try:
             told = self.keys_of(found.column(self.key))
-        except StateRefused:
+        except (StateRefused, WrongSchema):
             told = []
         if told != list(rows):
             kind = self.columns.field(self.key).type
@@ -135,23 +137,25 @@ class StateTable:
         )
 
     def refused(self, why: str) -> StateRefused:
-        """An error for what this table cannot keep."""
+        """An error for what this table cannot keep: it is the trouble of a record."""
         return StateRefused(f"state table {self.name!r}: {why}")
+
+    def wrong(self, why: str) -> WrongSchema:
+        """An error for what is not as the table is declared: it is likely that of all records."""
+        return WrongSchema(f"state table {self.name!r}: {why}")
 
     def check_names(self, names: Sequence[str]) -> None:
         """See that a row has all columns and no others, so that no misspelt one is lost.
 
         Raises:
-            StateRefused: one is missing, there is another, or one comes twice.
+            WrongSchema: one is missing, there is another, or one comes twice.
         """
         missing = [name for name in self.columns.names if name not in names]
         if missing:
-            raise self.refused(
-                f"a row that is saved has all columns, and {missing[0]!r} is missing"
-            )
+            raise self.wrong(f"a row that is saved has all columns, and {missing[0]!r} is missing")
         if len(names) > len(self.columns.names):
             other = [name for name in names if name not in self.columns.names]
-            raise self.refused(
+            raise self.wrong(
                 f"a row that is saved has no column {other[0]!r}: declare it, or leave it out"
                 if other
                 else "a row that is saved has each column once"
@@ -171,7 +175,9 @@ class StateTable:
             key = number_key(value)
         else:
             what = "null" if value is None else f"of type {type(value).__name__}"
-            raise self.refused(f"key {self.key!r} of row {row} is {what}, and has to be {kind}")
+            is_number = type(value) is int and kind == pa.int64()  # and too large
+            told = self.refused if value is None or is_number else self.wrong
+            raise told(f"key {self.key!r} of row {row} is {what}, and has to be {kind}")
         if len(key) > MOST_KEY_BYTES:
             raise self.refused(
                 f"key {self.key!r} of row {row} has {len(key)} bytes, and may have {MOST_KEY_BYTES}"
@@ -182,18 +188,17 @@ class StateTable:
         self.check_names(rows.column_names)
         try:
             found = conforming(rows.select(self.columns.names), self.columns)
-            columns = [
-                _column(found.column(field.name), field.type, field.name) for field in self.columns
-            ]
+            columns = [self._column(found.column(field.name), field) for field in self.columns]
         except (ValueError, pa.ArrowException) as error:
             raise self.refused(str(error)) from error
         return pa.Table.from_arrays(columns, names=self.columns.names)
 
-
-def _column(column: pa.ChunkedArray[Any], wanted: Any, name: str) -> pa.ChunkedArray[Any]:
-    if not _fits(column.type, wanted):
-        raise ValueError(f"column {name!r} is {column.type}, and declared as {wanted}")
-    return column.cast(wanted)
+    def _column(self, column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
+        if not _fits(column.type, field.type):
+            raise self.wrong(
+                f"column {field.name!r} is {column.type}, and declared as {field.type}"
+            )
+        return column.cast(field.type)
 
 
 def _fits(found: Any, wanted: Any) -> bool:

@@ -458,6 +458,16 @@ def test_a_seek_to_where_it_stands_is_no_question(headrace, store, fail):
 
 
 @pytest.mark.usefixtures("visits")
+def test_to_forget_state_is_a_question_also_where_no_lane_moves(headrace):
+    result = headrace(*SEEK, "3", "--forget-state")
+    said = " ".join(result.output.split())
+    assert result.exit_code == 2
+    assert "what acme/score remembers of the keys of these partitions is gone then" in said
+    assert "nothing is done: nobody can be asked here" in said
+    assert headrace(*SEEK, "3", "--forget-state", "--yes").exit_code == 0
+
+
+@pytest.mark.usefixtures("visits")
 def test_where_an_application_stands_is_told_by_its_table_of_leases(headrace, store, monkeypatch):
     result = headrace(*SEEK, "LEASES entities:my-app", "--yes")
     assert result.exit_code != 0
@@ -533,7 +543,10 @@ def test_a_tenant_is_removed_when_somebody_agrees_to_what_is_lost_and_left_unrea
     refused = headrace("tenants", "remove", "acme", input="n\n")
     assert refused.exit_code == 1
     assert "12 records of acme/score not read yet" in refused.output
-    assert "lost: the positions, weight, throttle and API keys of acme" in refused.output
+    assert (
+        "lost: the positions, state of keys, weight, throttle and API keys of acme"
+        in refused.output
+    )
     assert "kept: its topics" in refused.output
     assert store.registry.tenants()[0].state is State.ACTIVE
     assert "acme is removed" in headrace("tenants", "remove", "acme", input="y\n").output

@@ -14,7 +14,7 @@ from headrace.errors import BrokerUnavailable
 from headrace.model.lane_names import number_of
 from headrace.model.places import FIRST
 from headrace.model.records import LaneStart, Move
-from headrace.model.state import StateChanges, StateKey, StateSize
+from headrace.model.state import StateChanges, StateKey, StateLoaded, StateSize
 from headrace.model.statistics import WriterFigures
 from headrace.model.streams import LaneId, State, StreamId
 from headrace.model.topic_lists import id_of_list
@@ -218,6 +218,24 @@ def test_words_that_say_nothing_are_refused_with_what_may_be_said(api, store):
 def test_offsets_that_are_none_are_refused(api, store, body):
     assert api("PUT", f"{PATH}/positions", json=body).status_code == 422
     assert offsets(store) == {0: 3, 1: 3}
+
+
+def test_a_stream_that_keeps_state_is_sent_back_where_that_is_to_be_forgotten(api, store):
+    (lane, *_) = store.progress.load_positions([ACME])
+    seen = StateChanges(lane.lane, {StateKey("seen", b"ada"): b"{}"}, StateSize(1, 5))
+    move = Move(lane.lane, lane.next_offset, 4, lane.epoch)
+    assert store.positions.advance_groups([[move]], [seen]) == [True]
+    refused = api("PUT", f"{PATH}/positions", json={"offsets": {"0": 1}})
+    assert refused.status_code == 409
+    assert "there is none of an earlier place" in refused.json()["detail"]
+    body = {"offsets": {"0": 1}, "forget_state": True}
+    told = api("PUT", f"{PATH}/positions", json=body).json()
+    gone = "what acme/score remembers of the keys of these partitions is gone then"
+    assert told["consequences"][-1] == gone
+    (lane, *_) = store.progress.load_positions([ACME])
+    assert lane.next_offset == 1
+    found = store.positions.load_state(Move(lane.lane, 1, 1, lane.epoch), "seen", [b"ada"])
+    assert found == StateLoaded({}, StateSize())
 
 
 def test_a_tenant_may_not_seek(api, store):

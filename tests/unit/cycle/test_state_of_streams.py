@@ -137,6 +137,27 @@ def test_a_bad_record_that_is_set_aside_is_not_counted(world):
     assert [letter.error.offset for letter in world.dead_letters.letters] == [13]
 
 
+def test_a_misspelt_column_of_state_stops_the_lane_after_three_letters(world):
+    def misspells(table, context):
+        context.state["seen"].put({"key": table["key"][0].as_py(), "cuont": 1, "last": 0})
+        return table.select(["offset"])
+
+    world.use_cases = [
+        world.make(misspells, order="key", buckets=2, state=[SEEN], bad_record="dead-letter")
+    ]
+    world.deploy()
+    world.tenant("acme")
+    fill(world, 40)
+    world.start()
+    world.turns(30, seconds=1.0)
+    letters = Counter(letter.slice.lane.name for letter in world.dead_letters.letters)
+    assert letters == dict.fromkeys(divided(LANE, 2), 3)
+    assert world.row("acme").state == "suspended"
+    assert {failure.error.code for failure in world.store.failures.every(only_open=True)} == {
+        "WrongSchema"
+    }
+
+
 def test_a_rerun_stops_and_says_why(counted):
     rerun = begin(counted.store, range_of(counted.store, counted.log, ACME, "earliest", None), 0.5)
     (case,) = counted.use_cases

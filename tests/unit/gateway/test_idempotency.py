@@ -19,8 +19,13 @@ def refusal(memory, *args):
 
 
 @pytest.fixture
-def memory():
-    return IdempotencyMemory(window_s=60.0, most_bytes=10_000)
+def clock():
+    return SimpleNamespace(now_s=0.0)
+
+
+@pytest.fixture
+def memory(clock):
+    return IdempotencyMemory(window_s=60.0, most_bytes=10_000, steady=lambda: clock.now_s)
 
 
 def test_what_was_stored_is_known_the_second_time(memory):
@@ -99,13 +104,38 @@ def goes_on(memory, scope, now_s=0.0, items=1):
     return entry
 
 
-def test_a_request_that_goes_on_is_remembered_until_its_fate_is_known(memory):
+def test_a_request_that_goes_on_is_remembered_until_its_fate_is_known(memory, clock):
     entry = goes_on(memory, SCOPE)
     memory.end(("a", "b", "c"), memory.begin(("a", "b", "c"), b"b", 1.0), [Stored(0, 5)])
     assert refusal(memory, SCOPE, b"other", 1000.0).kind == "idempotency-key-reused"
     assert len(memory) == 1  # what came after it is forgotten in its time
+    clock.now_s = 1000.0
     entry.sending.come_to_an_end()
-    assert memory.begin(SCOPE, b"other", 1000.0).results == []
+    assert refusal(memory, SCOPE, b"other", 1059.0).kind == "idempotency-key-reused"
+    assert memory.begin(SCOPE, b"other", 1060.0).results == []
+
+
+def test_what_was_stored_after_a_window_is_told_to_who_sends_it_again(memory, clock):
+    """A broker was away for longer than answers are kept, and each repeat was told so."""
+    for now_s in (0.0, 30.0, 59.0, 90.0):
+        entry = goes_on(memory, SCOPE, now_s)
+    clock.now_s = 100.0
+    entry.sending.come_to_an_end()
+    assert memory.begin(SCOPE, b"a", 110.0) is entry
+
+
+def test_what_was_stored_at_a_second_try_is_known_for_a_window_from_then_on(memory, clock):
+    memory.end(SCOPE, memory.begin(SCOPE, b"a", 0.0, 2), [Stored(0, 5), None])
+    clock.now_s = 59.0
+    memory.end(SCOPE, memory.begin(SCOPE, b"a", 59.0, 2), [Stored(0, 5), Stored(0, 6)])
+    assert memory.begin(SCOPE, b"a", 70.0, 2).results == [Stored(0, 5), Stored(0, 6)]
+
+
+def test_what_nobody_will_ever_know_is_forgotten_however_often_it_is_asked_for(memory):
+    unknown = EventFault(503, "not-acknowledged", "nobody knows")
+    for now_s in range(0, 60, 10):
+        memory.end(SCOPE, memory.begin(SCOPE, b"a", now_s), [unknown])
+    assert memory.begin(SCOPE, b"a", 60.0).results == []
 
 
 def test_when_all_of_it_goes_on_new_keys_are_told_to_come_again(memory):

@@ -1,6 +1,7 @@
 """State of keys inside a task: of exactly the records before the position, whatever happens."""
 
 import json
+import time
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -160,6 +161,17 @@ def test_a_store_that_does_not_answer_a_load_blames_no_record(bench, monkeypatch
     for receipt in receipts:
         assert (receipt.error.code, receipt.error.temporary) == ("StoreUnavailable", True)
     assert (sink.written, bench.dead_letters.letters) == ([], [])
+
+
+@pytest.mark.parametrize("records", [1, LOG_END])
+def test_a_store_that_hangs_in_a_load_blames_no_record(bench, monkeypatch, records):
+    monkeypatch.setattr(SqlPositions, "load_state", lambda *_: time.sleep(60.0))
+    bench.limits = {"timeout_s": 0.3}
+    alone = bench.slices(until=records)[:1]
+    (receipt,) = run(bench, ListSink(), slices=alone, bad_record="dead-letter")
+    error = receipt.error
+    assert (error.code, error.temporary, error.offset) == ("StoreUnavailable", True, None)
+    assert bench.dead_letters.letters == []
 
 
 def test_a_bad_record_stops_state_where_it_stops_the_position(bench):

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from headrace import StateTable
-from headrace.errors import ConfigError, StateFull, StateRefused, StoreUnavailable
+from headrace.errors import ConfigError, StateFull, StateRefused, StoreUnavailable, WrongSchema
 from headrace.model.state import StateKey, StateLoaded, StateSize
 from headrace.model.streams import LaneId
 from headrace.state.seen import PortionState, State
@@ -159,7 +159,7 @@ def test_state_that_a_handler_kept_from_an_earlier_call_is_refused():
 )
 def test_a_row_of_other_columns_is_refused_also_where_it_is_a_dict(row, named):
     seen = State.of(SEEN)["seen"]
-    with pytest.raises(StateRefused, match=named):
+    with pytest.raises(WrongSchema, match=named):
         seen.put(row)
     assert seen.get("ada") is None
 
@@ -168,7 +168,7 @@ def test_a_table_with_a_column_more_or_one_twice_is_refused():
     seen = State.of(SEEN)["seen"]
     columns = [pa.array(["ada"]), pa.array([1]), pa.array([2])]
     for last in ("vists", "visits"):
-        with pytest.raises(StateRefused, match="a row that is saved has"):
+        with pytest.raises(WrongSchema, match="a row that is saved has"):
             seen.save(pa.Table.from_arrays(columns, names=["user", "visits", last]))
 
 
