@@ -31,11 +31,11 @@ from headrace.model.statistics import (
 from headrace.model.streams import StreamId
 
 #: raise it when the version before can no longer read what is written here
-_FORM = b"\x06"
-#: forms that are read: the one before does not count what was passed over, earlier ones do not say
-#: how a lag is known, before that they number lanes within their topic, and even earlier ones have
-#: no time of the next try, and no schemas of writers
-_READ = (b"\x01", b"\x02", b"\x03", b"\x04", b"\x05", _FORM)
+_FORM = b"\x07"
+#: forms that are read: the one before does not count where state was found, an earlier one not what
+#: was passed over, earlier ones do not say how a lag is known, before that they number lanes within
+#: their topic, and even earlier ones have no time of the next try, and no schemas of writers
+_READ = (b"\x01", b"\x02", b"\x03", b"\x04", b"\x05", b"\x06", _FORM)
 #: the quickest; the best takes four times as long for a fifth less
 _LEVEL = 1
 _PLAIN = tuple(field.name for field in fields(Report) if field.name not in ("streams", "waves"))
