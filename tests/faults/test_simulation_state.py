@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.ports import advance_groups
+from headrace.state.copies import KnownState, StateCopies
 from headrace.state.seen import PortionState
 from headrace.testing.memory_store import MemoryPositions
 from headrace.testing.memory_store.kept_state import KeptState
@@ -31,6 +32,7 @@ def test_state_is_what_the_log_says_whatever_happens(first):
         wrong, counts = simulate_state(seed)
         assert not wrong, f"seed {seed}: {wrong}"
         assert counts["bins"]
+        assert counts["copies"]
 
 
 def test_a_zombie_that_is_told_the_state_of_now_is_found(monkeypatch):
@@ -62,6 +64,20 @@ def test_state_of_a_call_that_did_not_count_is_found(monkeypatch):
         self._last |= call.changed
 
     monkeypatch.setattr(PortionState, "answered", counts_all)
+    assert first_wrong()
+
+
+@pytest.mark.parametrize("trusts", ["any epoch", "any place"])
+def test_a_copy_that_is_trusted_where_it_is_not_right_is_found(monkeypatch, trusts):
+    def takes(self, lane, place, epoch):
+        found = self._drop(lane)
+        if found is None:
+            return KnownState()
+        at, under, known = found
+        right = at == place if trusts == "any epoch" else under == epoch
+        return known if right else KnownState()
+
+    monkeypatch.setattr(StateCopies, "take", takes)
     assert first_wrong()
 
 

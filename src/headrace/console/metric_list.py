@@ -237,6 +237,20 @@ METRICS = (
         "What backpressure allows; not there while it allows everything.",
     ),
     Metric(
+        "headrace_use_case_state_hits_total",
+        COUNTER,
+        _OF_DRIVER,
+        "portions",
+        "How often a worker found the state of a partition as it had left it.",
+    ),
+    Metric(
+        "headrace_use_case_state_misses_total",
+        COUNTER,
+        _OF_DRIVER,
+        "portions",
+        "How often it did not, and the store has to be asked.",
+    ),
+    Metric(
         "headrace_driver_up",
         GAUGE,
         ("driver",),

@@ -336,6 +336,9 @@ def _use_case(driver: str, figures: UseCaseFigures, samples: _Samples) -> None:
     samples.add("headrace_use_case_incoming_bytes_per_second", figures.bytes_in_per_s, *labels)
     if figures.pace_per_s is not None:
         samples.add("headrace_use_case_pace_records_per_second", figures.pace_per_s, *labels)
+    if figures.state_hits_total or figures.state_misses_total:
+        samples.add("headrace_use_case_state_hits_total", figures.state_hits_total, *labels)
+        samples.add("headrace_use_case_state_misses_total", figures.state_misses_total, *labels)
 
 
 def _stopped(figures: StreamFigures) -> int:

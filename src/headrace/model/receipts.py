@@ -135,3 +135,6 @@ class Receipt:
     writers: tuple[WrittenBy, ...] = ()
     #: of an open slice that came to its end
     behind: Behind | None = None
+    #: how often the state of its lane was found as this worker had left it, and how often not
+    state_hits: int = 0
+    state_misses: int = 0

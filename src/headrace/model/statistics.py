@@ -193,6 +193,9 @@ class UseCaseFigures:
     bytes_out_per_s: float | None
     #: records a second that backpressure allows; None is no limit
     pace_per_s: float | None
+    #: how often a worker found the state of a lane as it had left it, and how often not
+    state_hits_total: int = 0
+    state_misses_total: int = 0
 
 
 @dataclass(frozen=True, slots=True)

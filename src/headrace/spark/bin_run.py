@@ -76,7 +76,8 @@ from headrace.spark.slice_errors import error_of, killed, name_record
 from headrace.spark.state_of_lanes import committed_with, state_of, transactions
 from headrace.spark.tally import Tally
 from headrace.spark.there_already import not_yet_there
-from headrace.state.seen import NO_STATE, State
+from headrace.state.copies import StateCopies
+from headrace.state.seen import NO_STATE, PortionState, State
 from headrace.use_cases import SliceContext, UseCase
 
 _T = TypeVar("_T")
@@ -103,6 +104,8 @@ class BinRun:
     markers: Markers | None = None
     schemas: Schemas = field(default_factory=NoRegistry)
     tenants: Tenants = field(default_factory=NoTenants)
+    #: what this worker knows of the state of lanes
+    copies: StateCopies = field(default_factory=StateCopies)
     #: the writer, if it is to be asked before recorded slices are handled
     asked_first: AskedFirst | None = None
     #: seconds of decoding together that came to nothing, which are not of the budget: else whoever
@@ -118,6 +121,8 @@ class BinRun:
     _kept: set[tuple[Slice, Place | None]] = field(default_factory=set)
     #: what is kept once it is claimed, by the first slice of its portion
     _letters: dict[Slice, list[DeadLetter]] = field(default_factory=dict)
+    #: of each lane where a portion begins, and the state that it found there
+    _states: dict[LaneId, tuple[Place, PortionState]] = field(default_factory=dict)
     #: slices whose lanes were elsewhere when their state was asked for
     _moved_on: set[Slice] = field(default_factory=set)
 
@@ -254,6 +259,8 @@ class BinRun:
             for pair in zip(handled, effects, strict=True)
             if id(pair[0]) in mine and self._has_its_letters(pair[0])
         ]
+        for _, effect in pairs:
+            self._committed(effect)
         return [portion for portion, _ in pairs], [effect for _, effect in pairs]
 
     def _has_its_letters(self, portion: Portion) -> bool:
@@ -344,6 +351,8 @@ class BinRun:
         began = time.monotonic()
         rules = replace(rules or self.rules, until_s=self._until_s)
         handled = self.call(portion, rules) if portion.records.num_rows else None
+        if handled is None and self.use_case.state:
+            self._state_of(portion)
         if first in self._moved_on:
             self.tally.superseded(portion)
             return portion, None
@@ -423,7 +432,20 @@ class BinRun:
         def moved_on() -> None:
             self._moved_on.add(portion.planned[0])
 
-        return State(state_of(self.use_case, self.positions, portion, moved_on))
+        piece = portion.slices[0]
+        found = state_of(self.use_case, self.positions, portion, moved_on, self.copies)
+        self._states[piece.lane] = (piece.from_offset, found)
+        self.tally.found_state(portion.planned[0], as_left=found.known.is_told)
+        return State(found)
+
+    def _committed(self, effect: Effect) -> None:
+        """Keep what is known of the state of its lane for the next portion of it."""
+        piece = effect.slices[0]
+        begin, found = self._states.pop(piece.lane, (None, None))
+        if found is not None and begin == piece.from_offset:
+            if effect.state is not None:
+                found.known.changed(effect.state)
+            self.copies.keep(piece.lane, effect.reached[0], piece.epoch, found.known)
 
     def _kills(self, planned: Slice) -> bool:
         """Whether an earlier attempt of this task died at a slice."""
@@ -570,6 +592,9 @@ class BinRun:
             answers = self._sent(some)
             if self.use_case.commits:
                 answers = committed_with(self.positions, some, answers)
+            for effect, written in zip(some, answers, strict=True):
+                if written.committed:
+                    self._committed(effect)
             told |= zip(rows, answers, strict=True)
         return [told[row] for row in range(len(effects))]
 

@@ -28,6 +28,7 @@ from headrace.ports import Effect, Positions, Written
 from headrace.spark.portions import Portion
 from headrace.spark.refused_rows import as_a_whole
 from headrace.spark.slice_errors import error_of
+from headrace.state.copies import StateCopies
 from headrace.state.seen import PortionState
 from headrace.use_cases import UseCase
 
@@ -42,6 +43,7 @@ def state_of(
     positions: Positions,
     portion: Portion,
     moved_on: Callable[[], None],
+    copies: StateCopies,
 ) -> PortionState:
     """The state of a portion's lane; nobody is asked before the handler asks.
 
@@ -50,6 +52,7 @@ def state_of(
         positions: the store's.
         portion: of one lane.
         moved_on: told when the lane is not where the portion begins any more.
+        copies: what this worker knows of lanes; this one's is taken from there.
     """
     piece = portion.slices[0]
     at = Move.of(piece, piece.from_offset)
@@ -68,7 +71,9 @@ def state_of(
 
     tables = {table.name: table for table in use_case.state}
     waits = _of_an_order_before(use_case, piece)
-    return PortionState(tables, load, owner(portion.records), use_case.most_state, trouble=waits)
+    known = copies.take(piece.lane, piece.from_offset, piece.epoch)
+    owns = owner(portion.records)
+    return PortionState(tables, load, owns, use_case.most_state, trouble=waits, known=known)
 
 
 def _of_an_order_before(use_case: UseCase, piece: Slice) -> Temporary | None:

@@ -62,6 +62,8 @@ class _Line:
     behind: Behind | None = None
     timestamps_s: list[float] = field(default_factory=list)
     traceparents: list[str] = field(default_factory=list)
+    state_hits: int = 0
+    state_misses: int = 0
 
 
 class Tally:
@@ -127,6 +129,11 @@ class Tally:
         self._own_s += written.seconds
         for piece in effect.slices:
             self._written_s[piece.lane] += written.seconds / len(effect.slices)
+
+    def found_state(self, planned: Slice, *, as_left: bool) -> None:
+        """The state of its lane is as this worker left it, or has to be asked for."""
+        self._lines[planned].state_hits += as_left
+        self._lines[planned].state_misses += not as_left
 
     def stop(self, portion: Portion, error: SliceError | None) -> None:
         """Nothing of this portion is done, and nothing more of its slices may be."""
@@ -256,6 +263,8 @@ class Tally:
                 refused=self._refused[planned.lane],
                 writers=tuple(map(WrittenBy, line.writers.keys(), line.writers.values())),
                 behind=line.behind,
+                state_hits=line.state_hits,
+                state_misses=line.state_misses,
             )
             for planned, line in self._lines.items()
         ]

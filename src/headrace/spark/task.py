@@ -76,6 +76,7 @@ from headrace.spark.shared_folder import Sentinel
 from headrace.spark.slice_errors import error_of
 from headrace.spark.tally import Tally
 from headrace.spark.worker_cache import Fetch, WorkerCache
+from headrace.state.copies import StateCopies
 from headrace.use_cases import UseCase
 
 BATCH_RECORDS = 10_000
@@ -150,6 +151,8 @@ class WorkerClients:
     dead_letters: DeadLetters
     schemas: RegistryClient = field(default_factory=NoRegistry)
     tenants: Tenants = field(default_factory=NoTenants)
+    #: what it knows of the state of lanes
+    state: StateCopies = field(default_factory=StateCopies)
 
 
 def kept(work: Work) -> WorkerClients:
@@ -248,6 +251,7 @@ def run_bin(
         markers=markers,
         schemas=clients.schemas,
         tenants=clients.tenants,
+        copies=clients.state,
         asked_first=cast("AskedFirst", writer) if asks_first(sink) else None,
     )
     reading = _Timed(_portions(use_case, clients, planned.slices))

@@ -8,6 +8,7 @@ was asked of the store for a portion is asked once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from headrace.model.state import (
     size_of,
 )
 from headrace.model.streams import LaneId
+from headrace.state.copies import KnownState
 from headrace.state.tables import StateTable
 
 #: rows of a table by their keys, and how much there is in all
@@ -52,8 +54,8 @@ class PortionState:
     trouble: Exception | None = None
     #: a store is asked just now, or was when what asked was ended
     asks: bool = False
-    _size: StateSize = NOTHING
-    _kept: _Rows = field(default_factory=dict)
+    #: as of where it begins
+    known: KnownState = field(default_factory=KnownState)
     #: by calls whose answers count, and by the last one
     _changed: _Rows = field(default_factory=dict)
     _last: _Rows = field(default_factory=dict)
@@ -86,7 +88,7 @@ class PortionState:
         """
         if self.trouble is not None:
             raise self.trouble
-        new = [key for key in dict.fromkeys(keys) if StateKey(table, key) not in self._kept]
+        new = [key for key in dict.fromkeys(keys) if StateKey(table, key) not in self.known.rows]
         if not new:
             return
         self.asks = True
@@ -96,26 +98,26 @@ class PortionState:
             self.trouble, self.asks = error, False
             raise
         self.asks = False
-        self._size = loaded.size
-        self._kept |= {StateKey(table, key): loaded.rows.get(key) for key in new}
+        rows = {StateKey(table, key): loaded.rows.get(key) for key in new}
+        self.known.told(rows, loaded.size, time.monotonic())
 
     def row(self, key: StateKey) -> bytes | None:
         """A row as a new call finds it."""
-        return self._changed[key] if key in self._changed else self._kept[key]
+        return self._changed[key] if key in self._changed else self.known.rows[key]
 
     def size(self) -> StateSize:
         """How much the tenant has, as a new call finds it."""
-        return self._size.plus(self._grown(self._changed))
+        return self.known.size.plus(self._grown(self._changed))
 
     def changes(self, lane: LaneId) -> StateChanges:
         """What goes with the position: only what is not as it was kept."""
-        rows = {key: row for key, row in self._changed.items() if row != self._kept[key]}
+        rows = {key: row for key, row in self._changed.items() if row != self.known.rows[key]}
         return StateChanges(lane, rows, self._grown(rows))
 
     def _grown(self, rows: Mapping[StateKey, bytes | None]) -> StateSize:
         grown = NOTHING
         for key, row in rows.items():
-            grown = grown.plus(_more(key, self._kept[key], row))
+            grown = grown.plus(_more(key, self.known.rows[key], row))
         return grown
 
 

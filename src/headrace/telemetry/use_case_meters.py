@@ -49,6 +49,8 @@ class UseCaseMeter:
     """Counts the waves of one use case."""
 
     waves_total: int = 0
+    state_hits_total: int = 0
+    state_misses_total: int = 0
     _counts: list[_Count] = field(default_factory=list)
 
     def add(self, receipt: Receipt, delays: NDArray[np.float32], now_s: float) -> None:
@@ -59,6 +61,8 @@ class UseCaseMeter:
         if receipt.output_bytes is not None:
             count.bytes_out = (count.bytes_out or 0) + receipt.output_bytes
         count.new.append(delays)
+        self.state_hits_total += receipt.state_hits
+        self.state_misses_total += receipt.state_misses
 
     def returned(self, result: WaveResult, now_s: float) -> None:
         """Count a wave that came back."""
@@ -88,6 +92,8 @@ class UseCaseMeter:
             bytes_in_per_s=sum(count.bytes_in for count in self._counts) / span_s,
             bytes_out_per_s=sum(out) / span_s if out else None,
             pace_per_s=pace_per_s,
+            state_hits_total=self.state_hits_total,
+            state_misses_total=self.state_misses_total,
         )
 
     def _count(self, now_s: float) -> _Count:

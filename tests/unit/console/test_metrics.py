@@ -47,7 +47,7 @@ def told(at_s=NOW_S, *streams, **values):
 def test_a_scrape_shows_every_declared_metric_with_its_labels_and_nothing_else():
     whole = report_of("one", NOW_S, ACME, BOLT)
     (use_case,) = whole.use_cases
-    use_case = replace(use_case, scheduling=use_case.processing)
+    use_case = replace(use_case, scheduling=use_case.processing, state_hits_total=3)
     text = scraped_text(replace(whole, use_cases=(use_case,)), most_tenants=1)
     shown = {}
     for family in text_string_to_metric_families(text.decode()):
@@ -203,3 +203,14 @@ def test_many_scrapes_within_a_second_read_the_store_once():
     clock[0] += 1.0
     metrics.exposition()
     assert statistics.asked == 2
+
+
+def test_where_state_was_found_is_shown_of_use_cases_that_have_some():
+    whole = report_of("one", NOW_S, ACME)
+    (use_case,) = whole.use_cases
+    names = ["headrace_use_case_state_hits_total", "headrace_use_case_state_misses_total"]
+    labels = ("one", use_case.use_case)
+    for hits, misses, values in ((0, 0, [None, None]), (0, 2, [0, 2]), (3, 0, [3, 0])):
+        told = replace(use_case, state_hits_total=hits, state_misses_total=misses)
+        found = samples_of(scraped_text(replace(whole, use_cases=(told,))))
+        assert [found.get((name, labels)) for name in names] == values

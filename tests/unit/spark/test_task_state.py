@@ -19,6 +19,7 @@ from headrace.ports import Connections, RefusedRow, Site, Written
 from headrace.spark.key_hash import bucket_of_key
 from headrace.spark.slice_errors import error_of
 from headrace.spark.state_of_lanes import MUCH_BYTES, state_of, transactions
+from headrace.state.copies import StateCopies
 from headrace.store import SqlPositions
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.memory_store import MemoryStore
@@ -319,7 +320,7 @@ def test_a_key_is_a_portions_if_a_record_of_it_has_it():
         max_state_rows=7,
         max_state_bytes=70,
     )(counting)
-    of = state_of(keyed, MemoryStore().positions, portion, lambda: None)
+    of = state_of(keyed, MemoryStore().positions, portion, lambda: None, StateCopies())
     in_the_same_bucket = next(
         key for number in range(99) if bucket_of_key(key := b"%d" % number, 4) == 0
     )
@@ -442,3 +443,34 @@ def test_at_most_once_of_one_that_slept_before_its_claim_makes_no_effect(bench):
     receipts = run(bench, sink, handler=sleeps, guarantee="at-most-once")
     assert all(receipt.superseded for receipt in receipts)
     assert (sink.written, kept(bench)) == ([], {})
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once", "exactly-once"])
+def test_a_worker_asks_nothing_of_a_lane_that_stands_as_it_left_it(bench, monkeypatch, guarantee):
+    VISITS.prepare(Site(Connections({}, bench.url), bench.store.positions))
+    sink = VISITS if guarantee == "exactly-once" else ListSink()
+    first = run(bench, sink, guarantee=guarantee, slices=bench.slices(until=4))
+    assert [(told.state_hits, told.state_misses) for told in first] == [(0, 1)] * 2
+    asked, load = [], SqlPositions.load_state
+
+    def loads(self, at, table, keys):
+        asked.append(at.lane.tenant)
+        return load(self, at, table, keys)
+
+    monkeypatch.setattr(SqlPositions, "load_state", loads)
+    told = run(bench, sink, guarantee=guarantee, slices=moved(bench, 9))
+    assert (asked, [receipt.state_hits for receipt in told]) == ([], [1, 1])
+    lane = told[0].slice.lane
+    epoch = bench.store.membership.hold([lane.stream])[lane.stream]
+    later = [replace(piece, epoch=epoch) for piece in moved(bench, 12) if piece.lane == lane]
+    (again,) = run(bench, sink, guarantee=guarantee, slices=tuple(later))
+    assert (asked, again.state_misses) == ([lane.tenant], 1)
+    assert (kept(bench), kept(bench, "bolt")) == (oracle(range(12)), oracle(range(9)))
+
+
+def test_what_was_not_committed_is_not_known_to_its_worker(bench, monkeypatch):
+    run(bench, ListSink(), slices=bench.slices(until=4))
+    run(bench, ListSink(down=True), slices=moved(bench, 9))
+    (first, _) = run(bench, ListSink(), slices=moved(bench, 9))
+    assert (first.state_hits, first.state_misses) == (0, 1)
+    assert kept(bench) == oracle(range(9))

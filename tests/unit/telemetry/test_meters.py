@@ -119,3 +119,12 @@ def test_bytes_out_are_what_those_say_who_know():
     meter.add(replace(receipt(), output_bytes=40), NO_DELAYS, START_S + 10)
     meter.add(replace(receipt(), output_bytes=60), NO_DELAYS, START_S + 10)
     assert meter.figures("score", None, START_S + 20).bytes_out_per_s == 5.0
+
+
+def test_it_is_counted_how_often_state_was_found_as_it_was_left():
+    meter = UseCaseMeter()
+    for hits, misses in ((2, 1), (0, 4)):
+        told = replace(receipt(), state_hits=hits, state_misses=misses)
+        meter.add(told, np.array([], np.float32), START_S)
+    found = meter.figures("score", None, START_S + 1)
+    assert (found.state_hits_total, found.state_misses_total) == (2, 5)

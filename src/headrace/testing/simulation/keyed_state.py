@@ -15,7 +15,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal, cast
 
@@ -31,6 +31,7 @@ from headrace.model.waves import Bin
 from headrace.ports import Connections, Effect, SliceBatch, Written
 from headrace.spark.key_hash import bucket_of_key
 from headrace.spark.task import WorkerClients, run_bin
+from headrace.state.copies import StateCopies
 from headrace.state.tables import StateTable
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_fake import InProcessWork
@@ -80,6 +81,10 @@ class StateWorld:
     counts: Counter[str] = field(default_factory=Counter)
     calm: bool = False
     depth: int = 0
+    #: what two workers know
+    copies: tuple[StateCopies, StateCopies] = field(
+        default_factory=lambda: (StateCopies(most_lane_bytes=800), StateCopies())
+    )
 
     def __post_init__(self) -> None:
         """Begin the stream."""
@@ -236,9 +241,13 @@ class StateWorld:
         self.counts["bins"] += 1
         actor = Actor(f"task {self.counts['bins']}", "task")
         door = PositionsDoor(self.store.positions, actor, cast("Any", self), "positions")
-        clients = WorkerClients(_Reader(self, actor), cast("Any", door), MemoryDeadLetters())
+        letters = MemoryDeadLetters()
+        clients = WorkerClients(_Reader(self, actor), cast("Any", door), letters)
+        clients = replace(clients, state=self.rng.choice(self.copies))
         hasty = not self.calm and self.rng.random() < 0.2
-        run_bin(self.work, Bin(tuple(pieces), 1.0), -1.0 if hasty else math.inf, clients=clients)
+        budget_s = -1.0 if hasty else math.inf
+        receipts = run_bin(self.work, Bin(tuple(pieces), 1.0), budget_s, clients=clients)
+        self.counts["copies"] += sum(receipt.state_hits for receipt in receipts)
 
     def _counting(self) -> UseCase:
         sink = MemoryTable(_TABLE) if self.guarantee == "exactly-once" else _Book(self)
