@@ -1,13 +1,16 @@
 """The Kinesis that `up` can start: its streams, its errors and its end."""
 
+import re
 import time
 from contextlib import closing
+from pathlib import Path
 
 import boto3
 import pytest
 from owner_killed import answers_without_its_owner
 
 import kinesis_server
+from headrace.cli.servers import folder_of, remember
 from headrace.connectors.by_topic import open_log
 from headrace.embedded import EmbeddedKinesis
 from headrace.embedded.addresses import free_ports
@@ -61,6 +64,26 @@ def test_streams_are_kept_over_a_stop_and_a_connection_finds_them(tmp_path):
         assert found["here:acme.visits"].lanes == ("here:acme.visits[0]", "here:acme.visits[1]")
     finally:
         server.stop()
+
+
+def test_the_pages_program_puts_its_record(kinesis, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "kinesis.md").read_text()
+    program = re.search(r"```python\n(# put\.py\n.*?)```", page, re.DOTALL)[1]
+    assert program.count("acme.visits") == 3
+    monkeypatch.chdir(tmp_path)
+    remember(folder_of(tmp_path), {"kinesis_url": kinesis.embedded.url})
+    stream = f"put-{tmp_path.name}"
+    exec(program.replace("acme.visits", stream), {})
+    client = client_of(kinesis.embedded)
+    shards = client.list_shards(StreamName=stream)["Shards"]
+    assert [one["Data"] for shard in shards for one in _records(client, stream, shard)] == [b"/a"]
+    client.delete_stream(StreamName=stream)
+
+
+def _records(client, stream, shard):
+    begin = {"ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
+    at = client.get_shard_iterator(StreamName=stream, **begin)["ShardIterator"]
+    return client.get_records(ShardIterator=at)["Records"]
 
 
 def test_a_taken_port_is_refused(kinesis, tmp_path):

@@ -525,7 +525,7 @@ def test_the_guides_streams_that_must_not_lag_are_ones(tmp_path):
 
 def test_the_use_case_of_the_page_about_kinesis_is_one_and_its_file_names_its_connection(tmp_path):
     page = ROOT / "docs" / "kinesis.md"
-    (code,), (yaml, role, leases) = blocks(page, "python"), blocks(page, "yaml")
+    (code, _), (yaml, role, leases) = blocks(page, "python"), blocks(page, "yaml")
     names = {}
     exec(code, names)
     rows = handled(names["counted"], [b"a"]).to_pylist()

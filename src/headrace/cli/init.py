@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from importlib import resources
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,9 @@ FILES = ("headrace.yaml", "use_cases.py", "test_use_cases.py", "visits.jsonl", "
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where; made if need be.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(help="Where, made if need be; none: in the folder where you are.")
+    ] = Path(),
 ) -> None:
     """Make a folder with a use case, its test, sample records and a YAML file.
 
@@ -30,7 +33,7 @@ def init(
         if there:
             raise ConfigError(
                 f"{', '.join(there)} is in {folder.resolve()} already, and nothing is overwritten: "
-                "name another folder, as in 'headrace init visits'"
+                f"name another folder, as in 'headrace init {_new_name()}'"
             )
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -39,6 +42,12 @@ def init(
         except OSError as exc:
             raise ConfigError(f"{exc.filename} cannot be written: {exc.strerror}") from exc
         _tell(folder)
+
+
+def _new_name() -> str:
+    """A folder that is not there yet."""
+    names = chain(["visits"], (f"visits-{number}" for number in count(2)))
+    return next(name for name in names if not Path(name).exists())
 
 
 def text_of(name: str) -> str:

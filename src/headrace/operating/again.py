@@ -31,7 +31,8 @@ def consequences(seeks: Sequence[Seek], guarantee: Guarantee | None = None) -> l
         if seek.again != 0:
             told.append(
                 f"effects of {_records(seek.again)} of {seek.stream} are made again; "
-                f"{of} guards against kills, not against this"
+                f"{of} guards against kills, not against this; what was redriven is read at its "
+                "own place and at the one it was sent to, as far as both are among them"
             )
         if seek.passed != 0:
             told.append(

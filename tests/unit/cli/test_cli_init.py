@@ -57,6 +57,14 @@ def test_nothing_is_overwritten_and_nothing_half_made(tmp_path, name):
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_another_folder_is_advised_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for advised in ("visits-2", "visits-3"):
+        init("visits")
+        assert f"as in 'headrace init {advised}'" in " ".join(init("visits").output.split())
+        init(advised)
+
+
 def test_a_place_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     refused = init(tmp_path / "file" / "folder")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.connectors.kafka import OFFSETS
-from headrace.cycle.lags import StreamLog, seek_offsets, seek_target
+from headrace.cycle.seek_places import StreamLog, seek_offsets, seek_target
 from headrace.errors import ConfigError, LeaderUnknown, Temporary, UnknownName
 from headrace.model.lane_names import named, number_of
 from headrace.model.lineage import Parent
@@ -167,7 +167,8 @@ def test_no_guarantee_is_said_to_be_against_a_seek(store, log):
     (told,) = consequences([back], Guarantee.EXACTLY_ONCE)
     assert told == (
         "effects of up to 6 records of acme/score are made again; "
-        "exactly-once guards against kills, not against this"
+        "exactly-once guards against kills, not against this; what was redriven is read at its own "
+        "place and at the one it was sent to, as far as both are among them"
     )
     (unknown,) = consequences([back])
     assert "every guarantee, also exactly-once" in unknown
