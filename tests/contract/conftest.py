@@ -2,9 +2,12 @@
 
 import os
 import uuid
+from contextlib import closing
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
+
+from made_stores import MadeDatabases, MadeFile
 
 
 @pytest.fixture
@@ -26,8 +29,45 @@ def postgres_url(request):
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def store_url(request, tmp_path):
+def database_kind(request):
+    return request.param
+
+
+@pytest.fixture
+def store_url(request, database_kind, tmp_path):
     """The URL of an empty store, on each database."""
-    if request.param == "sqlite":
+    if database_kind == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def made_store_url(request, database_kind):
+    """The same where the tables are there already."""
+    return request.getfixturevalue(f"made_{database_kind}_url")
+
+
+@pytest.fixture(scope="session")
+def made_file(tmp_path_factory):
+    return MadeFile(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def made_sqlite_url(made_file, tmp_path):
+    return made_file.copied(tmp_path / "store.db")
+
+
+@pytest.fixture(scope="session")
+def made_databases(postgres):
+    with closing(MadeDatabases(postgres.url)) as made:
+        yield made
+
+
+@pytest.fixture
+def made_postgresql_url(request):
+    """Where ``HEADRACE_TEST_DATABASE_URL`` says nobody may make databases: migrations run there."""
+    if "HEADRACE_TEST_DATABASE_URL" in os.environ:
+        yield request.getfixturevalue("postgres_url")
+        return
+    with request.getfixturevalue("made_databases").copied() as url:
+        yield url

@@ -78,9 +78,9 @@ BODIES = {
 
 
 @pytest.fixture
-def store(store_url):
+def store(made_store_url):
     """Acme and bolt, each with a stream; one of acme's records has failed."""
-    with closing(open_store(store_url)) as made:
+    with closing(open_store(made_store_url)) as made:
         made.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
         for tenant in ("acme", "bolt"):
             made.registry.add_tenant(Tenant(tenant))

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from dynamodb_server import THROTTLED
+from headrace.connectors.dynamodb.owned_tables import _ITEMS_AT_ONCE
 from headrace.connectors.dynamodb.servers import Service, address_of
 from headrace.connectors.kinesis import KinesisLog
 from headrace.connectors.kinesis.spots import END, before, beginning, passed, since
@@ -24,6 +25,9 @@ DAY_S = 86_400
 
 
 class TestLeaseMirror(MirrorContract):
+    # Each is written by a request of its own, so these take their time.
+    many = 2 * _ITEMS_AT_ONCE + 10
+
     @pytest.fixture(autouse=True)
     def _servers(self, dynamodb):
         self.dynamodb, self.streams = dynamodb, KinesisTopics()

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.connectors.kafka import sink
+from headrace.connectors.kafka import sink, sink_transaction_line
 from headrace.connectors.kafka.sink_messages import SLICE_HEADER
 from headrace.formats import AvroOutput, Text
 from headrace.ports import Connections, Sink, Site
@@ -93,6 +93,8 @@ class TestKafkaTopic(SinkContract):
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                # An end is told when there was nothing for so long; half a second, if not said.
+                "fetch.wait.max.ms": 10,
                 "isolation.level": "read_committed",
             }
         )
@@ -135,6 +137,11 @@ class TestTransactionalKafkaTopic(TestKafkaTopic):
         for gone in admin.delete_consumer_groups([f"headrace.tx.{USE_CASE}"]).values():
             gone.result(30)
         return True
+
+    def test_case_5_a_crash_at_the_write(self, monkeypatch):
+        # Here the producer outlives its writer, and what it has open is waited for in vain.
+        monkeypatch.setattr(sink_transaction_line, "_OFFSETS_S", 1.0)
+        super().test_case_5_a_crash_at_the_write()
 
     @pytest.fixture(autouse=True)
     def _sources(self, kafka):

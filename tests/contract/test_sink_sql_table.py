@@ -59,8 +59,8 @@ class TestSqlTable(SinkContract):
     where = ""
 
     @pytest.fixture(autouse=True)
-    def _store(self, store_url):
-        self.url = store_url
+    def _store(self, made_store_url):
+        self.url = made_store_url
         self.store: SqlStore = open_store(self.url)
         self.positions = Unanswered(self.store.positions)
         self.store.registry.deploy(Deployment(USE_CASE, "contract.py", "0", "{tenant}.visits"))

@@ -95,8 +95,8 @@ class TestSqliteStatistics(_OnDatabases):
 
 class TestPostgresStatistics(_OnDatabases):
     @pytest.fixture
-    def url(self, postgres_url):
-        return postgres_url
+    def url(self, made_postgresql_url):
+        return made_postgresql_url
 
 
 class TestMemoryStatistics(StatisticsContract):

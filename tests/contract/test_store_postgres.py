@@ -7,8 +7,8 @@ from headrace.testing.store_contract import *  # noqa: F403 - the suites
 
 
 @pytest.fixture
-def open_again(postgres_url):
-    return lambda: open_store(postgres_url)
+def open_again(made_postgresql_url):
+    return lambda: open_store(made_postgresql_url)
 
 
 @pytest.fixture

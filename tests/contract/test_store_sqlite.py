@@ -7,8 +7,8 @@ from headrace.testing.store_contract import *  # noqa: F403 - the suites
 
 
 @pytest.fixture
-def open_again(tmp_path):
-    return lambda: open_store(f"sqlite:///{tmp_path}/store.db")
+def open_again(made_sqlite_url):
+    return lambda: open_store(made_sqlite_url)
 
 
 @pytest.fixture

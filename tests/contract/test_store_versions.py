@@ -139,6 +139,14 @@ SINCE_PLACES_ARE_TEXT = {
 
 
 @pytest.fixture
+def store_url(request, database_kind):
+    """Of a store that has its tables, but for who makes them."""
+    params = request.node.callspec.params
+    empty = "store_url" if params.get("version") == NOTHING else "made_store_url"
+    return request.getfixturevalue(empty)
+
+
+@pytest.fixture
 def database(store_url):
     with closing(open_database(store_url)) as database:
         yield database

@@ -23,6 +23,18 @@ def letters(topics):
 
 
 @pytest.fixture
+def soon(monkeypatch):
+    """Drivers look at topics, and believe what they see, in seconds, and not in half a minute.
+
+    How long that is has tests of its own (tests/unit/cycle), with a clock that is moved.
+    """
+    for name in ("topics.TOPICS_EVERY_S", "topics.LIST_EVERY_S", "newcomers.LOOK_EVERY_S"):
+        monkeypatch.setattr(f"headrace.cycle.{name}", 1.0)
+    for room in ("topic_ids", "lineage"):
+        monkeypatch.setattr(f"headrace.cycle.{room}.LIST_PATIENCE_S", 2.0)
+
+
+@pytest.fixture
 def empty_postgres(postgres):
     """The URL of a database of one's own on a real server."""
     name = f"empty_{uuid.uuid4().hex}"

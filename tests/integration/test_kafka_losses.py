@@ -6,7 +6,7 @@ from two_tenants import ACME, Service
 from headrace.model.streams import DataLossPolicy
 from headrace.testing.kafka_topics import KafkaTopics
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("soon")]
 FAIL, SKIP = DataLossPolicy.FAIL, DataLossPolicy.SKIP
 
 
@@ -91,8 +91,7 @@ def test_a_topic_deleted_under_a_task_is_waited_for_alone(service, policy):
     running.bolt_is_undisturbed()
 
 
-def test_partitions_added_while_it_runs_are_read_from_their_beginning(service, monkeypatch):
-    monkeypatch.setattr("headrace.cycle.topics.TOPICS_EVERY_S", 1.0)
+def test_partitions_added_while_it_runs_are_read_from_their_beginning(service):
     running = service(FAIL)
     running.topics.add_partitions(running.topic("acme"), 3)
     running.send("acme", 4, partition=2)

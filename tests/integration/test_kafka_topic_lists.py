@@ -11,7 +11,7 @@ from headrace.model.streams import DataLossPolicy
 from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.log_contract.rows import numbered
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("soon")]
 
 
 class OfTwo(Service):

@@ -57,6 +57,7 @@ def _read(kafka, topic):
         "group.id": "unused",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        "fetch.wait.max.ms": 10,  # or an end is told half a second later
     }
     reader = Consumer(settings)
     reader.assign([TopicPartition(topic, partition, 0) for partition in range(_PARTITIONS)])

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pytest
 
@@ -29,6 +30,9 @@ from headrace.ports import PositionsMirror
 
 class MirrorContract:
     """The promises of ``headrace.ports.PositionsMirror``."""
+
+    #: more lanes than one request takes
+    many: ClassVar[int] = 1200
 
     def make_topic(self, partitions: int) -> str:
         raise NotImplementedError
@@ -75,8 +79,8 @@ class MirrorContract:
         mirror.close()
 
     def test_more_lanes_than_one_request_takes_are_all_seen(self, use_case: str) -> None:
-        topic = self.make_topic(1200)
-        offsets = self.places({named(topic, number): number for number in range(1200)})
+        topic = self.make_topic(self.many)
+        offsets = self.places({named(topic, number): number for number in range(self.many)})
         mirror = self.mirror()
         mirror.show(use_case, offsets)
         assert self.seen(use_case) == offsets
@@ -106,8 +110,8 @@ class MirrorContract:
         mirror.close()
 
     def test_more_lanes_than_one_request_takes_are_all_looked_at(self, use_case: str) -> None:
-        topic = self.make_topic(1200)
-        offsets = self.places({named(topic, number): number for number in range(1200)})
+        topic = self.make_topic(self.many)
+        offsets = self.places({named(topic, number): number for number in range(self.many)})
         mirror = self.mirror()
         mirror.show(use_case, offsets)
         assert mirror.look(use_case, offsets) == offsets
