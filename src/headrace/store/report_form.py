@@ -32,10 +32,10 @@ from headrace.model.streams import StreamId
 
 #: raise it when the version before can no longer read what is written here
 _FORM = b"\x07"
-#: forms that are read: the one before does not say what is wrong with a topic, nor count where state
-#: was found, earlier ones do not count what was passed over, before that they do not say how a lag
-#: is known, number lanes within their topic, and even earlier ones have no time of the next try,
-#: and no schemas of writers
+#: forms that are read: the one before does not say what is wrong with a topic, nor where state was
+#: found, earlier ones do not count what was passed over, before that they do not say how a lag is
+#: known, number lanes within their topic, and even earlier ones have no time of the next try, and
+#: no schemas of writers
 _READ = (b"\x01", b"\x02", b"\x03", b"\x04", b"\x05", b"\x06", _FORM)
 #: the quickest; the best takes four times as long for a fifth less
 _LEVEL = 1
