@@ -45,6 +45,7 @@ def no_log_lines():
         pytest.param(93000033, SLEEPS, id="a seek leaves lanes of before beside those of now"),
         pytest.param(93000040, SLEEPS, id="an attempt sleeps over a seek to where its lane is"),
         pytest.param(81000501, SLEEPS, id="a driver sleeps while its heir forgets buckets"),
+        pytest.param(500049, "bad=0.3,divided=0.3", id="a stopped lane is of a topic that is gone"),
     ],
 )
 def test_nothing_is_wrong_in_a_seed_in_which_something_was(seed, odds):

@@ -143,8 +143,10 @@ def _cut_away(world: World) -> list[LaneId]:
     return [
         lane
         for failure in world.store.failures.every(only_open=True)
-        if not world.log.hides_end(topic_of(lane := failure.slice.lane), number_of(lane.name))
-        and _is_beyond(world, lane, number_at(max(at[lane], failure.skipped_to)))
+        if _is_beyond(
+            world, lane := failure.slice.lane, number_at(max(at[lane], failure.skipped_to))
+        )
+        and not world.log.hides_end(topic_of(lane), number_of(lane.name))
     ]
 
 
