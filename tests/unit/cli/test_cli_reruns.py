@@ -8,7 +8,7 @@ import pytest
 from headrace.cli import reruns, streams
 from headrace.cli.console import settings_and_folder
 from headrace.deploying.offer import deploy, load
-from headrace.model.streams import LaneId, State, StreamId
+from headrace.model.streams import LaneId, State, StreamId, Tenant
 from headrace.testing.log_fake import MemoryLog, Row
 
 
@@ -136,7 +136,8 @@ class Confirm:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("nobody", "--from", "earliest"), "has no stream"),
+        (("nobody", "--from", "earliest"), "there is no tenant nobody"),
+        (("idle", "--from", "earliest"), "tenant idle has no stream"),
         (("acme/nothing", "--from", "earliest"), "no stream acme/nothing"),
         (("acme/score", "--from", "earliest", "--share", "1"), "above 0 and below 1"),
         (("acme/score", "--from", "latest"), "has read nothing between"),
@@ -144,6 +145,8 @@ class Confirm:
     ],
 )
 def test_what_cannot_be_rerun_is_told_and_nothing_begins(headrace, store, words, why):
+    store.registry.add_tenant(Tenant("idle"))
+    store.registry.set_stream_state(StreamId("score", "idle"), State.REMOVED)
     told = headrace("rerun", *words)
     assert told.exit_code == 2
     assert why in " ".join(told.output.split())

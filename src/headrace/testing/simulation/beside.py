@@ -33,6 +33,8 @@ class Job:
     actor: Actor
     call: Callable[[], Any]
     answer: LateAnswer
+    #: of which of its driver's threads
+    of: str = ""
 
     def run(self) -> None:
         """Make the call; who is killed in it never answers."""
@@ -51,10 +53,12 @@ class Beside(Executor):
     is_late: Callable[[], bool]
     #: where those are that did not begin
     jobs: list[Job]
+    #: what its driver calls them
+    of: str = ""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Make the call, or keep it for later."""
-        job = Job(self.actor, partial(fn, *args, **kwargs), LateAnswer())
+        job = Job(self.actor, partial(fn, *args, **kwargs), LateAnswer(), self.of)
         if self.is_late():
             self.jobs.append(job)
         else:

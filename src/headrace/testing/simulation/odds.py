@@ -104,6 +104,8 @@ class Odds:
     unheard: float = 0.0
     #: of an effect: its tenant's own database is locked, or others left it no time to be tried
     locks: float = 0.0
+    #: of a moment for what keeps a driver's dead letters: not yet
+    letters_late: float = 0.0
     #: of a use case: it reads one topic for all tenants
     for_all: float = 0.0
     #: of a use case: its streams begin at the end; and of a tenant: its topic is made later
@@ -176,7 +178,17 @@ _MOST_LATER = {
     "locks": 0.5,
 }
 #: what no seed draws: it is as it stands above, or as it is asked for
-_ASKED = ("for_all", "at_end", "restarts", "lists", "patterns", "drains_cut", "divided", "by_place")
+_ASKED = (
+    "letters_late",
+    "for_all",
+    "at_end",
+    "restarts",
+    "lists",
+    "patterns",
+    "drains_cut",
+    "divided",
+    "by_place",
+)
 _NAMES = {*_MOST, *_MOST_LATER, *_ASKED}
 assert {field.name for field in fields(Odds)} == _NAMES
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any, Literal, cast
 
@@ -56,6 +57,8 @@ from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.unheard import PersonsLog, Unheard
 
 LEASE_S = 5.0
+#: what a driver calls the thread that keeps its dead letters
+LETTERS = "letters"
 #: driver asleep inside a driver asleep inside a task asleep
 _DEEPEST = 3
 #: chance of a tenant, where a use case adds those of whom it finds topics
@@ -281,11 +284,12 @@ class World:
             cast("Any", LettersDoor(self.letters, actor, self, "letters")),
             self.clock,
         )
+
+        def beside(of: str) -> Beside:
+            return Beside(actor, partial(self._is_late, of), self.jobs, of)
+
         limits = Limits(slice_records=6, bins_per_wave=2, min_bin_s=0.001)
-        beside = Beside(actor, self._is_late, self.jobs)
-        driver = self.make.driver(
-            parts, run, limits, name=name, lease_s=LEASE_S, threads=lambda _: beside
-        )
+        driver = self.make.driver(parts, run, limits, name=name, lease_s=LEASE_S, threads=beside)
         driver.failing.chance = self.rng.random
         life = Life(name, actor, driver, engine)
         actor.hurt = lambda: self._touch_all(life)
@@ -359,7 +363,10 @@ class World:
         if self.late_commits and self.rng.random() < 0.5:
             self.commit_late()
         elif self.jobs:
-            job = self.jobs.pop(self.rng.randrange(len(self.jobs)))
+            job = self.rng.choice(self.jobs)
+            if job.of == LETTERS and self.odds.letters_late and self._is_late(LETTERS):
+                return
+            self.jobs.remove(job)
             self.say(f"{job.actor.name} goes on beside its turns")
             self.counts["calls beside turns"] += 1
             with suppress(Killed):
@@ -370,8 +377,9 @@ class World:
         self.say("a claim is committed late, if nobody was faster")
         self.late_commits.pop(self.rng.randrange(len(self.late_commits)))()
 
-    def _is_late(self) -> bool:
-        return not self.calm and self.rng.random() < self.odds.beside_late
+    def _is_late(self, of: str) -> bool:
+        late = self.odds.letters_late if of == LETTERS else 0.0
+        return not self.calm and self.rng.random() < (late or self.odds.beside_late)
 
     def kill(self, actor: Actor) -> None:
         """A process is gone; of a driver's tasks all die, or none."""
