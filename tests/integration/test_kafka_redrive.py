@@ -10,7 +10,7 @@ from apart import run_apart
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from headrace.connectors.kafka import KafkaDeadLetters, KafkaSliceReader
+from headrace.connectors.kafka import KafkaDeadLetters, KafkaLog, KafkaSliceReader
 from headrace.connectors.kafka.partitions import TopicPartition as Lane
 from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.connectors.kafka.seals import Message, sealed
@@ -245,7 +245,8 @@ def test_a_redrive_killed_in_a_transaction_goes_on_where_it_was(topics, letters,
     assert sent_to(topics, topic) == [b"%d" % number for number in range(6)]
 
 
-def test_no_broker_is_an_error_to_try_again():
+def test_no_broker_is_an_error_to_try_again(monkeypatch):
+    monkeypatch.setattr(KafkaLog.__init__, "__defaults__", (0.5,))
     nowhere = Connections({"bootstrap.servers": "127.0.0.1:1"}, database_url="", seal_key=KEY)
     with pytest.raises(BrokerUnavailable):
         redrive(nowhere, PAGES, "acme.visits")

@@ -44,6 +44,7 @@ def test_a_name_that_a_package_does_not_offer_is_no_attribute_of_it():
         ("headrace", ["pyarrow", "numpy", "headrace.ports"]),
         ("headrace.sinks", ["pyarrow", "sqlalchemy", "confluent_kafka"]),
         ("headrace.deploying.unpacking_process", ["pyarrow", "headrace.ports"]),
+        ("headrace.cli.running", ["headrace.demo", "headrace.console", "fastapi"]),
         (
             "headrace.deploying.checking_process",
             ["alembic", "structlog", "datasketches", "headrace.connectors.delta.sink"],

@@ -29,9 +29,6 @@ from headrace.cli.ending import told_at_its_end
 from headrace.cli.extra_servers import DemoExtra, DemoLog
 from headrace.cli.options import DeployAnew, HealthHost, HealthPort, Master, Name
 from headrace.cycle.driver import Driver
-from headrace.demo.chaos import broker_killed_at, run_chaos
-from headrace.demo.run import DemoOptions, run_demo
-from headrace.demo.tables import Asked
 from headrace.deploying.offer import driver_name
 from headrace.errors import ConfigError
 from headrace.fleet.health import Pulse, answering
@@ -156,6 +153,11 @@ def demo(  # noqa: PLR0913 - options of a command
 
     With --chaos the first act alone is run, and everything is killed in the middle of it, twice.
     """
+    # With it come web servers, and each driver would import them.
+    from headrace.demo.chaos import broker_killed_at, run_chaos  # noqa: PLC0415
+    from headrace.demo.run import DemoOptions, run_demo  # noqa: PLC0415
+    from headrace.demo.tables import Asked  # noqa: PLC0415
+
     kinesis = through is DemoLog.KINESIS
     asked = Asked(DemoExtra.CASSANDRA in (with_servers_of or ()), replicate, kinesis)
     # Failures are part of the second act; the table and the report show them.

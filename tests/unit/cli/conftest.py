@@ -5,6 +5,7 @@ import structlog
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
+from headrace.connectors.kafka import KafkaLog
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
@@ -21,6 +22,8 @@ def logs_as_before():
 @pytest.fixture
 def config(tmp_path, monkeypatch):
     monkeypatch.delenv("DATABASE_URL", raising=False)
+    # At its port nobody answers, however long that is waited for.
+    monkeypatch.setattr(KafkaLog.__init__, "__defaults__", (0.5,))
     path = tmp_path / "headrace.yaml"
     path.write_text(
         f"module: use_cases.py\n"
