@@ -15,7 +15,14 @@ from headrace.model.credentials import Caller, Role
 
 #: what our pages send with a change
 PAGE = {"X-Headrace": "1"}
-FILLED = {"tenant": "acme", "use_case": "score", "number": "1", "prefix": "00000000", "path": "x"}
+FILLED = {
+    "tenant": "acme",
+    "use_case": "score",
+    "number": "1",
+    "prefix": "00000000",
+    "path": "x",
+    "table": "seen",
+}
 
 
 def filled(path):
