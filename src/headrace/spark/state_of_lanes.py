@@ -114,7 +114,7 @@ def transactions(states: Sequence[StateChanges | None]) -> list[list[int]]:
     behind all others.
     """
     much = [row for row, state in enumerate(states) if state and state.weight > MUCH_BYTES]
-    few = [row for row in range(len(states)) if row not in set(much)]
+    few = [row for row, state in enumerate(states) if not state or state.weight <= MUCH_BYTES]
     return [some for some in (few, *([row] for row in much)) if some]
 
 
