@@ -42,7 +42,7 @@ from headrace.model.places import Place
 from headrace.model.streams import RERUN_MARK, State, StreamId, original
 from headrace.operating.again import of_forgetting
 from headrace.operating.leases import asks_for_leases, lease_places
-from headrace.operating.seeking import carry_out, planned, planned_again
+from headrace.operating.seeking import carry_out, check_state, planned, planned_again
 
 app = typer.Typer(
     no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, resume."
@@ -221,6 +221,7 @@ def seek(  # noqa: PLR0913 - each is an option
             # Only what is done waits until the log has been asked for long enough.
             plan = planned(store, log, stream, target, None if dry_run else time.sleep)
             show([plan], config)
+            check_state(store, plan, forget_state=forget_state)
             if forget_state:
                 say(of_forgetting(stream))
             if dry_run:

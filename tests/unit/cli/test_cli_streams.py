@@ -22,6 +22,7 @@ from headrace.model.buckets import divided
 from headrace.model.lane_names import number_of
 from headrace.model.lineage import Parent
 from headrace.model.records import Deployment, LaneStart, Move
+from headrace.model.state import StateChanges, StateKey, StateSize
 from headrace.model.statistics import LaneFigures, WriterFigures
 from headrace.model.streams import LaneId, State, Stream, StreamId, Tenant
 from headrace.ports import SchemaKind
@@ -465,6 +466,37 @@ def test_to_forget_state_is_a_question_also_where_no_lane_moves(headrace):
     assert "what acme/score remembers of the keys of these partitions is gone then" in said
     assert "nothing is done: nobody can be asked here" in said
     assert headrace(*SEEK, "3", "--forget-state", "--yes").exit_code == 0
+
+
+@pytest.fixture
+def remembered(store):
+    """Acme keeps state in the first of its partitions."""
+    epoch = store.membership.hold([ACME])[ACME]
+    lane = LaneId(*ACME, "acme.visits[0]")
+    kept = StateChanges(lane, {StateKey("seen", b"ada"): b"{}"}, StateSize(1, 5))
+    assert store.positions.advance_groups([[Move(lane, 3, 4, epoch)]], [kept]) == [True]
+
+
+@pytest.mark.usefixtures("visits", "remembered", "terminal")
+@pytest.mark.parametrize("how", [("--dry-run",), ("--yes",), ()])
+def test_that_state_keeps_a_stream_from_going_back_is_told_before_anything_is_asked(
+    headrace, store, how
+):
+    result = headrace(*SEEK, "earliest", *how, input="y\n")
+    assert "acme/score partition 0: 4 -> 0, 4 offsets read again" in result.output
+    assert "seek with --forget-state" in " ".join(result.output.split())
+    assert "Go on?" not in result.output
+    assert (result.exit_code, offsets(store)) == (2, {0: 4, 1: 3})
+
+
+@pytest.mark.usefixtures("visits", "remembered")
+def test_a_dry_run_says_what_becomes_of_state(headrace, store):
+    gone = "what acme/score remembers of the keys of these partitions is gone then"
+    result = headrace(*SEEK, "earliest", "--forget-state", "--dry-run")
+    assert (result.exit_code, gone in " ".join(result.output.split())) == (0, True)
+    later = headrace(*SEEK, "latest", "--dry-run")
+    assert (later.exit_code, "is gone" in later.output) == (0, False)
+    assert store.kept_state.parts(ACME) == {"acme.visits[0]"}
 
 
 @pytest.mark.usefixtures("visits")
