@@ -425,3 +425,8 @@ def test_a_lane_that_keeps_state_goes_back_only_where_it_is_forgotten(api, store
     assert "remembers of the keys of these partitions is gone" in dry.json()["consequences"][-1]
     assert api("PUT", f"{PATH}/positions", json={**body, "forget_state": True}).status_code == 200
     assert (offsets(store), store.data.state.sizes) == ({0: 1, 1: 3}, {})
+
+
+def test_a_place_that_cannot_be_is_told_at_its_lane(api):
+    told = api("PUT", f"{PATH}/positions", json={"offsets": {"0": "-1", "1": 3}}).json()
+    assert {error["pointer"] for error in told["errors"]} == {"/offsets/0"}
