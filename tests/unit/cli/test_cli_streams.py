@@ -691,6 +691,9 @@ def test_streams_are_listed_by_tenant_by_use_case_and_by_state(headrace, store, 
     assert names(headrace, *both) == names(headrace), "each that is named, not the last alone"
     assert names(headrace, "--tenant", "acme", "--use-case", "keep") == ["acme/keep"]
     assert names(headrace, "--state", "suspended") == ["bolt/keep", "acme/score"]
+    for shown in ("suspended 1/2", "suspended-1/2"):
+        assert names(headrace, "--state", shown) == ["acme/score"], "as it is shown"
+    assert names(headrace, "--state", "suspended 2/2") == []
     assert names(headrace, "--state", "not-held") == names(headrace, "--state", "Not held")
     assert names(headrace, "--state", "not-held", "--state", "active") == [
         "acme/keep",
@@ -705,6 +708,7 @@ def test_streams_are_listed_by_tenant_by_use_case_and_by_state(headrace, store, 
         (("--tenant", "amce"), "there is no tenant amce; 'headrace tenants list --all'"),
         (("--use-case", "scroe"), "there is no use case scroe; 'headrace use-cases list --all'"),
         (("--state", "stopped"), "--state stopped: a stream is shown as active, throttled"),
+        (("--state", "active 1/2"), "--state active 1/2: a stream is shown as active, throttled"),
     ],
 )
 def test_a_filter_that_names_nothing_is_no_empty_list(headrace, words, told):
