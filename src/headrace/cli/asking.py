@@ -22,7 +22,7 @@ from headrace.connectors.by_topic import LogByTopic, open_log
 from headrace.cycle.lags import lags
 from headrace.deploying.offer import connections_of, deployed_use_case, source_of
 from headrace.errors import ConfigError, HeadraceError, Temporary
-from headrace.model.lane_names import are_of_several, spoken
+from headrace.model.lane_names import alike, are_of_several, together
 from headrace.model.streams import State, StreamId, original
 from headrace.operating.again import consequences, is_more, of_removal
 from headrace.operating.repeats import repeated
@@ -38,8 +38,8 @@ def show(seeks: Sequence[Seek], config: Path) -> None:
     """Say what would come of it, by lane and in words."""
     for seek in seeks:
         several = are_of_several(seek.shifts)
-        for lane, shift in seek.shifts.items():
-            say(f"{seek.stream} {lane if several else spoken(lane)}: {_told(shift)}")
+        for lanes, shift in alike(seek.shifts):
+            say(f"{seek.stream} {together(lanes, several=several)}: {_told(shift)}")
     show_consequences(seeks, config)
 
 

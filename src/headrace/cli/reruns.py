@@ -19,7 +19,7 @@ from headrace.cli.asking import YesOption, agree, deployed, log_of, show_consequ
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, store_of
 from headrace.cycle.reruns import RerunRange, begin, range_of
 from headrace.errors import ConfigError, no_tenant
-from headrace.model.lane_names import are_of_several, spoken
+from headrace.model.lane_names import alike, are_of_several, together
 from headrace.model.streams import RERUN_MARK, State, StreamId
 from headrace.operating.seeking import Seek, Shift
 from headrace.ports import Store
@@ -162,10 +162,11 @@ def _check_stateless(store: Store, chosen: Sequence[StreamId], config: Path) -> 
 
 def _tell(wanted: RerunRange) -> None:
     several = are_of_several(wanted.lanes)
-    for lane, (start, end) in wanted.lanes.items():
+    for lanes, (start, end) in alike(wanted.lanes):
         out.print(
-            f"{wanted.stream} {lane if several else spoken(lane)}: offsets {start}..{end}, "
-            f"at most {wanted.places[lane]} records",
+            f"{wanted.stream} {together(lanes, several=several)}: offsets {start}..{end}, "
+            f"at most {wanted.places[lanes[0]]} records",
             highlight=False,
+            soft_wrap=True,
         )
     out.print(f"{wanted.stream}: at most {wanted.most} records", highlight=False)

@@ -163,6 +163,20 @@ def test_lanes_that_become_others_while_somebody_is_asked_are_shown_and_asked_ab
     assert "its lanes are others by now" in told.output
 
 
+def test_buckets_of_a_partition_that_are_read_alike_are_told_in_one_line(headrace, store):
+    buckets = {f"acme.visits[{lane}]#{n}/3": 3 + (n == lane) for lane in (0, 1) for n in range(3)}
+    buckets["acme.visits[1]#1/3"] = 3
+    whole = {"acme.visits[0]", "acme.visits[1]"}
+    store.progress.seek(StreamId("score", "acme"), buckets, gone=whole)
+    told = headrace("rerun", "acme/score", "--from", "1", "--dry-run").output.splitlines()
+    assert told[:4] == [
+        "acme/score partition 0, bucket 0 of 3: offsets 1..4, at most 3 records",
+        "acme/score partition 0, buckets 1, 2 of 3: offsets 1..3, at most 2 records",
+        "acme/score partition 1, all 3 buckets: offsets 1..3, at most 2 records",
+        "acme/score: at most 5 records",
+    ]
+
+
 class Confirm:
     """Somebody who says yes, and something happens before the first time."""
 

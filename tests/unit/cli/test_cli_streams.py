@@ -469,6 +469,41 @@ def test_to_forget_state_is_a_question_also_where_no_lane_moves(headrace):
 
 
 @pytest.fixture
+def buckets(store, visits):
+    """The first partition of acme is divided into four; one of them is not as far as the others."""
+    parts = divided("acme.visits[0]", 4)
+    places = dict(zip(parts, [5, 5, 4, 5], strict=True)) | {"acme.visits[1]": 3}
+    store.progress.seek(ACME, places, None, {}, ["acme.visits[0]"])
+
+
+@pytest.mark.usefixtures("buckets")
+def test_buckets_of_a_partition_that_move_alike_are_told_in_one_line(headrace):
+    result = headrace(*SEEK, "earliest", "--yes")
+    told = [line for line in result.output.splitlines() if " -> " in line]
+    assert told == [
+        "acme/score partition 0, buckets 0, 1, 3 of 4: 5 -> 0, 5 offsets read again",
+        "acme/score partition 0, bucket 2 of 4: 4 -> 0, 4 offsets read again",
+        "acme/score partition 1: 3 -> 0, 3 offsets read again",
+    ]
+    assert "stream acme/score reads next at 0:0, 1:0\n" in result.output
+    result = headrace(*SEEK, "latest", "--dry-run")
+    told = [line for line in result.output.splitlines() if " -> " in line]
+    assert told[0] == "acme/score partition 0, all 4 buckets: 0 -> 9, 9 offsets passed over"
+    assert len(told) == 2
+    headrace("streams", "remove", "acme/score")
+    result = headrace("streams", "add", "acme/score", "--yes")
+    assert [line for line in result.output.splitlines() if "all 4 buckets" in line]
+    assert "bucket 1 of 4" not in result.output
+
+
+@pytest.mark.usefixtures("buckets")
+def test_of_a_part_of_its_buckets_a_seek_says_which_it_moved(headrace):
+    one = headrace(*SEEK, '{"acme.visits":{"0#1/4":7}}', "--yes")
+    assert one.exit_code == 0, one.output
+    assert "stream acme/score reads next at 0#1/4:7\n" in one.output
+
+
+@pytest.fixture
 def remembered(store):
     """Acme keeps state in the first of its partitions."""
     epoch = store.membership.hold([ACME])[ACME]
