@@ -22,7 +22,7 @@ from headrace.connectors.by_topic import LogByTopic, open_log
 from headrace.cycle.lags import lags
 from headrace.deploying.offer import connections_of, deployed_use_case, source_of
 from headrace.errors import ConfigError, HeadraceError, Temporary
-from headrace.model.lane_names import are_of_several, spoken
+from headrace.model.lane_names import alike, are_of_several, together
 from headrace.model.streams import State, StreamId, original
 from headrace.operating.again import consequences, is_more, of_removal
 from headrace.operating.repeats import repeated
@@ -38,8 +38,8 @@ def show(seeks: Sequence[Seek], config: Path) -> None:
     """Say what would come of it, by lane and in words."""
     for seek in seeks:
         several = are_of_several(seek.shifts)
-        for lane, shift in seek.shifts.items():
-            say(f"{seek.stream} {lane if several else spoken(lane)}: {_told(shift)}")
+        for lanes, shift in alike(seek.shifts):
+            say(f"{seek.stream} {together(lanes, several=several)}: {_told(shift)}")
     show_consequences(seeks, config)
 
 
@@ -48,7 +48,7 @@ def show_consequences(seeks: Sequence[Seek], config: Path) -> None:
     for use_case in sorted({original(seek.stream.use_case) for seek in seeks}):
         ours = [seek for seek in seeks if original(seek.stream.use_case) == use_case]
         again = any(seek.again != 0 for seek in ours)
-        _consequences(ours, _deployed(config, use_case) if again else None)
+        _consequences(ours, deployed(config, use_case) if again else None)
 
 
 def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:
@@ -178,6 +178,18 @@ def connections_in(config: Path) -> Connections:
     return connections_of(settings, folder)
 
 
+def deployed(config: Path, name: str) -> UseCase | None:
+    """The use case that runs, whatever lies in the folder; None if it cannot be had here."""
+    settings, folder = settings_and_folder(config)
+    try:
+        with closing(open_store(settings.store_url())) as store:
+            known = {deployment.use_case: deployment for deployment in store.registry.deployments()}
+        with redirect_stdout(sys.stderr):  # a module may print; what we print may be JSON
+            return deployed_use_case(known[name], source_of(settings, folder))
+    except (HeadraceError, KeyError):
+        return None
+
+
 def _can_be_asked() -> bool:
     return sys.stdin.isatty()
 
@@ -197,15 +209,3 @@ def _consequences(seeks: Sequence[Seek], use_case: UseCase | None) -> None:
         say(sentence)
     if use_case is not None:
         say(repeated(use_case.sink))
-
-
-def _deployed(config: Path, name: str) -> UseCase | None:
-    """The use case that runs, whatever lies in the folder; None if it cannot be had here."""
-    settings, folder = settings_and_folder(config)
-    try:
-        with closing(open_store(settings.store_url())) as store:
-            known = {deployment.use_case: deployment for deployment in store.registry.deployments()}
-        with redirect_stdout(sys.stderr):  # a module may print; what we print may be JSON
-            return deployed_use_case(known[name], source_of(settings, folder))
-    except (HeadraceError, KeyError):
-        return None

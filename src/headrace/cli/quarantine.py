@@ -46,6 +46,7 @@ from headrace.operating.quarantine import (
     consequence,
     generation_of,
     live_stream,
+    needs_whole_slice,
     offsets,
     suspended,
 )
@@ -152,7 +153,19 @@ def show(
                 say(f"{'':<10} {line}")
         if failure.state is FailureState.OPEN:
             say(f"\nheadrace quarantine retry {number}    once the cause is mended")
-            say(f"headrace quarantine skip {number}     to go on without it")
+            say(_way_past(store, failure))
+
+
+def _way_past(store: Store, failure: Failure) -> str:
+    """The command that goes on without what failed, or why there is none."""
+    try:
+        check_skip(store, failure, whole_slice=True)
+    except ConfigError as error:
+        return str(error)
+    command = f"headrace quarantine skip {failure.id}"
+    if needs_whole_slice(failure):
+        return f"{command} --whole-slice     to go on without all of it, which is kept nowhere"
+    return f"{command}     to go on without it"
 
 
 @app.command()

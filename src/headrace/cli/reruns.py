@@ -15,11 +15,11 @@ from typing import Annotated
 import typer
 
 from headrace.cli.amounts import stream_of
-from headrace.cli.asking import YesOption, agree, log_of, show_consequences
+from headrace.cli.asking import YesOption, agree, deployed, log_of, show_consequences
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, store_of
 from headrace.cycle.reruns import RerunRange, begin, range_of
 from headrace.errors import ConfigError, no_tenant
-from headrace.model.lane_names import are_of_several, spoken
+from headrace.model.lane_names import alike, are_of_several, together
 from headrace.model.streams import RERUN_MARK, State, StreamId
 from headrace.operating.seeking import Seek, Shift
 from headrace.ports import Store
@@ -54,7 +54,8 @@ def rerun(  # noqa: PLR0913, PLR0917 - options of a command
 
     Effects are made again: what adds or appends does so twice, and only what is keyed by record,
     such as an upsert by partition and offset, is as before. It is a stream of its own, which
-    `headrace streams list` shows until it is over, and with `--all` afterwards.
+    `headrace streams list` shows until it is over, and with `--all` afterwards. A use case with
+    state is refused.
 
     Example: `headrace rerun acme/pages --from 2026-05-17T10:05:00+00:00 --dry-run`
     """
@@ -66,6 +67,7 @@ def rerun(  # noqa: PLR0913, PLR0917 - options of a command
         def planned() -> list[RerunRange]:
             return [range_of(store, log, stream, first, until) for stream in chosen]
 
+        _check_stateless(store, chosen, config)
         ranges = planned()
         _show(ranges, config)
         if dry_run:
@@ -138,12 +140,33 @@ def _chosen(store: Store, what: str) -> list[StreamId]:
     return found
 
 
+def _check_stateless(store: Store, chosen: Sequence[StreamId], config: Path) -> None:
+    """Refuse what has state: in the middle of a log there is none, and it would stop at once.
+
+    Where the code cannot be had here, what is kept tells.
+    """
+    code = {name: deployed(config, name) for name in sorted({of.use_case for of in chosen})}
+    have = [
+        stream
+        for stream in chosen
+        if (store.kept_state.parts(stream) if (use := code[stream.use_case]) is None else use.state)
+    ]
+    if have:
+        others = "; name the others one by one" if len(have) < len(chosen) else ""
+        raise ConfigError(
+            f"{', '.join(map(str, have))} keeps state, and there is none of where a rerun begins: "
+            f"nothing is begun. 'headrace streams seek {have[0]} --to earliest --forget-state' "
+            f"reads the stream itself again, and begins without state{others}"
+        )
+
+
 def _tell(wanted: RerunRange) -> None:
     several = are_of_several(wanted.lanes)
-    for lane, (start, end) in wanted.lanes.items():
+    for lanes, (start, end) in alike(wanted.lanes):
         out.print(
-            f"{wanted.stream} {lane if several else spoken(lane)}: offsets {start}..{end}, "
-            f"at most {wanted.places[lane]} records",
+            f"{wanted.stream} {together(lanes, several=several)}: offsets {start}..{end}, "
+            f"at most {wanted.places[lanes[0]]} records",
             highlight=False,
+            soft_wrap=True,
         )
     out.print(f"{wanted.stream}: at most {wanted.most} records", highlight=False)

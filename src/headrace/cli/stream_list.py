@@ -7,6 +7,7 @@ is shown to who asks for it, since a list that only grows hides what runs.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -34,6 +35,8 @@ from headrace.telemetry.newest_reports import LastFigures, newest
 
 #: what a stream may be shown as
 STATES = tuple(state.value for state in ShownState)
+#: or with how many of its lanes are
+_IN_PART = re.compile(rf"{ShownState.SUSPENDED} [0-9]+/[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Wanted:
     tenant: str | None = None
     #: none: of any
     use_cases: Collection[str] = ()
-    #: of ``STATES``; none: any
+    #: of ``STATES``, or as one is shown, ``suspended 1/4``; none: any
     states: Collection[str] = ()
     #: also those that were removed
     removed_too: bool = False
@@ -61,7 +64,8 @@ class Wanted:
 
     def fits(self, how: Condition) -> bool:
         """Whether it is one of them, as it stands; ``suspended 1/4`` is suspended."""
-        return not self.states or ShownState.of(how.state).value in self.states
+        shown = {how.state, ShownState.of(how.state).value}
+        return not self.states or not shown.isdisjoint(self.states)
 
 
 def wanted(
@@ -94,7 +98,7 @@ def wanted(
     # One that has to be quoted in a shell may be typed with a dash.
     asked = [state.replace("-", " ").lower() for state in states]
     for typed, state in zip(states, asked, strict=True):
-        if state not in STATES:
+        if state not in STATES and not _IN_PART.fullmatch(state):
             raise ConfigError(f"--state {typed}: a stream is shown as {', '.join(STATES)}")
     return Wanted(tenant, use_cases, asked, every)
 

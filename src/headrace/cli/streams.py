@@ -37,12 +37,13 @@ from headrace.cli.our_registry import drivers_ask_ours
 from headrace.cli.servers import folder_of, remembered, running_up
 from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, wanted
 from headrace.errors import BrokerUnavailable, ConfigError
-from headrace.model.lane_names import are_of_several, label_of
+from headrace.model.buckets import parts_of, whole_lane
+from headrace.model.lane_names import alike, are_of_several, label_of
 from headrace.model.places import Place
 from headrace.model.streams import RERUN_MARK, State, StreamId, original
 from headrace.operating.again import of_forgetting
 from headrace.operating.leases import asks_for_leases, lease_places
-from headrace.operating.seeking import carry_out, planned, planned_again
+from headrace.operating.seeking import carry_out, check_state, planned, planned_again
 
 app = typer.Typer(
     no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, resume."
@@ -221,6 +222,7 @@ def seek(  # noqa: PLR0913 - each is an option
             # Only what is done waits until the log has been asked for long enough.
             plan = planned(store, log, stream, target, None if dry_run else time.sleep)
             show([plan], config)
+            check_state(store, plan, forget_state=forget_state)
             if forget_state:
                 say(of_forgetting(stream))
             if dry_run:
@@ -233,13 +235,20 @@ def seek(  # noqa: PLR0913 - each is an option
                 again = partial(planned_again, store, log, target)
                 plan = agree_to(plan, again, config, *words)
         carry_out(store.progress, plan, forget_state=forget_state)
-        several = are_of_several(plan.offsets)
-        named = ((lane if several else label_of(lane), at) for lane, at in plan.offsets.items())
-        shown = ", ".join(f"{lane}:{at}" for lane, at in named)
+        shown = _reads_next(plan.offsets)
         if plan.given_up:
             out.print(f"stream {stream} gives up {', '.join(plan.given_up)}")
         if shown:
             out.print(f"stream {stream} reads next at {shown}")
+
+
+def _reads_next(offsets: Mapping[str, Place]) -> str:
+    """Where lanes read next; a lane once if all of its buckets do so from one place."""
+    several, found = are_of_several(offsets), list[str]()
+    for lanes, at in alike(offsets):
+        named = [whole_lane(lanes[0])] if len(lanes) == parts_of(lanes[0]) else lanes
+        found += [f"{lane if several else label_of(lane)}:{at}" for lane in named]
+    return ", ".join(found)
 
 
 def _refuse_rerun(stream: StreamId) -> None:

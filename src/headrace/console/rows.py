@@ -269,7 +269,7 @@ def failure_row(failure: Failure, generation: int) -> Values:
         "state": failure.state.value,
         "became": failure.became,
         "earlier_tenant": piece.epoch < generation,
-        "record_kept": failure.record_kept and not failure.unread,
+        "record_kept": failure.record_kept and not failure.unread and error.offset is not None,
     }
 
 

@@ -309,7 +309,8 @@ class FailureRow(Shape):
         description="It is of a removed tenant of the same name, and operators alone see it."
     )
     record_kept: bool = Field(
-        description="False where its tenant had no room left for it, or nothing of it was read."
+        description="False where its tenant had no room left for it, nothing of it was read, or no "
+        "single record is to blame."
     )
 
 

@@ -39,7 +39,7 @@ from headrace.model.topic_names import dead_letters_topic
 from headrace.operating.again import consequences, of_forgetting
 from headrace.operating.quarantine import generation_of, live_stream
 from headrace.operating.schemas_seen import known_versions, named_after, schemas_seen
-from headrace.operating.seeking import Seek, carry_out, planned
+from headrace.operating.seeking import Seek, carry_out, check_state, planned
 
 router = APIRouter(route_class=GuardedRoute, tags=["streams"])
 
@@ -145,7 +145,9 @@ async def put_positions(
             # Only what is done waits until the log has been asked for long enough.
             wait = None if asked.dry_run else time.sleep
             plan = planned(desk.store, log, stream, asked.target(), wait)
-        if not asked.dry_run:
+        if asked.dry_run:
+            check_state(desk.store, plan, forget_state=asked.forget_state)
+        else:
             carry_out(desk.store.progress, plan, forget_state=asked.forget_state)
             desk.watcher.changed()
         gone = [of_forgetting(stream)] if asked.forget_state else []

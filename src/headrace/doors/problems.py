@@ -23,6 +23,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from headrace.doors.faults import fault_of, place_of
 from headrace.errors import (
     ConfigError,
     HeadraceError,
@@ -170,8 +171,8 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = [_fault(problem) for problem in islice(error.errors(), _MOST_FAULTS)]
-    detail = "; ".join(f"{_place(error)}: {error['detail']}" for error in errors[:3])
+    errors = [fault_of(problem, error.body) for problem in islice(error.errors(), _MOST_FAULTS)]
+    detail = "; ".join(f"{place_of(error)}: {error['detail']}" for error in errors[:3])
     return Problem(422, "invalid", detail, extra={"errors": errors}).response()
 
 
@@ -198,23 +199,6 @@ def _noted(error: Exception) -> str:
     number = secrets.token_hex(4)
     log.error("request failed", incident=number, error=type(error).__name__, exc_info=error)
     return number
-
-
-def _fault(error: Mapping[str, Any]) -> dict[str, str]:
-    # What was sent is left out: it may be a secret.
-    where, *path = (str(part) for part in error["loc"])
-    detail = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "json_invalid":
-        # Its path is a place in the text.
-        return {"pointer": "", "detail": f"{detail}: {error.get('ctx', {}).get('error', '')}"}
-    if where == "body":
-        escaped = [part.replace("~", "~0").replace("/", "~1") for part in path]
-        return {"pointer": "".join(f"/{part}" for part in escaped), "detail": detail}
-    return {"parameter": ".".join(path) or where, "detail": detail}
-
-
-def _place(fault: Mapping[str, str]) -> str:
-    return fault.get("parameter") or fault["pointer"] or "body"
 
 
 def _retry_after(wait_s: float) -> dict[str, str]:

@@ -16,14 +16,16 @@ Whether there is such a lane, only its log knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
-from headrace.model.buckets import bucket_of, whole_lane
+from headrace.model.buckets import Division, bucket_of, division_of, whole_lane
 from headrace.model.topic_names import connection_of
+
+T = TypeVar("T")
 
 _FORM = re.compile(r"(.+)\[(0|[1-9][0-9]{0,9})\]", re.DOTALL)
 #: names that are remembered as they were taken apart: a hundred bytes each
@@ -100,6 +102,30 @@ def spoken(name: str, read: str | None = None) -> str:
     of = "" if read in (None, found.topic) else f" of {found.topic}"
     kind = "partition " if connection_of(name) is None else "shard "
     return f"{kind}{found.number}{of}"
+
+
+def alike(told: Mapping[str, T]) -> list[tuple[list[str], T]]:
+    """Lanes with what is told of them: those together that are buckets of one lane, and alike."""
+    found: dict[tuple[str, Division, T], list[str]] = {}
+    for name, what in told.items():
+        found.setdefault((whole_lane(name), division_of(name), what), []).append(name)
+    return [(names, what) for (_, _, what), names in found.items()]
+
+
+def together(names: Sequence[str], *, several: bool = False) -> str:
+    """How people are told of one lane, or of buckets of one lane, as `alike` has them.
+
+    Args:
+        names: the lane, or the buckets.
+        several: whether numbers alone do not tell the lanes of its stream apart.
+    """
+    buckets = [bucket for name in names if (bucket := bucket_of(name)) is not None]
+    if len(names) == 1 or not buckets:
+        return names[0] if several else spoken(names[0])
+    lane, _, of, by_place = buckets[0]
+    which = f"buckets {', '.join(str(bucket.number) for bucket in buckets)} of {of}"
+    which = f"all {of} buckets" if len(buckets) == of else which
+    return f"{lane if several else spoken(lane)}, {which}{' by place' if by_place else ''}"
 
 
 def are_of_several(names: Iterable[str]) -> bool:

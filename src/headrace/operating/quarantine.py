@@ -54,7 +54,7 @@ def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
             f"failure {failure.id} names no record, and only reading tells where {piece} ends; "
             "retry it, or use 'headrace streams seek'"
         )
-    if failure.error.offset is None and not piece.is_empty and not whole_slice:
+    if needs_whole_slice(failure) and not whole_slice:
         raise ConfigError(
             f"failure {failure.id} names no record: to skip it passes over all {piece.records} "
             f"offsets of {piece}; add --whole-slice if you mean that"
@@ -67,6 +67,11 @@ def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
             f"from where offset {offsets(failure)} cannot be skipped; retry it, or use "
             "'headrace streams seek'"
         )
+
+
+def needs_whole_slice(failure: Failure) -> bool:
+    """Whether to skip it passes over records of which none is to blame, and none is kept."""
+    return failure.error.offset is None and not failure.slice.is_empty
 
 
 def skip(failures: Failures, letters: DeadLetters, failure: Failure) -> None:

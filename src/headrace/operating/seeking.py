@@ -69,6 +69,7 @@ from headrace.model.topic_lists import (
 from headrace.model.topic_patterns import is_pattern
 from headrace.policies.data_loss import LIST_PATIENCE_S
 from headrace.policies.starting import Edges, first_places, unnamed
+from headrace.policies.state_sent import forgotten
 from headrace.ports import Log, Progress, Store, TopicInfo
 
 #: how often a log is asked about a lane that it did not list
@@ -223,6 +224,20 @@ def planned_again(
     if now.parents != seek.parents:
         return now
     return planned(store, log, seek.stream, seek.offsets, wait, now)
+
+
+def check_state(store: Store, seek: Seek, *, forget_state: bool) -> None:
+    """Refuse what `carry_out` would refuse because of state, for who only looks or is asked yet.
+
+    Raises:
+        ConfigError: as there.
+    """
+    if parts := store.kept_state.parts(seek.stream):
+        was = next(known for known in store.registry.streams() if known.id == seek.stream)
+        places = places_of(store.progress.load_positions([seek.stream]))
+        left = {name: at for name, at in places.items() if name not in seek.gone}
+        other = others(was.topic_id, seek.topic_id)
+        forgotten(seek.stream, parts, left, seek.offsets, other, forget=forget_state)
 
 
 def carry_out(progress: Progress, seek: Seek, *, forget_state: bool = False) -> None:

@@ -49,6 +49,9 @@ class KeptState(Protocol):
     def tables(self, stream: StreamId) -> dict[str, StateSize]:
         """How much a stream has in each table that has rows, by name; each row is looked at."""
 
+    def parts(self, stream: StreamId) -> set[str]:
+        """The lanes of its log that ever had state since the stream began, or was sent back."""
+
     def rows(
         self,
         stream: StreamId,

@@ -141,8 +141,8 @@ def sent(
     Raises:
         ConfigError: see ``forgotten``.
     """
-    if parts := _parts(connection, stream):
-        gone = forgotten(stream, parts, before, offsets, other, forget=forget)
+    if known := parts(connection, stream):
+        gone = forgotten(stream, known, before, offsets, other, forget=forget)
         _forget(connection, stream, gone)
 
 
@@ -155,11 +155,17 @@ def forget_streams(connection: Connection, streams: Collection[StreamId]) -> Non
 
 def forget_gone(connection: Connection, stream: StreamId, gone: Iterable[str]) -> None:
     """Forget the state of lanes that are no more, unless another lane is of the same part."""
-    parts = _parts(connection, stream)
-    if not parts:
+    known = parts(connection, stream)
+    if not known:
         return
     left = connection.scalars(select(positions.c.lane).where(of(positions, stream)))
-    _forget(connection, stream, (parts & set(map(whole_lane, gone))) - set(map(whole_lane, left)))
+    _forget(connection, stream, (known & set(map(whole_lane, gone))) - set(map(whole_lane, left)))
+
+
+def parts(connection: Connection, stream: StreamId) -> set[str]:
+    """The parts that ever had state."""
+    lanes = connection.scalars(select(state_sizes.c.lane).where(of(state_sizes, stream)))
+    return set(map(whole_lane, lanes))
 
 
 def _found(
@@ -204,19 +210,13 @@ def _said(connection: Connection, statement: str) -> str:
     return statement if is_sqlite else statement.replace("?", "%s")
 
 
-def _parts(connection: Connection, stream: StreamId) -> set[str]:
-    """The parts that ever had state."""
-    lanes = connection.scalars(select(state_sizes.c.lane).where(of(state_sizes, stream)))
-    return set(map(whole_lane, lanes))
-
-
-def _forget(connection: Connection, stream: StreamId, parts: Collection[str]) -> None:
-    if not parts:
+def _forget(connection: Connection, stream: StreamId, gone: Collection[str]) -> None:
+    if not gone:
         return
-    rows = state_rows.c.part.in_(sorted(parts))
+    rows = state_rows.c.part.in_(sorted(gone))
     connection.execute(delete(state_rows).where(of(state_rows, stream), rows))
     lanes = connection.scalars(select(state_sizes.c.lane).where(of(state_sizes, stream)))
-    theirs = sorted(lane for lane in lanes if whole_lane(lane) in parts)
+    theirs = sorted(lane for lane in lanes if whole_lane(lane) in gone)
     for some in portions(theirs):
         of_part = state_sizes.c.lane.in_(list(some))
         connection.execute(delete(state_sizes).where(of(state_sizes, stream), of_part))

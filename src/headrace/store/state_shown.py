@@ -11,6 +11,7 @@ from headrace.model.streams import StreamId
 from headrace.store.database import Database
 from headrace.store.pairs import of, portions
 from headrace.store.schema import state_rows, state_sizes
+from headrace.store.state import parts
 
 
 class SqlKeptState:
@@ -42,6 +43,11 @@ class SqlKeptState:
         with self._database.read() as connection:
             found = connection.execute(asked.group_by(column.name).order_by(column.name)).all()
         return {name: StateSize(rows, int(bytes_)) for name, rows, bytes_ in found}
+
+    def parts(self, stream: StreamId) -> set[str]:
+        """The lanes of its log that ever had state."""
+        with self._database.read() as connection:
+            return parts(connection, stream)
 
     def rows(
         self,

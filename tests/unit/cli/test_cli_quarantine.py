@@ -155,6 +155,24 @@ def test_show_says_when_no_record_is_named(headrace, fail, store):
     assert "quarantine skip" not in shown
 
 
+def hints(headrace, number):
+    """The commands that are told to whoever looks at a failure."""
+    shown = headrace("quarantine", "show", str(number)).output
+    lines = [line for line in shown.splitlines() if line.startswith("headrace quarantine ")]
+    return [line.split("    ")[0].strip().split() for line in lines]
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize("wrong", [{}, {"offset": None}, {"offset": None, "until": 3}])
+def test_what_is_shown_as_the_way_on_without_it_is_one(headrace, fail, wrong):
+    number = fail(**wrong)
+    retry, skip = hints(headrace, number)
+    assert retry == ["headrace", "quarantine", "retry", str(number)]
+    assert skip[:4] == ["headrace", "quarantine", "skip", str(number)]
+    result = headrace(*skip[1:], "--yes")
+    assert result.exit_code == 0, result.output
+
+
 @pytest.mark.parametrize(("until", "shown"), [(9, "3..9"), (3, "3.. ")])
 def test_what_kafka_lost_is_listed_with_its_range_and_stops_nothing(headrace, store, until, shown):
     lane = LaneId("score", "acme", "acme.visits[0]")
@@ -344,6 +362,8 @@ def test_a_failure_without_room_for_its_record_is_not_skipped_and_says_what_to_d
     assert "kept without its record" in shown
     assert "still in its log, acme.visits[0] offset 3" in shown
     assert "none" not in shown
+    assert hints(headrace, number) == [["headrace", "quarantine", "retry", str(number)]]
+    assert "retry this one, and skip it when it has failed again" in shown
     result = headrace("quarantine", "skip", str(number), "--yes")
     assert result.exit_code == 2
     assert "decide about older failures" in " ".join(result.output.split())

@@ -8,6 +8,8 @@ import pytest
 from headrace.cli import reruns, streams
 from headrace.cli.console import settings_and_folder
 from headrace.deploying.offer import deploy, load
+from headrace.model.records import Move
+from headrace.model.state import StateChanges, StateKey, StateSize
 from headrace.model.streams import LaneId, State, StreamId, Tenant
 from headrace.testing.log_fake import MemoryLog, Row
 
@@ -86,6 +88,46 @@ def test_what_is_done_a_second_time_is_told(headrace, store, config, more):
     assert all(warning in told for warning in WARNINGS), told
 
 
+REMEMBERS = """
+import pyarrow as pa
+from headrace import StateTable, use_case
+from headrace.sinks import SqlTable
+
+@use_case(
+    topic="{tenant}.visits",
+    order="key",
+    sink=SqlTable("pages", columns={"page": "text"}, key=("page",)),
+    guarantee="exactly-once",
+    state=[StateTable("seen", pa.schema([("who", pa.string())]), key="who")],
+)
+def score(visits, context):
+    return visits
+"""
+
+
+@pytest.mark.parametrize("what", ["acme/score", "acme"])
+@pytest.mark.parametrize("how", [("--dry-run",), ("--yes",), ()])
+def test_what_has_state_is_not_rerun_and_why_is_told(headrace, store, config, what, how):
+    (config.parent / "use_cases.py").write_text(REMEMBERS)
+    settings, folder = settings_and_folder(config)
+    deploy(settings, load(settings, folder), store.registry)
+    told = headrace("rerun", what, "--from", "1", *how)
+    said = " ".join(told.output.split())
+    assert told.exit_code == 2, said
+    assert "score keeps state, and there is none of where a rerun begins" in said
+    assert "'headrace streams seek acme/score --to earliest --forget-state'" in said
+    assert len(store.registry.deployments()) == 1
+
+
+def test_where_the_code_cannot_be_had_state_is_known_by_what_is_kept(headrace, store):
+    stream, lane = StreamId("score", "acme"), LaneId("score", "acme", "acme.visits[0]")
+    epoch = store.membership.hold([stream])[stream]
+    kept = StateChanges(lane, {StateKey("seen", b"ada"): b"{}"}, StateSize(1, 5))
+    assert store.positions.advance_groups([[Move(lane, 3, 4, epoch)]], [kept]) == [True]
+    assert headrace("rerun", "acme/score", "--from", "1", "--dry-run").exit_code == 2
+    assert headrace("rerun", "bolt/score", "--from", "1", "--dry-run").exit_code == 0
+
+
 def test_where_nobody_can_be_asked_a_rerun_is_begun_with_yes_only(headrace, store, config):
     words = ("rerun", "acme/score", "--from", "1", "--until", "2", "--share", "0.5")
     told = headrace(*words)
@@ -119,6 +161,20 @@ def test_lanes_that_become_others_while_somebody_is_asked_are_shown_and_asked_ab
     assert told.exit_code == 0, told.output
     assert confirm.asked == 2
     assert "its lanes are others by now" in told.output
+
+
+def test_buckets_of_a_partition_that_are_read_alike_are_told_in_one_line(headrace, store):
+    buckets = {f"acme.visits[{lane}]#{n}/3": 3 + (n == lane) for lane in (0, 1) for n in range(3)}
+    buckets["acme.visits[1]#1/3"] = 3
+    whole = {"acme.visits[0]", "acme.visits[1]"}
+    store.progress.seek(StreamId("score", "acme"), buckets, gone=whole)
+    told = headrace("rerun", "acme/score", "--from", "1", "--dry-run").output.splitlines()
+    assert told[:4] == [
+        "acme/score partition 0, bucket 0 of 3: offsets 1..4, at most 3 records",
+        "acme/score partition 0, buckets 1, 2 of 3: offsets 1..3, at most 2 records",
+        "acme/score partition 1, all 3 buckets: offsets 1..3, at most 2 records",
+        "acme/score: at most 5 records",
+    ]
 
 
 class Confirm:

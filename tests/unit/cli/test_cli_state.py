@@ -9,7 +9,7 @@ import pytest
 
 from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.state import StateChanges, StateKey, StateSize, number_key
-from headrace.model.streams import LaneId, StreamId
+from headrace.model.streams import LaneId, State, StreamId
 
 ROW = b'{"who":"ada","n":9007199254740993,"d":1.10,"odd":"\x7f"}'
 
@@ -128,3 +128,40 @@ def test_a_command_of_the_page_shows_what_is_kept(headrace, store, command):
     result = headrace(*shlex.split(command)[1:])
     assert result.exit_code == 0, result.output
     assert ("ada" if "show" in command else "acme/visitors") in result.output
+
+
+def typed(headrace, block):
+    """Do what a block of the page says, line by line."""
+    for line in block.splitlines():
+        sent, _, command = line.rpartition(" | ")
+        given = sent.removeprefix("printf '").removesuffix("'").replace(r"\n", "\n")
+        result = headrace(*shlex.split(command)[1:], input=given)
+        assert result.exit_code == 0, result.output
+
+
+BLOCKS = re.compile(r"```\n([^`]*headrace (?:tenants|streams) remove acme[^`]*)```")
+OF_TENANT, OF_STREAM = BLOCKS.findall(PAGE)
+
+
+@pytest.mark.parametrize(
+    ("removed", "block", "left"),
+    [
+        (("tenants", "remove", "acme", "--yes"), OF_TENANT, State.REMOVED),
+        (("streams", "remove", "acme/visitors"), OF_STREAM, State.ACTIVE),
+        (("use-cases", "remove", "visitors", "--yes"), OF_STREAM, State.ACTIVE),
+    ],
+)
+def test_state_of_what_was_removed_is_there_until_the_page_deletes_it(
+    headrace, store, removed, block, left
+):
+    store.registry.deploy(Deployment("visitors", "v.py", "ab12", "{tenant}.visits"))
+    stream = StreamId("visitors", "acme")
+    store.progress.start_lanes([LaneStart(stream, "id", {"acme.visits[0]": 3})])
+    keep(store, stream, {StateKey("seen", b"ada"): b"{}"})
+    assert headrace(*removed).exit_code == 0
+    assert "acme/visitors" in headrace("state", "list").output, "what runs may still need it"
+    typed(headrace, block)
+    assert "no stream keeps state" in headrace("state", "list").output
+    states = {known.id: known.state for known in store.registry.streams()}
+    assert states[stream] is State.REMOVED
+    assert next(of for of in store.registry.tenants() if of.name == "acme").state is left

@@ -22,6 +22,7 @@ from headrace.model.buckets import divided
 from headrace.model.lane_names import number_of
 from headrace.model.lineage import Parent
 from headrace.model.records import Deployment, LaneStart, Move
+from headrace.model.state import StateChanges, StateKey, StateSize
 from headrace.model.statistics import LaneFigures, WriterFigures
 from headrace.model.streams import LaneId, State, Stream, StreamId, Tenant
 from headrace.ports import SchemaKind
@@ -467,6 +468,72 @@ def test_to_forget_state_is_a_question_also_where_no_lane_moves(headrace):
     assert headrace(*SEEK, "3", "--forget-state", "--yes").exit_code == 0
 
 
+@pytest.fixture
+def buckets(store, visits):
+    """The first partition of acme is divided into four; one of them is not as far as the others."""
+    parts = divided("acme.visits[0]", 4)
+    places = dict(zip(parts, [5, 5, 4, 5], strict=True)) | {"acme.visits[1]": 3}
+    store.progress.seek(ACME, places, None, {}, ["acme.visits[0]"])
+
+
+@pytest.mark.usefixtures("buckets")
+def test_buckets_of_a_partition_that_move_alike_are_told_in_one_line(headrace):
+    result = headrace(*SEEK, "earliest", "--yes")
+    told = [line for line in result.output.splitlines() if " -> " in line]
+    assert told == [
+        "acme/score partition 0, buckets 0, 1, 3 of 4: 5 -> 0, 5 offsets read again",
+        "acme/score partition 0, bucket 2 of 4: 4 -> 0, 4 offsets read again",
+        "acme/score partition 1: 3 -> 0, 3 offsets read again",
+    ]
+    assert "stream acme/score reads next at 0:0, 1:0\n" in result.output
+    result = headrace(*SEEK, "latest", "--dry-run")
+    told = [line for line in result.output.splitlines() if " -> " in line]
+    assert told[0] == "acme/score partition 0, all 4 buckets: 0 -> 9, 9 offsets passed over"
+    assert len(told) == 2
+    headrace("streams", "remove", "acme/score")
+    result = headrace("streams", "add", "acme/score", "--yes")
+    assert [line for line in result.output.splitlines() if "all 4 buckets" in line]
+    assert "bucket 1 of 4" not in result.output
+
+
+@pytest.mark.usefixtures("buckets")
+def test_of_a_part_of_its_buckets_a_seek_says_which_it_moved(headrace):
+    one = headrace(*SEEK, '{"acme.visits":{"0#1/4":7}}', "--yes")
+    assert one.exit_code == 0, one.output
+    assert "stream acme/score reads next at 0#1/4:7\n" in one.output
+
+
+@pytest.fixture
+def remembered(store):
+    """Acme keeps state in the first of its partitions."""
+    epoch = store.membership.hold([ACME])[ACME]
+    lane = LaneId(*ACME, "acme.visits[0]")
+    kept = StateChanges(lane, {StateKey("seen", b"ada"): b"{}"}, StateSize(1, 5))
+    assert store.positions.advance_groups([[Move(lane, 3, 4, epoch)]], [kept]) == [True]
+
+
+@pytest.mark.usefixtures("visits", "remembered", "terminal")
+@pytest.mark.parametrize("how", [("--dry-run",), ("--yes",), ()])
+def test_that_state_keeps_a_stream_from_going_back_is_told_before_anything_is_asked(
+    headrace, store, how
+):
+    result = headrace(*SEEK, "earliest", *how, input="y\n")
+    assert "acme/score partition 0: 4 -> 0, 4 offsets read again" in result.output
+    assert "seek with --forget-state" in " ".join(result.output.split())
+    assert "Go on?" not in result.output
+    assert (result.exit_code, offsets(store)) == (2, {0: 4, 1: 3})
+
+
+@pytest.mark.usefixtures("visits", "remembered")
+def test_a_dry_run_says_what_becomes_of_state(headrace, store):
+    gone = "what acme/score remembers of the keys of these partitions is gone then"
+    result = headrace(*SEEK, "earliest", "--forget-state", "--dry-run")
+    assert (result.exit_code, gone in " ".join(result.output.split())) == (0, True)
+    later = headrace(*SEEK, "latest", "--dry-run")
+    assert (later.exit_code, "is gone" in later.output) == (0, False)
+    assert store.kept_state.parts(ACME) == {"acme.visits[0]"}
+
+
 @pytest.mark.usefixtures("visits")
 def test_where_an_application_stands_is_told_by_its_table_of_leases(headrace, store, monkeypatch):
     result = headrace(*SEEK, "LEASES entities:my-app", "--yes")
@@ -659,6 +726,9 @@ def test_streams_are_listed_by_tenant_by_use_case_and_by_state(headrace, store, 
     assert names(headrace, *both) == names(headrace), "each that is named, not the last alone"
     assert names(headrace, "--tenant", "acme", "--use-case", "keep") == ["acme/keep"]
     assert names(headrace, "--state", "suspended") == ["bolt/keep", "acme/score"]
+    for shown in ("suspended 1/2", "suspended-1/2"):
+        assert names(headrace, "--state", shown) == ["acme/score"], "as it is shown"
+    assert names(headrace, "--state", "suspended 2/2") == []
     assert names(headrace, "--state", "not-held") == names(headrace, "--state", "Not held")
     assert names(headrace, "--state", "not-held", "--state", "active") == [
         "acme/keep",
@@ -673,6 +743,7 @@ def test_streams_are_listed_by_tenant_by_use_case_and_by_state(headrace, store, 
         (("--tenant", "amce"), "there is no tenant amce; 'headrace tenants list --all'"),
         (("--use-case", "scroe"), "there is no use case scroe; 'headrace use-cases list --all'"),
         (("--state", "stopped"), "--state stopped: a stream is shown as active, throttled"),
+        (("--state", "active 1/2"), "--state active 1/2: a stream is shown as active, throttled"),
     ],
 )
 def test_a_filter_that_names_nothing_is_no_empty_list(headrace, words, told):

@@ -49,6 +49,12 @@ def test_a_viewer_does_not_see_the_record(api, fail):
     assert shown["offset"] == "3"
 
 
+def test_of_a_slice_without_a_record_none_is_kept(api, fail):
+    shown = api.get(f"/v1/failures/{fail(offset=None)}").json()
+    assert (shown["record"], shown["record_kept"]) == (None, False)
+    assert api.get(f"/v1/failures/{fail(partition=1)}").json()["record_kept"] is True
+
+
 def test_a_failure_says_where_its_record_goes_whichever_log_it_came_from(api, fail, store):
     number = fail()
     assert api.get(f"/v1/failures/{number}").json()["dead_letters"] == "acme.visits.dlq"

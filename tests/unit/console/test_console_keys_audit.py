@@ -61,6 +61,27 @@ def test_a_key_that_cannot_be_is_not_made(api, store, body, status):
     assert len(store.keys.every()) == before
 
 
+ROLES = "'tenant', 'sender', 'schemas', 'operator', 'viewer'"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "detail"),
+    [
+        ({"role": "viewer"}, "/label", "Field required"),
+        ({"role": "viewer", "label": ""}, "/label", "String should have at least 1 character"),
+        ({"role": "sender", "label": "x"}, "/tenant", "Field required"),
+        ({"role": "king", "label": "x"}, "/role", f"Input should be one of {ROLES}"),
+        ({"role": ["s3cret"], "label": "x"}, "/role", f"Input should be one of {ROLES}"),
+        ({"label": "x"}, "/role", "Field required"),
+        ({"role": "viewer", "label": "x", "a/b": 1}, "/a~1b", "Extra inputs are not permitted"),
+    ],
+)
+def test_what_is_wrong_with_a_key_is_told_at_the_field_that_was_sent(api, body, pointer, detail):
+    told = api("POST", "/v1/keys", json=body).json()
+    assert told["errors"] == [{"pointer": pointer, "detail": detail}]
+    assert told["detail"] == f"{pointer}: {detail}"
+
+
 def test_a_key_that_is_rotated_works_on_for_a_while(api, clock):
     old = api.keys["viewer"]
     fresh = api("POST", f"/v1/keys/{old[3:11]}/rotate", json={"overlap_s": 60}).json()["key"]

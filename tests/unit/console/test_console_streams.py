@@ -416,10 +416,17 @@ def test_a_lane_that_keeps_state_goes_back_only_where_it_is_forgotten(api, store
     kept = StateChanges(lane, {StateKey("seen", b"ada"): b"{}"}, StateSize(1, 5))
     assert store.positions.advance_groups([[Move(lane, 3, 5, epoch)]], [kept]) == [True]
     body = {"offsets": {"0": 1}}
-    refused = api("PUT", f"{PATH}/positions", json=body)
-    assert (refused.status_code, offsets(store)) == (409, {0: 5, 1: 3})
-    assert "forget_state" in refused.json()["detail"]
+    for how in ({}, {"dry_run": True}):
+        refused = api("PUT", f"{PATH}/positions", json={**body, **how})
+        assert (refused.status_code, offsets(store)) == (409, {0: 5, 1: 3}), how
+        assert "forget_state" in refused.json()["detail"]
     dry = api("PUT", f"{PATH}/positions", json={**body, "forget_state": True, "dry_run": True})
     assert (dry.status_code, store.data.state.sizes[lane].rows) == (200, 1)
+    assert "remembers of the keys of these partitions is gone" in dry.json()["consequences"][-1]
     assert api("PUT", f"{PATH}/positions", json={**body, "forget_state": True}).status_code == 200
     assert (offsets(store), store.data.state.sizes) == ({0: 1, 1: 3}, {})
+
+
+def test_a_place_that_cannot_be_is_told_at_its_lane(api):
+    told = api("PUT", f"{PATH}/positions", json={"offsets": {"0": "-1", "1": 3}}).json()
+    assert {error["pointer"] for error in told["errors"]} == {"/offsets/0"}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.lane_names import (
+    alike,
     are_of_several,
     in_order,
     label_of,
@@ -17,6 +18,7 @@ from headrace.model.lane_names import (
     said,
     spoken,
     taken_apart,
+    together,
 )
 from headrace.model.streams import LaneId
 
@@ -85,3 +87,25 @@ def test_lanes_of_several_topics_are_spoken_of_with_theirs():
     assert spoken("a[3]#1/4", "a,b") == "partition 3 of a, bucket 1 of 4"
     assert are_of_several(["a[0]", "b[0]#1/4"])
     assert not are_of_several(["a[0]", "a[1]"])
+
+
+def test_lanes_that_are_told_alike_come_together_by_partition():
+    odd, even = ["t[1]#1/4", "t[1]#3/4"], ["t[1]#0/4", "t[1]#2/4"]
+    all_of_two = ["t[2]#p0/2", "t[2]#p1/2"]
+    told = dict.fromkeys(even, 5) | dict.fromkeys(odd, 7) | dict.fromkeys(["t[0]", "t[3]"], 5)
+    told |= dict.fromkeys(all_of_two, 5)
+    assert alike({name: told[name] for name in in_order(told)}) == [
+        (["t[0]"], 5),
+        (even, 5),
+        (odd, 7),
+        (all_of_two, 5),
+        (["t[3]"], 5),
+    ]
+    assert together(even) == "partition 1, buckets 0, 2 of 4"
+    assert together(all_of_two) == "partition 2, all 2 buckets by place"
+    assert together(["t[3]"]) == "partition 3"
+    assert together(["t[1]#1/4"]) == "partition 1, bucket 1 of 4"
+    assert together(all_of_two, several=True) == "t[2], all 2 buckets by place"
+    assert together(["t[3]"], several=True) == "t[3]"
+    # While a partition gets other buckets it has both kinds.
+    assert alike({"t[0]#0/2": 1, "t[0]#0/3": 1}) == [(["t[0]#0/2"], 1), (["t[0]#0/3"], 1)]

@@ -71,24 +71,25 @@ class KeptState:
         forget: bool,
     ) -> None:
         """Forget state that a seek leaves behind, or refuse the seek."""
-        parts = self._parts(stream)
+        parts = self.parts(stream)
         self.forget(stream, forgotten(stream, parts, before, offsets, other, forget=forget))
 
     def forget(self, stream: StreamId, parts: Collection[str] | None = None) -> None:
         """Forget parts of a stream's state; None: all of it."""
-        for part in self._parts(stream) if parts is None else parts:
+        for part in self.parts(stream) if parts is None else parts:
             self.rows.pop((stream, part), None)
             for lane in [lane for lane in self.sizes if lane.stream == stream]:
                 if whole_lane(lane.name) == part:
                     del self.sizes[lane]
 
-    def _parts(self, stream: StreamId) -> set[str]:
+    def parts(self, stream: StreamId) -> set[str]:
+        """The lanes of its log that ever had state."""
         return {whole_lane(lane.name) for lane in self.sizes if lane.stream == stream}
 
     def forget_gone(self, stream: StreamId, gone: Iterable[str], left: Iterable[str]) -> None:
         """Forget the state of lanes that are no more, unless another is of the same part."""
         parts = set(map(whole_lane, gone)) - set(map(whole_lane, left))
-        self.forget(stream, parts & self._parts(stream))
+        self.forget(stream, parts & self.parts(stream))
 
 
 class MemoryKeptState:
@@ -114,6 +115,10 @@ class MemoryKeptState:
                 size = found.get(key.table, StateSize())
                 found[key.table] = size.plus(size_of(key, row))
         return dict(sorted(found.items()))
+
+    def parts(self, stream: StreamId) -> set[str]:
+        """The lanes of its log that ever had state."""
+        return self._kept.parts(stream)
 
     def rows(
         self,

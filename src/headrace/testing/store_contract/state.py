@@ -256,6 +256,18 @@ class TestKeptState:
         tables = {"other": StateSize(1, 6), "seen": StateSize(4, 12)}
         assert list(seen.kept_state.tables(ACME).items()) == list(tables.items())
 
+    def test_which_lanes_had_state_is_told_also_where_no_row_is_left(self, seen: Store) -> None:
+        theirs = {lane(0, BOLT).name}
+        assert seen.kept_state.parts(ACME) == {lane(0).name, lane(1).name}
+        assert seen.kept_state.parts(BOLT) == theirs
+        epoch = seen.membership.hold([BOLT])[BOLT]
+        gone = changed(lane(0, BOLT), {b"ada": None}, (-1, -4))
+        moves = [[move(epoch, 1, 2, lane(0, BOLT))]]
+        assert seen.positions.advance_groups(moves, [gone]) == [True]
+        assert seen.kept_state.parts(BOLT) == theirs
+        seen.progress.seek(ACME, by_lane({0: 0}), forget_state=True)
+        assert seen.kept_state.parts(ACME) == {lane(1).name}
+
     def test_rows_come_by_part_and_key_and_in_pages(self, seen: Store) -> None:
         a, b = lane(0).name, lane(1).name
         rows = [
