@@ -16,6 +16,7 @@ from headrace.cli.asking import (
     YesOption,
     agree_to,
     ask_again,
+    ask_stream_removal,
     confirm,
     connections_in,
     log_of,
@@ -167,15 +168,21 @@ def resume(
 
 @app.command()
 def remove(
-    name: StreamName, use_case: UseCaseApart = None, config: ConfigOption = DEFAULT_CONFIG
+    name: StreamName,
+    use_case: UseCaseApart = None,
+    *,
+    yes: YesOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Remove one stream. What is in flight may end; its topic and results are left alone.
 
-    Added again, it starts at startingOffsets, and what it had read may be read again. To pause it,
-    use suspend.
+    Added again, it starts at startingOffsets, and what it had read may be read again. So it says
+    first how much is not read yet, and asks. To pause it, use suspend.
 
     Example: `headrace streams remove acme/score`
     """
+    with store_of(config) as store:
+        ask_stream_removal(store, stream_of(name, use_case), config, yes)
     _set_state(config, name, use_case, State.REMOVED)
 
 

@@ -46,7 +46,7 @@ def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(head
     at = {position.lane: position.next_offset for position in store.progress.load_positions()}
     assert at[LaneId("score~1", "acme", "acme.visits[0]")] == 1
     assert at[LaneId("score", "acme", "acme.visits[0]")] == 3
-    assert headrace("streams", "remove", "acme", "score~1").exit_code == 0
+    assert headrace("streams", "remove", "acme", "score~1", "--yes").exit_code == 0
 
 
 def test_all_streams_of_a_tenant_are_meant_by_its_name(headrace, store):
@@ -186,7 +186,7 @@ def test_a_rerun_that_is_over_leaves_the_lists_until_it_is_asked_for(headrace):
         return [row[name] for row in json.loads(headrace(what, "list", "--json", *words).output)]
 
     assert listed("use-cases", "use_case") == ["score", "score~1"]
-    headrace("streams", "remove", "acme/score~1")
+    headrace("streams", "remove", "acme/score~1", "--yes")
     assert listed("use-cases", "use_case") == ["score"]
     assert listed("streams", "stream") == ["acme/score", "bolt/score"]
     assert "score~1" not in headrace("use-cases", "list").output
@@ -199,7 +199,7 @@ def test_a_rerun_that_is_over_leaves_the_lists_until_it_is_asked_for(headrace):
 def test_a_rerun_is_not_added_by_itself_for_nobody_would_run_it(headrace, store, is_over):
     if is_over:
         assert headrace("rerun", "acme/score", "--from", "1", "--yes").exit_code == 0
-        headrace("streams", "remove", "acme/score~1")
+        headrace("streams", "remove", "acme/score~1", "--yes")
     told = headrace("streams", "add", "acme/score~1", "--yes")
     assert told.exit_code == 2
     assert "'headrace rerun acme/score --from earliest'" in " ".join(told.output.split())
