@@ -39,7 +39,7 @@ def show(seeks: Sequence[Seek], config: Path) -> None:
     for seek in seeks:
         several = are_of_several(seek.shifts)
         for lane, shift in seek.shifts.items():
-            say(f"{seek.stream} {lane if several else spoken(lane)}: {_told(shift)}")
+            say(f"{seek.stream} {lane if several else spoken(lane, seek.topic)}: {_told(shift)}")
     show_consequences(seeks, config)
 
 

@@ -118,7 +118,7 @@ def _as_seek(wanted: RerunRange) -> Seek:
         lane: Shift(at=end, to=start, again=wanted.places[lane], passed=0)
         for lane, (start, end) in wanted.lanes.items()
     }
-    return Seek(wanted.stream, shifts, wanted.topic_id or "")
+    return Seek(wanted.stream, wanted.topic, shifts, wanted.topic_id or "")
 
 
 def _chosen(store: Store, what: str) -> list[StreamId]:
@@ -141,8 +141,9 @@ def _chosen(store: Store, what: str) -> list[StreamId]:
 def _tell(wanted: RerunRange) -> None:
     several = are_of_several(wanted.lanes)
     for lane, (start, end) in wanted.lanes.items():
+        name = lane if several else spoken(lane, wanted.topic)
         out.print(
-            f"{wanted.stream} {lane if several else spoken(lane)}: offsets {start}..{end}, "
+            f"{wanted.stream} {name}: offsets {start}..{end}, "
             f"at most {wanted.places[lane]} records",
             highlight=False,
         )

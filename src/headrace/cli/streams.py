@@ -38,7 +38,7 @@ from headrace.cli.our_registry import drivers_ask_ours
 from headrace.cli.servers import folder_of, remembered, running_up
 from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, wanted
 from headrace.errors import BrokerUnavailable, ConfigError
-from headrace.model.lane_names import are_of_several, label_of
+from headrace.model.lane_names import said
 from headrace.model.places import Place
 from headrace.model.streams import RERUN_MARK, State, StreamId, original
 from headrace.operating.again import of_forgetting
@@ -240,9 +240,7 @@ def seek(  # noqa: PLR0913 - each is an option
                 again = partial(planned_again, store, log, target)
                 plan = agree_to(plan, again, config, *words)
         carry_out(store.progress, plan, forget_state=forget_state)
-        several = are_of_several(plan.offsets)
-        named = ((lane if several else label_of(lane), at) for lane, at in plan.offsets.items())
-        shown = ", ".join(f"{lane}:{at}" for lane, at in named)
+        shown = ", ".join(f"{said(lane, plan.topic)}:{at}" for lane, at in plan.offsets.items())
         if plan.given_up:
             out.print(f"stream {stream} gives up {', '.join(plan.given_up)}")
         if shown:

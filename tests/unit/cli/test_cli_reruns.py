@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.cli import reruns, streams
+from headrace.cli import asking, reruns, streams
 from headrace.cli.console import settings_and_folder
+from headrace.cycle.described import described
 from headrace.deploying.offer import deploy, load
+from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, State, StreamId, Tenant
 from headrace.testing.log_fake import MemoryLog, Row
 
@@ -31,6 +33,26 @@ def test_a_dry_run_counts_and_begins_nothing(headrace, store):
     assert "acme/score partition 0: offsets 1..3, at most 2 records" in told.output
     assert "acme/score: at most 4 records" in told.output
     assert len(store.registry.deployments()) == 1
+
+
+def test_where_a_stream_reads_several_topics_that_of_each_partition_is_named(
+    headrace, log, store, monkeypatch
+):
+    """Also where all partitions in question are of one topic."""
+    monkeypatch.setattr(asking, "log_of", lambda config: log)
+    log.create_topic("acme.clicks", 1)
+    topic = "acme.clicks,acme.visits"
+    both = StreamId("both", "acme")
+    store.registry.deploy(Deployment("both", "both.py", "ab12", topic.replace("acme", "{tenant}")))
+    places = {"acme.clicks[0]": 0, "acme.visits[0]": 3, "acme.visits[1]": 0}
+    store.progress.seek(both, places, described(log, [topic])[topic].topic_id)
+    told = headrace("rerun", "acme/both", "--from", "earliest", "--dry-run").output
+    assert "acme/both partition 0 of acme.visits: offsets 0..3" in told
+    told = headrace(
+        "streams", "seek", "acme/both", "--to", '{"acme.visits":{"0":1}}', "--yes"
+    ).output
+    assert "acme/both partition 0 of acme.visits: 3 -> 1" in told
+    assert "reads next at acme.visits[0]:1" in " ".join(told.split())
 
 
 def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(headrace, store):
