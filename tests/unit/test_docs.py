@@ -28,7 +28,7 @@ from headrace.connectors.by_topic import open_lease_mirror, open_log, require_lo
 from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.failing import BACKOFF
 from headrace.embedded.addresses import free_ports
-from headrace.errors import SinkRefused
+from headrace.errors import SinkRefused, StateRefused
 from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
 from headrace.model.restarts import Restart
@@ -186,6 +186,47 @@ def test_the_use_case_with_state_counts_as_its_page_says_and_its_test_passes(tmp
         (tmp_path / block.splitlines()[0].removeprefix("# ")).write_text(block)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_visitors.py"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_what_is_sent_as_the_page_about_state_says_has_the_key_that_its_use_case_needs(
+    tmp_path, monkeypatch
+):
+    page = (ROOT / "docs" / "state.md").read_text()
+    line = re.search(r"^ +producer\.produce\(.*,$", page, re.MULTILINE)[0]
+    plain = line.replace(', key="ada"', "")
+    assert guides("# send.py").count(plain) == 1
+    names, sent = {}, []
+
+    class Producer:
+        def __init__(self, config):
+            del config
+
+        def produce(self, topic, value, on_delivery, key=None):
+            sent.append((topic, value.encode(), key and key.encode()))
+            on_delivery(None, None)
+
+        def flush(self):
+            pass
+
+    monkeypatch.setattr("confluent_kafka.Producer", Producer)
+    monkeypatch.setattr(sys, "argv", ["send.py"])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.jsonl").write_text(text_of("visits.jsonl"))
+    remember(folder_of(tmp_path), {"bootstrap.servers": "127.0.0.1:1"})
+    exec(guides("# send.py").replace(plain, line), {})
+    exec(blocks(ROOT / "docs" / "state.md", "python")[0], names)
+    _, values, keys = zip(*sent, strict=True)
+    made = handled(names["visitors"], list(values), keys=list(keys)).to_pylist()
+    assert made == [{"visitor": "ada", "visits": 3, "first_page": "/", "tenant": "acme"}]
+    with pytest.raises(StateRefused, match="null"):
+        handled(names["visitors"], list(values))
+
+
+def test_what_the_guide_sends_says_what_to_do_before_there_is_a_kafka(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["send.py"])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="no Kafka is known here; type 'headrace up'"):
+        exec(guides("# send.py"), {})
 
 
 def test_retries_take_as_long_as_the_guide_says():

@@ -1,4 +1,4 @@
-"""Asking before records are read again or passed over, and before a tenant is removed.
+"""Asking before records are read again or passed over, and before a tenant or a stream is removed.
 
 What a person orders twice cannot be told from what was wanted twice. So the terminal shows what
 would come of it and asks; a script says ``--yes`` beforehand; and where nobody can be asked nothing
@@ -24,7 +24,7 @@ from headrace.deploying.offer import connections_of, deployed_use_case, source_o
 from headrace.errors import ConfigError, HeadraceError, Temporary
 from headrace.model.lane_names import alike, are_of_several, together
 from headrace.model.streams import State, StreamId, original
-from headrace.operating.again import consequences, is_more, of_removal
+from headrace.operating.again import Unread, consequences, is_more, of_removal, of_stream_removal
 from headrace.operating.repeats import repeated
 from headrace.operating.seeking import Seek, Shift, begun_again
 from headrace.ports import Connections, Store
@@ -39,7 +39,7 @@ def show(seeks: Sequence[Seek], config: Path) -> None:
     for seek in seeks:
         several = are_of_several(seek.shifts)
         for lanes, shift in alike(seek.shifts):
-            say(f"{seek.stream} {together(lanes, several=several)}: {_told(shift)}")
+            say(f"{seek.stream} {together(lanes, seek.topic, several=several)}: {_told(shift)}")
     show_consequences(seeks, config)
 
 
@@ -155,16 +155,36 @@ def ask_removal(store: Store, tenants: Sequence[str], config: Path, *command: st
 def tell_removal(store: Store, tenants: Sequence[str], config: Path) -> None:
     """Say what is not read, what is lost and what is kept where tenants are removed."""
     ours = set(tenants)
-    try:
-        with closing(log_of(config)) as log:
-            rows = lags(store, log, lambda stream, _: stream.id.tenant in ours)
-    except Temporary:
-        unread = None
-    else:
-        live = [row for row in rows if row.state is not State.REMOVED and row.topic is not None]
-        unread = {row.stream.id: row.lag_records for row in live}
+    unread = _unread(store, config, lambda stream: stream.tenant in ours)
     for sentence in of_removal(tenants, unread):
         say(sentence)
+
+
+def ask_stream_removal(store: Store, stream: StreamId, config: Path, yes: bool) -> None:
+    """Before a stream is removed that is there: say what comes of it as of tenants, and ask.
+
+    Raises:
+        ConfigError: nobody can be asked.
+    """
+    known = {held.id: held.state for held in store.registry.streams()}
+    if yes or known.get(stream, State.REMOVED) is State.REMOVED:
+        return
+    for sentence in of_stream_removal(stream, _unread(store, config, stream.__eq__)):
+        say(sentence)
+    confirm(config, "streams", "remove", str(stream))
+
+
+def _unread(
+    store: Store, config: Path, wanted: Callable[[StreamId], bool]
+) -> dict[StreamId, Unread] | None:
+    """What waits of streams that are there; None: Kafka does not answer."""
+    try:
+        with closing(log_of(config)) as log:
+            rows = lags(store, log, lambda stream, _: wanted(stream.id))
+    except Temporary:
+        return None
+    live = [row for row in rows if row.state is not State.REMOVED and row.topic is not None]
+    return {row.stream.id: Unread(row.lag_records, row.is_guess) for row in live}
 
 
 def log_of(config: Path) -> LogByTopic:

@@ -120,7 +120,7 @@ def _as_seek(wanted: RerunRange) -> Seek:
         lane: Shift(at=end, to=start, again=wanted.places[lane], passed=0)
         for lane, (start, end) in wanted.lanes.items()
     }
-    return Seek(wanted.stream, shifts, wanted.topic_id or "")
+    return Seek(wanted.stream, wanted.topic, shifts, wanted.topic_id or "")
 
 
 def _chosen(store: Store, what: str) -> list[StreamId]:
@@ -163,8 +163,9 @@ def _check_stateless(store: Store, chosen: Sequence[StreamId], config: Path) -> 
 def _tell(wanted: RerunRange) -> None:
     several = are_of_several(wanted.lanes)
     for lanes, (start, end) in alike(wanted.lanes):
+        name = together(lanes, wanted.topic, several=several)
         out.print(
-            f"{wanted.stream} {together(lanes, several=several)}: offsets {start}..{end}, "
+            f"{wanted.stream} {name}: offsets {start}..{end}, "
             f"at most {wanted.places[lanes[0]]} records",
             highlight=False,
             soft_wrap=True,

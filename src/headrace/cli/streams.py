@@ -16,6 +16,7 @@ from headrace.cli.asking import (
     YesOption,
     agree_to,
     ask_again,
+    ask_stream_removal,
     confirm,
     connections_in,
     log_of,
@@ -38,7 +39,7 @@ from headrace.cli.servers import folder_of, remembered, running_up
 from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, wanted
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.buckets import parts_of, whole_lane
-from headrace.model.lane_names import alike, are_of_several, label_of
+from headrace.model.lane_names import alike, said
 from headrace.model.places import Place
 from headrace.model.streams import RERUN_MARK, State, StreamId, original
 from headrace.operating.again import of_forgetting
@@ -168,15 +169,21 @@ def resume(
 
 @app.command()
 def remove(
-    name: StreamName, use_case: UseCaseApart = None, config: ConfigOption = DEFAULT_CONFIG
+    name: StreamName,
+    use_case: UseCaseApart = None,
+    *,
+    yes: YesOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Remove one stream. What is in flight may end; its topic and results are left alone.
 
-    Added again, it starts at startingOffsets, and what it had read may be read again. To pause it,
-    use suspend.
+    Added again, it starts at startingOffsets, and what it had read may be read again. So it says
+    first how much is not read yet, and asks. To pause it, use suspend.
 
     Example: `headrace streams remove acme/score`
     """
+    with store_of(config) as store:
+        ask_stream_removal(store, stream_of(name, use_case), config, yes)
     _set_state(config, name, use_case, State.REMOVED)
 
 
@@ -235,19 +242,19 @@ def seek(  # noqa: PLR0913 - each is an option
                 again = partial(planned_again, store, log, target)
                 plan = agree_to(plan, again, config, *words)
         carry_out(store.progress, plan, forget_state=forget_state)
-        shown = _reads_next(plan.offsets)
+        shown = _reads_next(plan.offsets, plan.topic)
         if plan.given_up:
             out.print(f"stream {stream} gives up {', '.join(plan.given_up)}")
         if shown:
             out.print(f"stream {stream} reads next at {shown}")
 
 
-def _reads_next(offsets: Mapping[str, Place]) -> str:
+def _reads_next(offsets: Mapping[str, Place], topic: str) -> str:
     """Where lanes read next; a lane once if all of its buckets do so from one place."""
-    several, found = are_of_several(offsets), list[str]()
+    found = list[str]()
     for lanes, at in alike(offsets):
         named = [whole_lane(lanes[0])] if len(lanes) == parts_of(lanes[0]) else lanes
-        found += [f"{lane if several else label_of(lane)}:{at}" for lane in named]
+        found += [f"{said(lane, topic)}:{at}" for lane in named]
     return ", ".join(found)
 
 

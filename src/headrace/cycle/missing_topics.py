@@ -18,7 +18,7 @@ from headrace.model.parked import NOTHING_PARKED, is_of_parked
 from headrace.model.some_names import some_of
 from headrace.model.streams import Stream, StreamId, original
 from headrace.model.topic_names import connection_of
-from headrace.model.topic_patterns import is_pattern
+from headrace.model.topic_patterns import is_pattern, matched_by
 from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
@@ -75,7 +75,7 @@ def without_its_topic(stream: Stream) -> str:
 
 def _nothing_matches(stream: Stream) -> str:
     """No log tells of a topic that nobody may describe, so that may be all there is to it."""
-    told = f"no topic is told yet that is {stream.topic}; {_NEVER}, and {_HIDDEN}"
+    told = f"no topic is told yet that matches {matched_by(stream.topic)}; {_NEVER}, and {_HIDDEN}"
     if not stream.begun_without_topic:
         return told
     return (

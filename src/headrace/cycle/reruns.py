@@ -53,6 +53,8 @@ class RerunRange:
     """What is to be read again."""
 
     stream: StreamId
+    #: what it reads: a topic, or several
+    topic: str
     #: half-open, by lane; none is empty
     lanes: Mapping[str, tuple[Place, Place]]
     #: how many places each goes over, and so records at most
@@ -125,7 +127,7 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     parents = bounded(followed, {name: end for name, (_, end) in lanes.items()})
     between = log.of(of.stream.topic).places.between
     spans = {name: between(end, start) or 0 for name, (start, end) in lanes.items()}
-    return RerunRange(stream, lanes, spans, of.stream.topic_id, parents)
+    return RerunRange(stream, of.stream.topic, lanes, spans, of.stream.topic_id, parents)
 
 
 def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:

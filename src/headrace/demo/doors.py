@@ -2,7 +2,8 @@
 
 They run in threads beside the driver and end with it. Their secret and their keys are kept in the
 demo's folder, in files for its owner alone, so that a link that logged in once goes on doing so in
-the second act and after a kill; the stores know only digests of them.
+the second act and after a kill; the stores know only digests of them. Their ports are looked for
+when they open: between two acts, and while Spark starts, others may take the usual ones.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.console.opening import console_app, console_listening, console_serving, login_link
@@ -88,7 +89,8 @@ def doors(
     gateway = gateway_of(
         settings.model_copy(update={"kafka": kafka}), guard_of(settings, store.keys), store
     )
-    listening = listening_of(settings.doors, settings.gateway.host, settings.gateway.port)
+    port = _free(settings.gateway.port)
+    listening = listening_of(settings.doors, settings.gateway.host, port)
     with serving(gateway, listening) as url, console(made, settings, folder) as link:
         yield Doors(link, url, keys, folder)
 
@@ -98,7 +100,9 @@ def console(made: Assembly, settings: Settings, folder: Path) -> Iterator[str]:
     """Open the console, for the driver's store; yields the link that logs in."""
     operator = key_of(made.store.keys, folder, OPERATOR, secret_of(settings))
     app = console_app(settings, made.store, KafkaTools(made.connections), SystemClock())
-    with console_serving(app, console_listening(settings)) as url:
+    listening = console_listening(settings)
+    listening = replace(listening, port=_free(listening.port))
+    with console_serving(app, listening) as url:
         yield login_link(url, operator)
 
 
@@ -106,10 +110,10 @@ def sections(folder: Path) -> dict[str, object]:
     """What the YAML file would say of them, and the secret that they need."""
     return {
         "doors": {"secret_file": made_secret_file(folder / "keys" / "secret")},
-        "console": {"port": _free(CONSOLE_PORT)},
+        "console": {"port": CONSOLE_PORT},
         "schema_registry": {"port": 0},
         "gateway": {
-            "port": _free(GATEWAY_PORT),
+            "port": GATEWAY_PORT,
             "types": {"visit": {"topic": "visits", "key": "/lead", "subject": POSTED_SUBJECT}},
             # The demo kills its broker, and a visit is not to be given up for that.
             "delivery_timeout": "60s",

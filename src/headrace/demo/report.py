@@ -64,7 +64,8 @@ class Found:
     scores: Mapping[tuple[str, str], tuple[int, int]]
     mails: list[EmailMessage]
     files: list[Path]
-    #: records by id of their writer's schema, as the driver counted them for the files
+    #: records by id of their writer's schema, as the driver counted them for the files; without
+    #: those of the tenant that was removed
     by_schema: Mapping[str, int]
     #: how many visits of a lane are before a place in it
     reached: Callable[[Lane, Place], int] = offset_of
@@ -244,7 +245,8 @@ def _files(should: Expected, found: Found) -> list[Check]:
             "visits by the version of their schema",
             _counts(should_come),
             _counts(came),
-            note=f"the driver counted, since it was started: {_counted(found.by_schema)}",
+            note=f"the driver counted, since it was started: {_counted(found.by_schema)}; without "
+            f"{REMOVED}, whose count it forgets after the removal",
         ),
     ]
 

@@ -92,7 +92,8 @@ def run_troubles(
     with assembled(settings, folder, "headrace demo, second act") as made:
         for name in (*QUIET, *TROUBLE):
             made.store.registry.add_tenant(Tenant(name))
-        with doors.console(made, settings, keys):
+        with doors.console(made, settings, keys) as link:
+            console.print(f"console  {link}", highlight=False, soft_wrap=True)
             delays = _drive(made, settings, console)
         if delays is None:
             return []

@@ -112,20 +112,21 @@ def alike(told: Mapping[str, T]) -> list[tuple[list[str], T]]:
     return [(names, what) for (_, _, what), names in found.items()]
 
 
-def together(names: Sequence[str], *, several: bool = False) -> str:
+def together(names: Sequence[str], read: str | None = None, *, several: bool = False) -> str:
     """How people are told of one lane, or of buckets of one lane, as `alike` has them.
 
     Args:
         names: the lane, or the buckets.
+        read: what their stream reads, if that may be more than one topic.
         several: whether numbers alone do not tell the lanes of its stream apart.
     """
     buckets = [bucket for name in names if (bucket := bucket_of(name)) is not None]
     if len(names) == 1 or not buckets:
-        return names[0] if several else spoken(names[0])
+        return names[0] if several else spoken(names[0], read)
     lane, _, of, by_place = buckets[0]
     which = f"buckets {', '.join(str(bucket.number) for bucket in buckets)} of {of}"
     which = f"all {of} buckets" if len(buckets) == of else which
-    return f"{lane if several else spoken(lane)}, {which}{' by place' if by_place else ''}"
+    return f"{lane if several else spoken(lane, read)}, {which}{' by place' if by_place else ''}"
 
 
 def are_of_several(names: Iterable[str]) -> bool:

@@ -111,6 +111,12 @@ def pattern_of(text: str) -> str:
     return _parts(text)[1]
 
 
+def matched_by(text: str) -> str:
+    """Which topics a stream reads, as the end of a sentence for people: that *match* ...."""
+    whose, pattern, _ = _parts(text)
+    return pattern if _group(pattern) is None else f"{pattern} with {whose} as its tenant"
+
+
 def matching(text: str, found: Mapping[str, Collection[str]]) -> list[str]:
     """The topics that a stream reads, in order.
 

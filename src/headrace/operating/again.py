@@ -9,9 +9,10 @@ makes of it is told in ``repeats.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from headrace.model.lane_names import in_order
-from headrace.model.streams import Guarantee, StreamId
+from headrace.model.streams import RERUN_MARK, Guarantee, StreamId, original
 from headrace.operating.seeking import Seek
 
 #: of streams that something waits of, those that are named
@@ -73,13 +74,21 @@ def of_letters(letters: int, stream: StreamId) -> str:
     )
 
 
-def of_removal(tenants: Sequence[str], unread: Mapping[StreamId, int | None] | None) -> list[str]:
+class Unread(NamedTuple):
+    """How many records of a stream wait."""
+
+    #: None: Kafka does not tell of all its partitions
+    records: int | None
+    #: of what is between two places nobody knows what a bucket has
+    is_guess: bool = False
+
+
+def of_removal(tenants: Sequence[str], unread: Mapping[StreamId, Unread] | None) -> list[str]:
     """What is lost and what is kept when tenants are removed.
 
     Args:
         tenants: their names.
-        unread: records that wait, by stream, None where Kafka does not tell of all its partitions;
-            None: it tells of none.
+        unread: what waits, by stream; None: Kafka tells of none.
     """
     alone = len(tenants) == 1
     whom = tenants[0] if alone else f"{len(tenants)} tenants"
@@ -95,20 +104,40 @@ def of_removal(tenants: Sequence[str], unread: Mapping[StreamId, int | None] | N
     ]
 
 
-def _not_read(unread: Mapping[StreamId, int | None] | None) -> list[str]:
+def of_stream_removal(stream: StreamId, unread: Mapping[StreamId, Unread] | None) -> list[str]:
+    """What is lost and what is kept when a stream is removed; ``unread`` as of tenants."""
+    again = f"added again, {stream} begins at startingOffsets"
+    if RERUN_MARK in stream.use_case:
+        live = stream._replace(use_case=original(stream.use_case))
+        again = f"another is begun with its range, as by 'headrace rerun {live} --from earliest'"
+    return [
+        *_not_read(unread),
+        f"lost: the positions and state of keys of {stream}; {again}",
+        "kept: its topic, with what is not read, its dead letters and its results",
+        f"to pause it instead: 'headrace streams suspend {stream}'",
+    ]
+
+
+def _not_read(unread: Mapping[StreamId, Unread] | None) -> list[str]:
     """A sentence for each stream of which something waits, most first, and one for the rest.
 
     And one for those of which nobody knows.
     """
     if unread is None:
         return ["how many records are not read yet, nobody knows: Kafka does not answer"]
-    waiting = sorted((-amount, stream) for stream, amount in unread.items() if amount)
-    told = [f"{_exactly(-less)} of {stream} not read yet" for less, stream in waiting[:_SHOWN]]
+    waiting = sorted(
+        (-found.records, stream, found.is_guess)
+        for stream, found in unread.items()
+        if found.records
+    )
+    told = [
+        f"{_waiting(-less, is_guess)} of {stream} not read yet"
+        for less, stream, is_guess in waiting[:_SHOWN]
+    ]
     if rest := waiting[_SHOWN:]:
-        told.append(
-            f"{_exactly(-sum(less for less, _ in rest))} of {len(rest)} more streams not read yet"
-        )
-    unknown = sorted(str(stream) for stream, amount in unread.items() if amount is None)
+        amount = _waiting(-sum(less for less, *_ in rest), any(is_guess for *_, is_guess in rest))
+        told.append(f"{amount} of {len(rest)} more streams not read yet")
+    unknown = sorted(str(stream) for stream, found in unread.items() if found.records is None)
     if unknown:
         more = f" and {len(unknown) - _SHOWN} more streams" if len(unknown) > _SHOWN else ""
         told.append(
@@ -136,8 +165,9 @@ def _is_more(now: int | None, before: int | None) -> bool:
     return now * 10 > before * 11
 
 
-def _exactly(records: int) -> str:
-    return "1 record" if records == 1 else f"{records:,} records"
+def _waiting(records: int, is_guess: bool) -> str:
+    told = "1 record" if records == 1 else f"{records:,} records"
+    return f"about {told}" if is_guess else told
 
 
 def _records(offsets: int | None) -> str:

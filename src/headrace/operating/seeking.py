@@ -94,6 +94,8 @@ class Seek:
     """A seek as it was planned."""
 
     stream: StreamId
+    #: what it reads: a topic, or several
+    topic: str
     #: by lane, in their order
     shifts: Mapping[str, Shift]
     topic_id: str
@@ -206,7 +208,9 @@ def planned(
         known = () if another else lanes
         parents = _whole(of.topic) if whole else _part(of.topic, kept, known, offsets)
         _check_followers(of, shifts, lanes, {**of.topic.parents, **kept})
-    return Seek(stream, shifts, _left_id(of, lanes, gone, over), gone, runs, parents, over)
+    return Seek(
+        stream, of.stream.topic, shifts, _left_id(of, lanes, gone, over), gone, runs, parents, over
+    )
 
 
 def planned_again(
@@ -295,7 +299,9 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
         check_listed(of, positions)
         if of.topic is not None and lanes:
             to = _begun_at(log, of, deployments[stream.id.use_case])
-            found.append(Seek(stream.id, _shifts(of, of.topic, lanes, to), of.topic.topic_id))
+            found.append(
+                Seek(stream.id, stream.topic, _shifts(of, of.topic, lanes, to), of.topic.topic_id)
+            )
     return found
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from headrace.board import Board
+from headrace.board import Board, Flight
 from headrace.model.streams import StreamId
 
 #: seconds; what runs for less than the first is not worth a word
@@ -32,10 +32,19 @@ def long_runs(board: Board, now_s: float) -> dict[StreamId, str]:
         if not board.runs(held) and not held.throttled
     }
     for flight in long:
-        handled = f"use case {flight.wave.use_case} has been handling records of it"
-        run = f"{handled} for more than {_told(now_s - flight.since_s)}"
+        run = _run(flight, now_s)
         said |= {piece.lane.stream: run for piece in flight.wave.slices}
     return said
+
+
+def _run(flight: Flight, now_s: float) -> str:
+    use_case, lasts = f"use case {flight.wave.use_case}", _told(now_s - flight.since_s)
+    if not flight.cold:
+        return f"{use_case} has been handling records of it for more than {lasts}"
+    return (
+        f"{use_case} has been starting with records of it for more than {lasts}: its workers may "
+        "have to start and to load it first, else its handler takes long"
+    )
 
 
 def _told(seconds: float) -> str:

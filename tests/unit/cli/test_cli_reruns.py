@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.cli import reruns, streams
+from headrace.cli import asking, reruns, streams
 from headrace.cli.console import settings_and_folder
+from headrace.cycle.described import described
 from headrace.deploying.offer import deploy, load
-from headrace.model.records import Move
+from headrace.model.records import Deployment, Move
 from headrace.model.state import StateChanges, StateKey, StateSize
 from headrace.model.streams import LaneId, State, StreamId, Tenant
 from headrace.testing.log_fake import MemoryLog, Row
@@ -35,6 +36,26 @@ def test_a_dry_run_counts_and_begins_nothing(headrace, store):
     assert len(store.registry.deployments()) == 1
 
 
+def test_where_a_stream_reads_several_topics_that_of_each_partition_is_named(
+    headrace, log, store, monkeypatch
+):
+    """Also where all partitions in question are of one topic."""
+    monkeypatch.setattr(asking, "log_of", lambda config: log)
+    log.create_topic("acme.clicks", 1)
+    topic = "acme.clicks,acme.visits"
+    both = StreamId("both", "acme")
+    store.registry.deploy(Deployment("both", "both.py", "ab12", topic.replace("acme", "{tenant}")))
+    places = {"acme.clicks[0]": 0, "acme.visits[0]": 3, "acme.visits[1]": 0}
+    store.progress.seek(both, places, described(log, [topic])[topic].topic_id)
+    told = headrace("rerun", "acme/both", "--from", "earliest", "--dry-run").output
+    assert "acme/both partition 0 of acme.visits: offsets 0..3" in told
+    told = headrace(
+        "streams", "seek", "acme/both", "--to", '{"acme.visits":{"0":1}}', "--yes"
+    ).output
+    assert "acme/both partition 0 of acme.visits: 3 -> 1" in told
+    assert "reads next at acme.visits[0]:1" in " ".join(told.split())
+
+
 def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(headrace, store):
     told = headrace("rerun", "acme/score", "--from", "1", "--share", "0.5", "--yes")
     assert told.exit_code == 0, told.output
@@ -48,7 +69,7 @@ def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(head
     at = {position.lane: position.next_offset for position in store.progress.load_positions()}
     assert at[LaneId("score~1", "acme", "acme.visits[0]")] == 1
     assert at[LaneId("score", "acme", "acme.visits[0]")] == 3
-    assert headrace("streams", "remove", "acme", "score~1").exit_code == 0
+    assert headrace("streams", "remove", "acme", "score~1", "--yes").exit_code == 0
 
 
 def test_all_streams_of_a_tenant_are_meant_by_its_name(headrace, store):
@@ -242,7 +263,7 @@ def test_a_rerun_that_is_over_leaves_the_lists_until_it_is_asked_for(headrace):
         return [row[name] for row in json.loads(headrace(what, "list", "--json", *words).output)]
 
     assert listed("use-cases", "use_case") == ["score", "score~1"]
-    headrace("streams", "remove", "acme/score~1")
+    headrace("streams", "remove", "acme/score~1", "--yes")
     assert listed("use-cases", "use_case") == ["score"]
     assert listed("streams", "stream") == ["acme/score", "bolt/score"]
     assert "score~1" not in headrace("use-cases", "list").output
@@ -255,7 +276,7 @@ def test_a_rerun_that_is_over_leaves_the_lists_until_it_is_asked_for(headrace):
 def test_a_rerun_is_not_added_by_itself_for_nobody_would_run_it(headrace, store, is_over):
     if is_over:
         assert headrace("rerun", "acme/score", "--from", "1", "--yes").exit_code == 0
-        headrace("streams", "remove", "acme/score~1")
+        headrace("streams", "remove", "acme/score~1", "--yes")
     told = headrace("streams", "add", "acme/score~1", "--yes")
     assert told.exit_code == 2
     assert "'headrace rerun acme/score --from earliest'" in " ".join(told.output.split())

@@ -122,7 +122,7 @@ def test_where_no_tenant_is_left_an_empty_list_says_so(headrace, form):
 
 
 def test_a_stream_that_was_removed_alone_stays_so_over_deployments(headrace, store):
-    assert headrace("streams", "remove", "acme/score").exit_code == 0
+    assert headrace("streams", "remove", "acme/score", "--yes").exit_code == 0
     store.registry.deploy(Deployment("score", "score.py", "cd34", "{tenant}.visits"))
     store.registry.deploy(Deployment("other", "score.py", "cd34", "{tenant}.visits"))
     states = {str(stream.id): stream.state for stream in store.registry.streams()}
@@ -490,7 +490,7 @@ def test_buckets_of_a_partition_that_move_alike_are_told_in_one_line(headrace):
     told = [line for line in result.output.splitlines() if " -> " in line]
     assert told[0] == "acme/score partition 0, all 4 buckets: 0 -> 9, 9 offsets passed over"
     assert len(told) == 2
-    headrace("streams", "remove", "acme/score")
+    headrace("streams", "remove", "acme/score", "--yes")
     result = headrace("streams", "add", "acme/score", "--yes")
     assert [line for line in result.output.splitlines() if "all 4 buckets" in line]
     assert "bucket 1 of 4" not in result.output
@@ -572,8 +572,7 @@ def test_what_it_means_for_the_sink_is_said_where_the_use_case_is_known(headrace
 @pytest.mark.parametrize("what", ["tenants", "streams"])
 def test_to_add_what_was_removed_counts_what_is_read_again_and_asks(headrace, store, what):
     words = ("acme",) if what == "tenants" else ("acme/score",)
-    agreed = ("--yes",) if what == "tenants" else ()
-    assert headrace(what, "remove", *words, *agreed).exit_code == 0
+    assert headrace(what, "remove", *words, "--yes").exit_code == 0
     result = headrace(what, "add", *words)
     assert result.exit_code == 2
     assert "effects of up to 6 records of acme/score are made again" in result.output
@@ -620,6 +619,46 @@ def test_a_tenant_is_removed_when_somebody_agrees_to_what_is_lost_and_left_unrea
     assert store.registry.tenants()[0].state is State.REMOVED
     again = headrace("tenants", "remove", "acme")
     assert (again.exit_code, "lost" in again.output) == (0, False)
+
+
+@pytest.mark.usefixtures("visits", "terminal")
+def test_a_stream_is_removed_when_somebody_agrees_to_what_is_lost_and_left_unread(headrace, store):
+    refused = headrace("streams", "remove", "acme/score", input="n\n")
+    assert refused.exit_code == 1
+    told = " ".join(refused.output.split())
+    assert "12 records of acme/score not read yet" in told
+    assert "of bolt" not in told
+    assert "lost: the positions and state of keys of acme/score; added again" in told
+    assert "'headrace streams suspend acme/score'" in told
+    assert state_of(store) is State.ACTIVE
+    assert "is removed" in headrace("streams", "remove", "acme/score", input="y\n").output
+    assert state_of(store) is State.REMOVED
+    again = headrace("streams", "remove", "acme/score")
+    assert (again.exit_code, "lost" in again.output) == (0, False)
+
+
+def test_where_nobody_can_be_asked_a_stream_is_removed_with_yes_only(headrace, log, store):
+    log.down = True
+    refused = headrace("streams", "remove", "acme", "score")
+    assert refused.exit_code == 2
+    assert "Kafka does not answer" in refused.output
+    assert "headrace streams remove acme/score --config" in " ".join(refused.output.split())
+    assert state_of(store) is State.ACTIVE
+    assert headrace("streams", "remove", "acme", "score", "--yes").exit_code == 0
+    assert state_of(store) is State.REMOVED
+
+
+def state_of(store) -> State:
+    return next(stream.state for stream in store.registry.streams() if stream.id == ACME)
+
+
+@pytest.mark.usefixtures("visits")
+@pytest.mark.parametrize("what", [("tenants", "remove", "acme"), ("streams", "remove", ACME)])
+def test_what_waits_in_buckets_is_told_as_the_guess_that_it_is(headrace, store, what):
+    places = dict.fromkeys(divided("acme.visits[0]", 3), 3)
+    store.progress.seek(ACME, places | {"acme.visits[1]": 3}, None, {}, ["acme.visits[0]"])
+    refused = headrace(*map(str, what))
+    assert "about 12 records of acme/score not read yet" in " ".join(refused.output.split())
 
 
 @pytest.mark.usefixtures("visits")
@@ -683,7 +722,8 @@ def test_a_topic_is_shown_as_it_is(headrace, store):
 @pytest.mark.parametrize("typed", [("acme/score",), ("acme", "score")])
 @pytest.mark.parametrize("what", ["suspend", "resume", "remove"])
 def test_a_stream_is_typed_as_it_is_shown_or_in_two_words(headrace, what, typed):
-    result = headrace("streams", what, *typed)
+    agreed = ["--yes"] if what == "remove" else []
+    result = headrace("streams", what, *typed, *agreed)
     assert result.exit_code == 0, result.output
     assert "stream acme/score is" in result.output
 
@@ -693,7 +733,7 @@ def test_a_stream_is_typed_as_it_is_shown_or_in_two_words(headrace, what, typed)
 def test_a_stream_is_sought_and_added_again_by_either_way_to_name_it(headrace, typed):
     result = headrace("streams", "seek", *typed, "--to", "latest", "--yes")
     assert "stream acme/score reads next at" in result.output
-    headrace("streams", "remove", *typed)
+    headrace("streams", "remove", *typed, "--yes")
     assert "stream acme/score added" in headrace("streams", "add", *typed, "--yes").output
 
 
@@ -754,7 +794,7 @@ def test_a_filter_that_names_nothing_is_no_empty_list(headrace, words, told):
 
 @pytest.mark.parametrize("suspended", [False, True])
 def test_removed_streams_leave_the_list_until_they_are_asked_for(headrace, suspended):
-    headrace("streams", "remove", "acme/score")
+    headrace("streams", "remove", "acme/score", "--yes")
     if suspended:
         headrace("tenants", "suspend", "acme")
     assert names(headrace) == ["bolt/score"]
@@ -769,7 +809,7 @@ def test_of_streams_that_are_not_asked_for_kafka_is_asked_nothing(headrace, log,
     asked = []
     monkeypatch.setattr(log, "topics", lambda names: asked.extend(names) or {})
     names(headrace, "--tenant", "bolt")
-    headrace("streams", "remove", "acme/score")
+    headrace("streams", "remove", "acme/score", "--yes")
     names(headrace)
     assert asked == ["bolt.visits", "bolt.visits"]
 

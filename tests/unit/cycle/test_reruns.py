@@ -294,6 +294,7 @@ def test_a_range_reaches_no_further_than_the_stream_and_says_how_much_it_is(live
     found = range_of(live.store, live.log, ACME, "2", "latest")
     assert found == RerunRange(
         ACME,
+        "acme.visits",
         {"acme.visits[0]": (2, 10), "acme.visits[1]": (2, 4)},
         {"acme.visits[0]": 8, "acme.visits[1]": 2},
         live.store.registry.streams()[0].topic_id,
@@ -342,7 +343,11 @@ def test_what_retention_takes_from_a_rerun_stops_it_alone(live):
 
 
 def test_what_retention_takes_where_a_rerun_has_nothing_to_read_does_not_stop_it(live):
-    begin(live.store, RerunRange(ACME, {"acme.visits[1]": (0, 4)}, {"acme.visits[1]": 4}), 0.2)
+    begin(
+        live.store,
+        RerunRange(ACME, "acme.visits", {"acme.visits[1]": (0, 4)}, {"acme.visits[1]": 4}),
+        0.2,
+    )
     take(live)
     live.engine.paused = True
     live.turns(2)  # by now it knows partition 0, of which it reads nothing

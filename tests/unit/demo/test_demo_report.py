@@ -1,12 +1,20 @@
 """What makes a report fail, and what it only shows."""
 
 import io
+import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from headrace.demo.report import Check
-from headrace.demo.run import show
+from headrace.demo.run import _by_schema, show
+from headrace.demo.scenario import REMOVED
+from headrace.demo.visits import GUEST
+from headrace.model.receipts import Writer, WrittenBy
+from headrace.model.streams import StreamId
+from headrace.telemetry.report import Reporter
+from headrace.telemetry.writers import SeenWriters
 
 
 @pytest.mark.parametrize(
@@ -33,3 +41,12 @@ def test_mails_that_came_twice_are_no_fault_and_are_said_in_the_last_line(repeat
     shown = io.StringIO()
     show([Check("mails to sales", "9", "9", repeats=repeats)], Console(file=shown), 40.0)
     assert shown.getvalue().splitlines()[-1] == told
+
+
+def test_the_drivers_own_count_is_without_whom_it_forgets_at_some_moment():
+    reporter = Reporter()
+    for tenant, records in ((REMOVED, 200), (GUEST, 1), ("home", 7)):
+        writers = SeenWriters()
+        writers.add([WrittenBy(Writer("value", "1"), records)], time.time())
+        reporter.meter(StreamId("replicate", tenant)).writers = writers
+    assert _by_schema(SimpleNamespace(reporter=reporter)) == {"1": 7}

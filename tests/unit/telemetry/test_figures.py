@@ -97,6 +97,16 @@ def test_who_holds_a_slot_for_long_and_who_waits_for_one_is_told_without_names(f
     assert look(figures, 130.0)[second.stream.id].note == ""
 
 
+def test_a_wave_whose_worker_may_still_start_is_not_told_as_a_slow_handlers(figures, board):
+    held = next(iter(board.streams.values()))
+    lane_of(held).end = 7
+    piece = Slice(LaneId("score", held.stream.id.tenant, "t[0]"), "t", 5, 7, 1, records=2)
+    board.started(Wave("w", "score", (Bin((piece,), 0.1),), 1.0), 0.0, 1, cold=True)
+    told = look(figures, 11.0)[held.stream.id].note
+    assert told.startswith("use case score has been starting with records of it for more than 10 s")
+    assert "workers may have to start" in told
+
+
 def test_what_was_passed_over_is_told_before_who_holds_a_slot(figures, board):
     first, second, *_ = board.streams.values()
     for held in (first, second):

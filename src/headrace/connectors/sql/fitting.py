@@ -22,7 +22,8 @@ from headrace.connectors.sql.errors import translated
 from headrace.connectors.sql.kinds import narrower_than, table_of
 from headrace.connectors.sql.marks import MARKS
 from headrace.connectors.sql.rows import Rows
-from headrace.errors import ConfigError, TargetMissing
+from headrace.connectors.sql.statement import upsert_sql
+from headrace.errors import ConfigError, SinkUnavailable, TargetMissing
 from headrace.payload.exact import digits_of
 
 
@@ -68,7 +69,8 @@ def fit(connection: Connection, rows: Rows) -> None:
     """Make the table, or see that the one there has the columns and the key.
 
     Raises:
-        ConfigError: it has not, or an expression would reckon with amounts in floats.
+        ConfigError: it has not, or an expression of ``update`` would reckon with amounts in floats
+            or is none that the database takes.
     """
     dialect = connection.dialect.name
     _check_amounts(rows, dialect)
@@ -101,6 +103,21 @@ def fit(connection: Connection, rows: Rows) -> None:
         mysql_tables.check(connection, rows.name, rows.key, rows.where)
     else:
         alike.check(connection, rows.name, rows.key, rows.where)
+    _check_update(connection, rows)
+
+
+def _check_update(connection: Connection, rows: Rows) -> None:
+    """Have the database read each expression of ``update``; it runs none of them."""
+    table = table_of(rows.name, rows.columns, rows.key, rows.newest_by)
+    for column, expression in (rows.update or {}).items():
+        write = upsert_sql(table, rows.key, {column: expression}, connection.dialect.name)
+        try:
+            connection.exec_driver_sql(f"EXPLAIN {write}", (None,) * len(rows.columns)).close()
+        except DBAPIError as error:
+            told = translated(error, f"{rows.where}: update of {column!r}, {expression!r}")
+            if isinstance(told, SinkUnavailable):
+                raise told from error
+            raise ConfigError(f"{told}; mend it in the use case") from error
 
 
 def _check_newest(rows: Rows, types: Mapping[str, TypeEngine[Any]], never_null: set[str]) -> None:
