@@ -147,7 +147,7 @@ OF_TENANT, OF_STREAM = BLOCKS.findall(PAGE)
     ("removed", "block", "left"),
     [
         (("tenants", "remove", "acme", "--yes"), OF_TENANT, State.REMOVED),
-        (("streams", "remove", "acme/visitors"), OF_STREAM, State.ACTIVE),
+        (("streams", "remove", "acme/visitors", "--yes"), OF_STREAM, State.ACTIVE),
         (("use-cases", "remove", "visitors", "--yes"), OF_STREAM, State.ACTIVE),
     ],
 )
