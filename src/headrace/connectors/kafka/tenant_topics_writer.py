@@ -196,14 +196,15 @@ class TenantTopicsWriter(KafkaTransactionWriter):
             return effects
         widths, by_key = line.widths(), self._tenants.keys() | {self._names.unknown}
         aside = {name for index in parks for name in topics_of(effects[index], "")} - by_key
-        for name in sorted(aside & line.sender.topics):
-            if not widths.get(name):
-                # One broker told of it and this one does not yet. Where it would be parked by a
-                # guess nobody looks for it, and what comes later passes it by.
-                raise SinkUnavailable(
-                    f"topic {name}: a broker does not tell yet how many partitions it has; the "
-                    "same slices run again"
-                )
+        untold = sorted(name for name in aside & line.sender.topics if not widths.get(name))
+        if untold:
+            # One broker told of it and this one does not yet. Where it would be parked by a guess
+            # nobody looks for it, and what comes later passes it by. Or somebody deleted it since.
+            line.sender.topics.difference_update(untold)
+            raise SinkUnavailable(
+                f"topic {untold[0]}: a broker does not tell how many partitions it has; the same "
+                "slices run again, and it is made if it is not there"
+            )
         return {
             index: _aside(effect, lanes[index], widths, by_key) if index in parks else effect
             for index, effect in effects.items()

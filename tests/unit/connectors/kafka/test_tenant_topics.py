@@ -553,6 +553,19 @@ def test_nothing_is_parked_by_a_guess_of_how_wide_its_topic_is(service, monkeypa
     service.judge()
 
 
+def test_a_topic_of_parked_records_that_somebody_deleted_is_made_again(service):
+    """A worker goes on with the producer that knew it."""
+    parked = "acme.visits.split.parked"
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(1, "acme", b"x")
+    assert service.split(1) == [None]
+    del service.kafka.widths[parked], service.kafka.logs[parked, 1]
+    service.send(1, "acme", b"x")
+    assert service.split(1) == ["SinkUnavailable"]
+    assert service.split(1) == [None]
+    assert service.kafka.widths[parked] == PARTITIONS
+
+
 def test_where_nothing_can_be_parked_the_lane_waits_and_says_why(service):
     service.kafka.unmakable = True
     service.kafka.refusing["acme.visits"] = KafkaError.TOPIC_AUTHORIZATION_FAILED
