@@ -197,7 +197,7 @@ class Service:
 
     def __init__(self, monkeypatch, topic=SOURCE):
         self.kafka, self.positions, self.topic = Kafka(), Positions(), topic
-        self.waves, self.lines = 0, {}
+        self.waves, self.lines, self.epoch = 0, {}, 1
         monkeypatch.setattr(sink_transactions, "line_for", self._line_for)
         monkeypatch.setattr(sink_transactions, "give_up", lambda config: self.lines.clear())
         monkeypatch.setattr(sink_line, "_NEW_TOPIC_WAIT_S", 0.0)
@@ -225,7 +225,7 @@ class Service:
         for partition in partitions:
             lane, start, rows = self._next_of(partition)
             if rows := rows[:most]:
-                pieces.append(Slice(lane, self.topic, start, start + len(rows), epoch=1))
+                pieces.append(Slice(lane, self.topic, start, start + len(rows), self.epoch))
                 tables.append(_table(rows, start - _begin(lane)))
         return self._wave(pieces, tables, SINK.open, dies)
 
@@ -424,6 +424,30 @@ def test_what_a_shard_parked_goes_before_what_follows_in_another(monkeypatch):
     assert [message.value for _, message in log] == [b"0:0", b"0:1", b"0:2"]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_a_shard_parks_that_was_sent_back_goes_before_what_follows(monkeypatch, whole):
+    """The shard that follows has a mark of before, which tells that nothing of it is parked."""
+    service = Service(monkeypatch, STREAM)
+    service.send(0, "acme", b"x")
+    service.split(0)
+    service.reshard(0)
+    service.send(0, "acme", b"x")
+    service.split(0)
+    first, after = service.positions.at
+    del service.positions.at[first]
+    if whole:
+        del service.positions.at[after]
+    service.epoch += 1
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.split(0)
+    service.kafka.refusing.clear()
+    service.send(0, "acme", b"x")
+    service.finish()
+    (log,) = service.kafka.committed("acme.visits").values()
+    again = [b"0:0", b"0:1", b"0:2"] if whole else [b"0:0", b"0:2"]
+    assert [message.value for _, message in log] == [b"0:0", b"0:1", *again]
+
+
 def test_of_a_shard_is_told_in_a_topic_of_ours_how_far_it_came(monkeypatch):
     service = Service(monkeypatch, STREAM)
     service.send(0, "acme", b"x")
@@ -495,9 +519,10 @@ def test_the_judge_finds_a_record_that_passes_by_what_is_parked(service, monkeyp
 def test_a_mark_tells_of_whom_something_is_parked():
     for parked in ((), ("acme",), ("acme", "b-2")):
         for reached, offset in ((7, 7), (WIDE, 0)):
-            mark = Mark(reached, "run-1-0.2", parked)
-            assert mark.offset == offset
-            assert Mark.read(offset, mark.text) == mark
+            for epoch in (None, 3) if offset == 0 else (None,):
+                mark = Mark(reached, "run-1-0.2", parked, epoch)
+                assert mark.offset == offset
+                assert Mark.read(offset, mark.text) == mark
 
 
 def test_a_mark_of_very_many_tenants_fits_and_says_that_there_are_more():
