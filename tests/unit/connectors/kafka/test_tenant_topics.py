@@ -14,7 +14,7 @@ from zlib import crc32
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, KafkaError
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
 from headrace.connectors.kafka import (
     mark_topics,
@@ -134,6 +134,9 @@ class Producer:
             told(None if code is None else KafkaError(code), found)
 
     def send_offsets_to_transaction(self, offsets, group):
+        if not {offset.topic for offset in offsets} <= self.kafka.widths.keys():
+            unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+            raise KafkaException(KafkaError(unknown, "none", txn_requires_abort=True))
         self.offsets = [(group, offset) for offset in offsets]
 
     def commit_transaction(self):
@@ -460,6 +463,18 @@ def test_of_a_shard_is_told_in_a_topic_of_ours_how_far_it_came(monkeypatch):
     service.split(0)
     assert service.kafka.widths[MARKS] == PARTITIONS + 1
     assert service.kafka.marks["headrace.tx.split"][MARKS, PARTITIONS].reached == WIDE + 1
+
+
+def test_a_topic_of_marks_that_somebody_deleted_is_made_again(monkeypatch):
+    """A worker goes on with the producer that knew it."""
+    service = Service(monkeypatch, STREAM)
+    service.send(0, "acme", b"x")
+    assert service.split(0) == [None]
+    del service.kafka.widths[MARKS]
+    service.send(0, "acme", b"x")
+    assert service.split(0) == ["SinkUnavailable"]
+    assert service.split(0) == [None]
+    service.judge()
 
 
 def test_a_shard_of_too_high_a_number_is_refused_and_holds_up_no_other(monkeypatch):
