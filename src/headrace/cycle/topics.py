@@ -10,7 +10,8 @@ is for all of them, and for newcomers as well. Described at once are
 topics of streams that were taken up, those whose log's end went back, and, as far as the 40 allow,
 those with the first record after a quiet time; nothing of them runs before that. A topic that is
 not there is looked for every 2 s, for a pattern in the last list, and so is one whose log leaves
-out a lane that it had; with more than 1,000 streams that wait so, in turn.
+out a lane that it had. Of topics that are not there, which may be very many, 1,000 are asked for
+at once, and more in turn; what waits for something else is seen to, however many these are.
 
 Brokers may answer turns later (`talks.py`). Until they have, nothing runs of a stream that has to
 be looked at first, not even what was recorded in another life, and what was learned of one that
@@ -24,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import structlog
 
@@ -94,7 +95,7 @@ TOPICS_PER_S = 40.0
 TOPICS_STEP_S = 1.0
 #: between two lists of all topics, but for the first look of a stream
 LIST_EVERY_S = 10.0
-#: for topics that are not there yet, of so many streams at once
+#: for those that wait; of topics that are not there, of so many streams at once
 WAITING_EVERY_S, MOST_WAITING = 2.0, 1000
 _SHARED = (
     "a topic that its pattern matches is read for another tenant by another use case; the driver's "
@@ -124,6 +125,8 @@ class TopicKeeper:
         default_factory=lambda: Sweep(TOPICS_PER_S, TOPICS_PER_S, TOPICS_EVERY_S, TOPICS_STEP_S)
     )
     _waiting: dict[StreamId, HeldStream] = field(default_factory=dict)
+    #: those of them whose topic is not there, the one looked for longest ago first
+    _topicless: dict[StreamId, HeldStream] = field(default_factory=dict)
     _waiting_at_s: float = float("-inf")
     _missing: MissingTopics = field(default_factory=MissingTopics)
     #: topics of lanes that would be forgotten if it were sure that they are gone
@@ -158,7 +161,7 @@ class TopicKeeper:
         """Look at it no more."""
         topic = self._topic_of.pop(stream, None)
         self._reads.pop(stream, None)
-        self._waiting.pop(stream, None)
+        self._waits_no_more(stream)
         self._missing.forget(stream)
         if topic is None:
             return
@@ -212,12 +215,16 @@ class TopicKeeper:
             self._asked = frozenset()
 
     def _next_waiting(self) -> dict[str, None]:
-        """Topics of streams that wait, looked for longest ago; they go to the end of the line."""
-        some = list(islice(self._waiting.items(), MOST_WAITING))
+        """Topics of streams that wait, but of those without one only whose turn it is.
+
+        Who doubts what a log says believes it after looks that are not far apart.
+        """
+        there = [held for stream, held in self._waiting.items() if stream not in self._topicless]
+        some = list(islice(self._topicless.items(), MOST_WAITING))
         for stream, held in some:
-            del self._waiting[stream]
-            self._waiting[stream] = held
-        return dict.fromkeys(held.stream.topic for _, held in some)
+            del self._topicless[stream]
+            self._topicless[stream] = held
+        return dict.fromkeys(held.stream.topic for held in chain(there, dict(some).values()))
 
     def _look_at(self, names: Sequence[str], asked_s: float) -> Talk[None]:
         wanted = [held for name in names for held in self._streams.get(name, {}).values()]
@@ -339,6 +346,7 @@ class TopicKeeper:
             if held.waiting is None and reason != NOTHING_PARKED:
                 self._missing.note(stream.id, stream.topic)
             self._wait(held, reason)
+            self._topicless[stream.id] = held
             return False
         return True
 
@@ -352,7 +360,7 @@ class TopicKeeper:
             return False
         if held.state is State.REMOVED:
             held.waiting = held.looked_at = None
-            self._waiting.pop(stream.id, None)
+            self._waits_no_more(stream.id)
             if is_another(stream.topic_id, info.topic_id):
                 # What is recorded of it is all that it may still do, and is of another topic.
                 held.read_anew(info.topic_id, held.epoch + 1)
@@ -387,9 +395,10 @@ class TopicKeeper:
             self._missing.forget(held.stream.id)
         if held.absent is None or is_pattern(held.stream.topic):
             # Topics of a pattern may be gone for good, and all of them would be described.
-            self._waiting.pop(held.stream.id, None)
+            self._waits_no_more(held.stream.id)
         else:
             self._waiting[held.stream.id] = held
+            self._topicless.pop(held.stream.id, None)
         self.ends.follow(held)
         self.ends.hurry(held)
         self.board.ready[held.stream.id] = None
@@ -523,7 +532,12 @@ class TopicKeeper:
         held.waiting, held.looked_at = reason, None
         if held.stream.id in self._topic_of:
             self._waiting[held.stream.id] = held
+            self._topicless.pop(held.stream.id, None)
         self.ends.leave(held.stream.id)
+
+    def _waits_no_more(self, stream: StreamId) -> None:
+        self._waiting.pop(stream, None)
+        self._topicless.pop(stream, None)
 
 
 def _unread(held: HeldStream, info: TopicInfo | None) -> frozenset[str]:

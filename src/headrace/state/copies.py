@@ -28,8 +28,8 @@ from headrace.model.streams import LaneId
 MOST_BYTES, MOST_LANE_BYTES = 64 * 1024 * 1024, 8 * 1024 * 1024
 #: seconds after which it is asked anew how much a tenant has
 OLD_S = 30.0
-#: what a row takes in memory beside its bytes, about
-_ROW_COSTS = 250
+#: what a row takes in memory beside its bytes, about, and a lane beside its rows
+_ROW_COSTS, LANE_COSTS = 250, 600
 
 
 @dataclass(slots=True)
@@ -97,16 +97,18 @@ class StateCopies:
         return KnownState()
 
     def keep(self, lane: LaneId, place: Place, epoch: int, known: KnownState) -> None:
-        """Keep what is known of a lane as of where it was committed to."""
+        """Keep what is known of a lane, if anything is, as of where it was committed to."""
         self._drop(lane)
+        if not known.is_told:
+            return
         known.forget(self.most_lane_bytes)
         self._copies[lane] = (place, epoch, known)
-        self._bytes += known.weight
+        self._bytes += known.weight + LANE_COSTS
         while self._bytes > self.most_bytes:
             self._drop(next(iter(self._copies)))
 
     def _drop(self, lane: LaneId) -> tuple[Place, int, KnownState] | None:
         found = self._copies.pop(lane, None)
         if found is not None:
-            self._bytes -= found[2].weight
+            self._bytes -= found[2].weight + LANE_COSTS
         return found

@@ -8,7 +8,8 @@ from headrace.cycle.missing_topics import EVERY_S, without_its_topic, without_to
 from headrace.model.parked import NOTHING_PARKED
 from headrace.model.records import Deployment
 from headrace.model.statistics import ShownState
-from headrace.model.streams import State, Stream, StreamId, Tenant
+from headrace.model.streams import DataLossPolicy, State, Stream, StreamId, Tenant
+from headrace.policies.data_loss import CUT_PATIENCE_S
 from headrace.testing.log_fake import MemoryLog, Row
 
 
@@ -126,3 +127,19 @@ def test_however_many_wait_a_look_asks_for_some_and_all_come_in_turn(world, monk
     world.turns(4, seconds=topics.WAITING_EVERY_S)
     assert {name for name, _ in world.positions()} == came
     assert max(asked) <= 10
+
+
+def test_what_a_log_lost_is_believed_however_many_wait_for_topics(world, monkeypatch):
+    """Looks that are far apart tell nothing of a log that seems to be cut."""
+    monkeypatch.setattr(topics, "MOST_WAITING", 1)
+    world.use_cases = [world.make()]
+    world.deploy(data_loss=DataLossPolicy.SKIP)
+    for number in range(30):
+        world.store.registry.add_tenant(Tenant(f"t{number}"))
+    world.tenant("acme", 5)
+    world.start()
+    world.turns(40)
+    assert world.positions()["acme", 0] == 5
+    world.log.truncate("acme.visits", 0, 2)
+    world.turns(round(topics.TOPICS_EVERY_S + 2 * CUT_PATIENCE_S), seconds=1.0)
+    assert world.positions()["acme", 0] == 2

@@ -2,7 +2,7 @@
 
 from headrace.model.state import StateChanges, StateKey, StateSize
 from headrace.model.streams import LaneId
-from headrace.state.copies import OLD_S, KnownState, StateCopies
+from headrace.state.copies import LANE_COSTS, OLD_S, KnownState, StateCopies
 from headrace.testing.clock import FakeClock
 
 LANE = LaneId("score", "acme", "acme.visits[0]")
@@ -44,7 +44,9 @@ def test_a_copy_is_old_after_a_while_since_other_lanes_grow_as_well():
 
 def test_a_lane_and_a_worker_keep_no_more_than_they_may():
     each = known(a=b"1").weight
-    copies = StateCopies(most_bytes=3 * each, most_lane_bytes=2 * each, clock=lambda: 0.0)
+    copies = StateCopies(
+        most_bytes=3 * (each + LANE_COSTS), most_lane_bytes=2 * each, clock=lambda: 0.0
+    )
     copies.keep(LANE, 5, 1, known(a=b"1", b=b"2", c=b"3"))
     kept = copies.take(LANE, 5, 1)
     assert [key.key for key in kept.rows] == [b"b", b"c"]
@@ -52,3 +54,12 @@ def test_a_lane_and_a_worker_keep_no_more_than_they_may():
     for lane in lanes:
         copies.keep(lane, 5, 1, known(a=b"1"))
     assert [len(copies.take(lane, 5, 1).rows) for lane in lanes] == [0, 0, 1, 1, 1]
+
+
+def test_lanes_of_which_little_is_known_take_room_as_well():
+    copies = StateCopies(most_bytes=3 * LANE_COSTS, clock=lambda: 0.0)
+    lanes = [LANE._replace(tenant=str(number)) for number in range(5)]
+    for lane in lanes:
+        copies.keep(lane, 5, 1, known())
+    copies.keep(LANE, 5, 1, KnownState())
+    assert [copies.take(lane, 5, 1).is_told for lane in lanes] == [False, False, True, True, True]

@@ -7,6 +7,7 @@ from headrace import StateTable
 from headrace.errors import ConfigError, StateFull, StateRefused, StoreUnavailable, WrongSchema
 from headrace.model.state import StateKey, StateLoaded, StateSize
 from headrace.model.streams import LaneId
+from headrace.state.copies import KnownState
 from headrace.state.seen import PortionState, State
 
 COLUMNS = pa.schema([("user", pa.string()), ("visits", pa.int64())])
@@ -192,3 +193,17 @@ def test_a_row_of_another_key_is_trouble_of_its_portion():
         call["seen"].load(["ada"])
     with pytest.raises(ConfigError):
         of.answered(call)
+
+
+def test_what_a_copy_tells_of_other_lanes_is_asked_anew_before_anything_is_refused():
+    """They let rows go since; what a lane is stopped at by mistake, a person has to look at."""
+    kept, known = Kept(ada=ADA), KnownState()
+    known.told({StateKey("seen", b"bo"): None}, StateSize(9, 900), 0.0)
+    of = portion(kept, known=known, most=StateSize(2, 1_000))
+    call = of.begin()
+    call["seen"].put({"user": "bo", "visits": 1})
+    with pytest.raises(StateFull, match="has 3 rows"):
+        call["seen"].put({"user": "cy", "visits": 1})
+    assert kept.asked == [[], [b"cy"]]
+    answered(of, call)
+    assert of.size().rows == 2

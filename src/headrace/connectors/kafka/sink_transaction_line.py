@@ -39,7 +39,7 @@ _OFFSETS_S = 10.0
 #: a worker meets as many fences as there are slots, at most
 _MOST_LINES = 8
 #: behind the wave's id, which has no such letters
-_PLACE, _PARKED = "@", "+"
+_PLACE, _EPOCH, _PARKED = "@", ":", "+"
 #: in the place of further tenants
 MORE = "*"
 #: brokers take 4,096 bytes of metadata if nobody says less
@@ -64,6 +64,8 @@ class Mark(NamedTuple):
     wave_id: str
     #: tenants of which records of the lane are parked; empty where none is
     parked: tuple[str, ...] = ()
+    #: under which it was left; told with places that no offset has room for, else None
+    epoch: int | None = None
 
     @property
     def offset(self) -> int:
@@ -76,8 +78,10 @@ class Mark(NamedTuple):
 
         Those named first are named for sure.
         """
-        wide = self.reached > NARROW
-        said = f"{self.wave_id}{_PLACE}{text_of(self.reached)}" if wide else self.wave_id
+        said = self.wave_id
+        if self.reached > NARROW:
+            said += f"{_PLACE}{text_of(self.reached)}"
+            said += "" if self.epoch is None else f"{_EPOCH}{self.epoch}"
         if not self.parked:
             return said
         names = ",".join(self.parked)
@@ -89,9 +93,11 @@ class Mark(NamedTuple):
     def read(cls, offset: int, text: str) -> Mark:
         """A mark by an offset and its metadata."""
         said, _, names = text.partition(_PARKED)
-        wave_id, _, place = said.partition(_PLACE)
+        wave_id, _, where = said.partition(_PLACE)
+        place, _, epoch = where.partition(_EPOCH)
         reached = read_place(place) if place else place_at(offset)
-        return cls(reached, wave_id, tuple(names.split(",")) if names else ())
+        parked = tuple(names.split(",")) if names else ()
+        return cls(reached, wave_id, parked, int(epoch) if epoch else None)
 
 
 class TransactionLine:

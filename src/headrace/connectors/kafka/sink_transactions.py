@@ -267,6 +267,8 @@ class KafkaTransactionWriter:
                 )
             settled(line.producer)
         except KafkaException as exc:
+            # A topic of marks may have been deleted: then it is made again.
+            line.marked.clear()
             judged = _judged(exc.args[0])
             # What one message met tells more than what it did to the transaction.
             settled(line.producer)

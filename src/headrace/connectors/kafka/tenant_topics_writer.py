@@ -21,7 +21,7 @@ from headrace.connectors.kafka.mark_topics import mark_of, parked_in
 from headrace.connectors.kafka.parked_topics import ParkedMaker, ParkedTopics
 from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.sink_messages import topics_of
-from headrace.connectors.kafka.sink_transaction_line import Mark, TransactionLine
+from headrace.connectors.kafka.sink_transaction_line import MORE, Mark, TransactionLine
 from headrace.connectors.kafka.sink_transactions import (
     Effects,
     KafkaTransactionWriter,
@@ -121,11 +121,12 @@ class TenantTopicsWriter(KafkaTransactionWriter):
         return found
 
     def _mark(self, piece: Slice, reached: Place) -> Mark:
-        return Mark(reached, self._wave_id, tuple(self._parks.get(mark_of(piece), ())))
+        parked = tuple(self._parks.get(mark_of(piece), ()))
+        return Mark(reached, self._wave_id, parked, piece.epoch)
 
     def _addressed(self, line: TransactionLine, effects: dict[int, Effect]) -> dict[int, Effect]:
         lanes = {index: mark_of(effect.slices[0]) for index, effect in effects.items()}
-        marks = {lane: self._found.get(lane) for lane in lanes.values()}
+        marks = {lanes[index]: self._told(effect.slices[0]) for index, effect in effects.items()}
         waiting = self._parked.waiting(line, marks)
         held = {index: waiting.get(lane, frozenset()) for index, lane in lanes.items()}
         self._know_own(line, effects, held)
@@ -138,6 +139,17 @@ class TenantTopicsWriter(KafkaTransactionWriter):
             self._parks[lanes[index]] = [*new, *sorted(held[index])]
         self._know_parked(line, made)
         return self._to_partitions(line, made, lanes)
+
+    def _told(self, piece: Slice) -> Mark | None:
+        """The mark of a lane, which names all of whom something may be parked.
+
+        What a shard follows may have been sent back since, which raises the epoch, and have parked
+        what goes before it.
+        """
+        mark = self._found.get(mark_of(piece))
+        if mark is None or mark.epoch in (None, piece.epoch):
+            return mark
+        return mark._replace(parked=(*mark.parked, MORE))
 
     def _know_own(
         self, line: TransactionLine, effects: Effects, held: Mapping[int, frozenset[str]]
@@ -196,14 +208,15 @@ class TenantTopicsWriter(KafkaTransactionWriter):
             return effects
         widths, by_key = line.widths(), self._tenants.keys() | {self._names.unknown}
         aside = {name for index in parks for name in topics_of(effects[index], "")} - by_key
-        for name in sorted(aside & line.sender.topics):
-            if not widths.get(name):
-                # One broker told of it and this one does not yet. Where it would be parked by a
-                # guess nobody looks for it, and what comes later passes it by.
-                raise SinkUnavailable(
-                    f"topic {name}: a broker does not tell yet how many partitions it has; the "
-                    "same slices run again"
-                )
+        untold = sorted(name for name in aside & line.sender.topics if not widths.get(name))
+        if untold:
+            # One broker told of it and this one does not yet. Where it would be parked by a guess
+            # nobody looks for it, and what comes later passes it by. Or somebody deleted it since.
+            line.sender.topics.difference_update(untold)
+            raise SinkUnavailable(
+                f"topic {untold[0]}: a broker does not tell how many partitions it has; the same "
+                "slices run again, and it is made if it is not there"
+            )
         return {
             index: _aside(effect, lanes[index], widths, by_key) if index in parks else effect
             for index, effect in effects.items()

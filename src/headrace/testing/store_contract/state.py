@@ -68,6 +68,7 @@ class TestState:
         found = loaded(store, move(epoch, 6, 6), b"ada", b"bo\x00\xff", b"", b"new")
         left = {b"bo\x00\xff": b"2", b"": b"3", b"new": b"4"}
         assert found == StateLoaded(left, StateSize(3, 10))
+        assert loaded(store, move(epoch, 6, 6)) == StateLoaded({}, StateSize(3, 10))
 
     def test_a_position_that_does_not_move_leaves_state_as_it_is(self, store: Store) -> None:
         old = started(store, 0, 0)

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, KafkaError
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
 from headrace.connectors.kafka import (
     mark_topics,
@@ -134,6 +134,9 @@ class Producer:
             told(None if code is None else KafkaError(code), found)
 
     def send_offsets_to_transaction(self, offsets, group):
+        if not {offset.topic for offset in offsets} <= self.kafka.widths.keys():
+            unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+            raise KafkaException(KafkaError(unknown, "none", txn_requires_abort=True))
         self.offsets = [(group, offset) for offset in offsets]
 
     def commit_transaction(self):
@@ -197,7 +200,7 @@ class Service:
 
     def __init__(self, monkeypatch, topic=SOURCE):
         self.kafka, self.positions, self.topic = Kafka(), Positions(), topic
-        self.waves, self.lines = 0, {}
+        self.waves, self.lines, self.epoch = 0, {}, 1
         monkeypatch.setattr(sink_transactions, "line_for", self._line_for)
         monkeypatch.setattr(sink_transactions, "give_up", lambda config: self.lines.clear())
         monkeypatch.setattr(sink_line, "_NEW_TOPIC_WAIT_S", 0.0)
@@ -225,7 +228,7 @@ class Service:
         for partition in partitions:
             lane, start, rows = self._next_of(partition)
             if rows := rows[:most]:
-                pieces.append(Slice(lane, self.topic, start, start + len(rows), epoch=1))
+                pieces.append(Slice(lane, self.topic, start, start + len(rows), self.epoch))
                 tables.append(_table(rows, start - _begin(lane)))
         return self._wave(pieces, tables, SINK.open, dies)
 
@@ -424,6 +427,30 @@ def test_what_a_shard_parked_goes_before_what_follows_in_another(monkeypatch):
     assert [message.value for _, message in log] == [b"0:0", b"0:1", b"0:2"]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_a_shard_parks_that_was_sent_back_goes_before_what_follows(monkeypatch, whole):
+    """The shard that follows has a mark of before, which tells that nothing of it is parked."""
+    service = Service(monkeypatch, STREAM)
+    service.send(0, "acme", b"x")
+    service.split(0)
+    service.reshard(0)
+    service.send(0, "acme", b"x")
+    service.split(0)
+    first, after = service.positions.at
+    del service.positions.at[first]
+    if whole:
+        del service.positions.at[after]
+    service.epoch += 1
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.split(0)
+    service.kafka.refusing.clear()
+    service.send(0, "acme", b"x")
+    service.finish()
+    (log,) = service.kafka.committed("acme.visits").values()
+    again = [b"0:0", b"0:1", b"0:2"] if whole else [b"0:0", b"0:2"]
+    assert [message.value for _, message in log] == [b"0:0", b"0:1", *again]
+
+
 def test_of_a_shard_is_told_in_a_topic_of_ours_how_far_it_came(monkeypatch):
     service = Service(monkeypatch, STREAM)
     service.send(0, "acme", b"x")
@@ -436,6 +463,18 @@ def test_of_a_shard_is_told_in_a_topic_of_ours_how_far_it_came(monkeypatch):
     service.split(0)
     assert service.kafka.widths[MARKS] == PARTITIONS + 1
     assert service.kafka.marks["headrace.tx.split"][MARKS, PARTITIONS].reached == WIDE + 1
+
+
+def test_a_topic_of_marks_that_somebody_deleted_is_made_again(monkeypatch):
+    """A worker goes on with the producer that knew it."""
+    service = Service(monkeypatch, STREAM)
+    service.send(0, "acme", b"x")
+    assert service.split(0) == [None]
+    del service.kafka.widths[MARKS]
+    service.send(0, "acme", b"x")
+    assert service.split(0) == ["SinkUnavailable"]
+    assert service.split(0) == [None]
+    service.judge()
 
 
 def test_a_shard_of_too_high_a_number_is_refused_and_holds_up_no_other(monkeypatch):
@@ -495,9 +534,10 @@ def test_the_judge_finds_a_record_that_passes_by_what_is_parked(service, monkeyp
 def test_a_mark_tells_of_whom_something_is_parked():
     for parked in ((), ("acme",), ("acme", "b-2")):
         for reached, offset in ((7, 7), (WIDE, 0)):
-            mark = Mark(reached, "run-1-0.2", parked)
-            assert mark.offset == offset
-            assert Mark.read(offset, mark.text) == mark
+            for epoch in (None, 3) if offset == 0 else (None,):
+                mark = Mark(reached, "run-1-0.2", parked, epoch)
+                assert mark.offset == offset
+                assert Mark.read(offset, mark.text) == mark
 
 
 def test_a_mark_of_very_many_tenants_fits_and_says_that_there_are_more():
@@ -551,6 +591,19 @@ def test_nothing_is_parked_by_a_guess_of_how_wide_its_topic_is(service, monkeypa
     service.split(1)
     service.finish()
     service.judge()
+
+
+def test_a_topic_of_parked_records_that_somebody_deleted_is_made_again(service):
+    """A worker goes on with the producer that knew it."""
+    parked = "acme.visits.split.parked"
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(1, "acme", b"x")
+    assert service.split(1) == [None]
+    del service.kafka.widths[parked], service.kafka.logs[parked, 1]
+    service.send(1, "acme", b"x")
+    assert service.split(1) == ["SinkUnavailable"]
+    assert service.split(1) == [None]
+    assert service.kafka.widths[parked] == PARTITIONS
 
 
 def test_where_nothing_can_be_parked_the_lane_waits_and_says_why(service):
