@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     ResourcePatternType,
     ResourceType,
 )
@@ -200,6 +201,41 @@ def test_a_topic_that_takes_no_large_records_holds_up_nobody_else(service):
     _limit(service, f"{acme}.visits", 1_000_000)
     app.store.registry.set_stream_state(StreamId("split-parked", acme), State.ACTIVE)
     app.turns_until(lambda: app.is_done(acme, "split-parked"))
+    app.close()
+    service.judge()
+
+
+def _widen(service, topic, partitions):
+    admin = AdminClient(service.topics.config)
+    for done in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        done.result(30)
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_comes_in_new_partitions_is_parked_in_new_ones_and_stays_in_order(service):
+    acme, *others = service.names
+    service.make(*others)
+    service.send(20)
+    app = service.app()
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    parked = f"{acme}.visits.split.parked"
+    for topic, partitions in ((f"{service.shared}.all", 5), (parked, 7)):
+        _widen(service, topic, partitions)
+        # What was there before stays in its partition, whatever hash its key has by now.
+        service.producer = Producer({**service.topics.config})
+        for number in range(10):
+            value = f"{topic} {number}".encode()
+            service.sent[acme].append((b"new", value, BEGAN_MS + number))
+            headers = [("customer", acme.encode())]
+            more = {"partition": 4, "timestamp": BEGAN_MS + number, "headers": headers}
+            service.producer.produce(f"{service.shared}.all", value, b"new", **more)
+        assert service.producer.flush(30) == 0
+        count = len(service.sent[acme])
+        app.turns_until(lambda count=count: len(service.found(parked)) == count)
+    assert {m.partition() for m in service.found(parked) if m.key() == b"new"} == {4}
+    service.make(acme)
+    app.store.registry.set_stream_state(StreamId("split-parked", acme), State.ACTIVE)
+    app.turns_until(lambda: len(service.found(f"{acme}.visits")) == count)
     app.close()
     service.judge()
 

@@ -33,10 +33,11 @@ from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 
 TENANTS = ["acme", "bolt", "corp"]
-SOURCE, PARTITIONS = "shared.all", 2
+SOURCE, PARTITIONS, WIDER = "shared.all", 2, 4
 STREAM, MARKS = "clicks:shared.all", "headrace.marks.6.clicks.shared.all"
 #: where a shard begins: no offset has room for it
 WIDE = 10**60
+PARKED = "{}.visits.split.parked"
 SINK = TenantTopics("{tenant}.visits", "{tenant}.visits.split.parked", "split-parked", "strangers")
 
 
@@ -69,6 +70,11 @@ class Kafka:
         return {}
 
     def grow(self, _config, partitions, _timeout_s):
+        if self.unmakable:
+            return {
+                name: ConfigError(f"topic {name}: give it {count}, or grant Alter on it")
+                for name, count in partitions.items()
+            }
         self.widths |= partitions
         return {}
 
@@ -206,7 +212,7 @@ class Service:
         monkeypatch.setattr(sink_transactions, "unwritable_topics", self.kafka.unwritable)
         for module in (parked_topics, mark_topics):
             monkeypatch.setattr(module, "unmakable_topics", self.kafka.make)
-        monkeypatch.setattr(mark_topics, "ungrown_topics", self.kafka.grow)
+            monkeypatch.setattr(module, "ungrown_topics", self.kafka.grow)
         self.source = defaultdict(list)
         #: lanes that have records of a partition one after the other: numbers, and which are first
         self.lanes = {partition: [(partition, 0)] for partition in range(PARTITIONS)}
@@ -232,6 +238,20 @@ class Service:
     def reshard(self, partition):
         """What comes from now on is in another lane, which follows the one that there was."""
         self.lanes[partition].append((next(self._numbers), len(self.source[partition])))
+
+    def widen(self, partitions):
+        """Somebody gives the shared topic more partitions."""
+        self.kafka.widths[self.topic] = partitions
+        self.lanes |= {number: [(number, 0)] for number in range(len(self.lanes), partitions)}
+
+    def widen_parked(self, tenant):
+        """And a topic of parked records, if there is one."""
+        if PARKED.format(tenant) in self.kafka.widths:
+            self.kafka.widths[PARKED.format(tenant)] = WIDER
+
+    def _widest(self):
+        """How many partitions a topic of parked records may have."""
+        return max(PARTITIONS, *(self.kafka.widths.get(PARKED.format(t), 0) for t in TENANTS))
 
     def _next_of(self, partition):
         """The first lane of which something is left, where it is, and what that is."""
@@ -288,6 +308,7 @@ class Service:
         for effect, outcome in zip(given, outcomes, strict=True):
             if outcome.error is None:
                 self.positions.at[effect.slices[0].lane] = effect.reached[0]
+        self.told = [outcome.error and outcome.error.message for outcome in outcomes]
         return [outcome.error and outcome.error.code for outcome in outcomes]
 
     def finish(self):
@@ -298,8 +319,8 @@ class Service:
         self.kafka.tell()
         self.lines.clear()
         for _ in range(100):
-            moved = [self.split(partition) for partition in range(PARTITIONS)]
-            moved += [self.bring(t, p) for t in TENANTS for p in range(PARTITIONS)]
+            moved = [self.split(partition) for partition in sorted(self.lanes)]
+            moved += [self.bring(t, p) for t in TENANTS for p in range(self._widest())]
             if not any(moved):
                 return
         raise AssertionError("it does not come to an end")
@@ -364,10 +385,32 @@ def _steps(chance, count, *, reshards=False):
         )
 
 
+def _widening(chance, count):
+    """Such steps, while both the shared topic and those of parked records get more partitions."""
+    for tenant in TENANTS:
+        yield from (("refuse", tenant, KINDS[0]), ("send", 0, tenant, b"x"), ("split", (0,), None))
+    wide = PARTITIONS
+    for step in _steps(chance, count):
+        yield step
+        tenant, place = chance.choice(TENANTS), chance.randrange(wide)
+        match chance.randrange(8):
+            case 0:
+                wide = chance.randint(wide, WIDER)
+                yield ("widen", wide)
+            case 1:
+                yield ("widen_parked", tenant)
+            case 2:
+                yield ("bring", tenant, place, None)
+            case 3 | 4:
+                yield ("send", place, tenant, chance.choice([b"x", b"y"]))
+            case 5 | 6:
+                yield ("split", (place,), None)
+
+
 def _play(service, steps):
     for name, *more in steps:
         match name:
-            case "send" | "reshard":
+            case "send" | "reshard" | "widen" | "widen_parked":
                 getattr(service, name)(*more)
             case "split":
                 partitions, dies = more
@@ -397,6 +440,13 @@ def _play(service, steps):
 @pytest.mark.parametrize("seed", range(200))
 def test_each_record_comes_once_and_in_order_whoever_refuses_and_dies(service, seed):
     _play(service, _steps(Random(seed), 80))
+    service.finish()
+    service.judge()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_so_it_is_while_topics_get_more_partitions(service, seed):
+    _play(service, _widening(Random(seed), 80))
     service.finish()
     service.judge()
 
@@ -482,6 +532,64 @@ def test_what_comes_behind_parked_records_follows_them(service):
     (log,) = service.kafka.committed("acme.visits").values()
     assert [message.value for _, message in log] == [b"0:0", b"0:1", b"0:2"]
     assert service.kafka.marks["headrace.tx.split"][SOURCE, 0].parked == ()
+
+
+def test_partitions_that_somebody_adds_leave_what_is_parked_in_its_order(service):
+    """The shared topic got more first, so that its new ones were parked with the old ones."""
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(0, "acme", b"x")
+    service.split(0)
+    service.widen(4)
+    service.send(2, "acme", b"x")
+    service.split(2)
+    service.widen_parked("acme")
+    service.kafka.refusing.clear()
+    service.send(2, "acme", b"x")
+    service.split(2)
+    service.bring("acme", 2)
+    service.finish()
+    service.judge()
+
+
+def test_a_partition_that_is_new_is_parked_in_one_of_its_own(service):
+    parked = PARKED.format("acme")
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(0, "acme", b"x")
+    service.split(0)
+    service.widen(4)
+    service.send(2, "acme", b"x")
+    service.split(2)
+    assert service.kafka.widths[parked] == 4
+    assert service.kafka.committed(parked).keys() == {(parked, 0), (parked, 2)}
+
+
+def test_where_a_topic_of_parked_records_gets_no_more_partitions_the_new_one_waits(service):
+    for name in ("acme", "bolt"):
+        service.kafka.refusing[f"{name}.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(0, "acme", b"x")
+    service.split(0)
+    service.kafka.unmakable = True
+    service.widen(3)
+    for name in ("acme", "corp"):
+        service.send(2, name, b"x")
+    assert service.split(2, most=1) == ["TargetMissing"]
+    assert "give it 3, or grant Alter" in service.told[0]
+    assert not service.kafka.committed("corp.visits")
+    service.kafka.widths[PARKED.format("acme")] = 3
+    assert service.split(2) == [None]
+    service.finish()
+    service.judge()
+
+
+def test_of_a_tenant_whose_topic_takes_all_no_partition_is_asked_for(service):
+    """Once something of it was parked, and brought; what is new finds nobody to wait for."""
+    _parked_then_taken(service)
+    service.bring("acme", 0)
+    service.kafka.unmakable = True
+    service.widen(3)
+    service.send(2, "acme", b"x")
+    assert service.split(2) == [None]
+    assert [len(log) for log in service.kafka.committed("acme.visits").values()] == [3]
 
 
 def test_the_judge_finds_a_record_that_passes_by_what_is_parked(service, monkeypatch):
