@@ -25,18 +25,19 @@ from headrace.connectors.kafka import (
 from headrace.connectors.kafka.parked_topics import ParkedTopics
 from headrace.connectors.kafka.sink_line import TopicProducer
 from headrace.connectors.kafka.sink_transaction_line import MORE, Mark, OutcomeLost
-from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
 from headrace.connectors.kafka.tenant_topics import TenantTopics
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.lane_names import named
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
+from headrace.splitting import ByKey, split
 
 TENANTS = ["acme", "bolt", "corp"]
 SOURCE, PARTITIONS, WIDER = "shared.all", 2, 4
 STREAM, MARKS = "clicks:shared.all", "headrace.marks.6.clicks.shared.all"
 #: where a shard begins: no offset has room for it
 WIDE = 10**60
+BACK = split(topic=SOURCE, to="{tenant}.visits", tenant=ByKey()).parked.sink
 PARKED = "{}.visits.split.parked"
 SINK = TenantTopics("{tenant}.visits", "{tenant}.visits.split.parked", "split-parked", "strangers")
 
@@ -56,6 +57,8 @@ class Kafka:
         self.marks = defaultdict(dict)
         #: topic -> what it says of every message
         self.refusing = {}
+        #: topic -> most bytes of a message, where it has another limit than Kafka's own
+        self.most_bytes = {SOURCE: 20_000_000}
         self.unmakable = False
         self.dies = None
         #: transactions that are committed, which partitions do not know of yet
@@ -63,9 +66,11 @@ class Kafka:
         #: how many of these there may be; brokers tell partitions after a commit is answered
         self.most_untold = 0
 
-    def make(self, _config, partitions, _timeout_s, **_more):
+    def make(self, _config, partitions, _timeout_s, topic_config):
         if self.unmakable:
             return dict.fromkeys(partitions, ConfigError("no right"))
+        if most_bytes := topic_config.get("max.message.bytes"):
+            self.most_bytes |= dict.fromkeys(partitions, int(most_bytes))
         self.widths |= {name: self.widths.get(name, count) for name, count in partitions.items()}
         return {}
 
@@ -77,6 +82,11 @@ class Kafka:
             }
         self.widths |= partitions
         return {}
+
+    def refuses(self, topic, key, value):
+        """What a topic says of a message; None: it takes it."""
+        too_large = len(key) + len(value) > self.most_bytes.get(topic, 1_000_000)
+        return KafkaError.MSG_SIZE_TOO_LARGE if too_large else self.refusing.get(topic)
 
     def unwritable(self, _config, topics):
         denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -132,7 +142,8 @@ class Producer:
         denied = self.kafka.unwritable(None, {topic for topic, *_ in waiting})
         for topic, value, key, partition, more, told in waiting:
             # For which topic a transaction is refused the client does not say.
-            code = KafkaError._PURGE_QUEUE if denied else self.kafka.refusing.get(topic)
+            refused = self.kafka.refuses(topic, key, value)
+            code = KafkaError._PURGE_QUEUE if denied else refused
             if code is None:
                 message = SimpleNamespace(key=key, value=value, **more)
                 self.places.add(self.kafka.append(topic, key, (self.now, message), partition))
@@ -279,10 +290,7 @@ class Service:
         table = pa.table({"key": [row.key for row in rows], "value": [row.value for row in rows]})
         piece = Slice(lane, topic, start, until, epoch=1)
 
-        def opened(site):
-            return KafkaTransactionWriter("{tenant}.visits", site)
-
-        return self._wave([piece], [table], opened, dies)
+        return self._wave([piece], [table], BACK.open, dies)
 
     def _wave(self, pieces, tables, opened, dies):
         self.waves += 1
@@ -532,6 +540,25 @@ def test_what_comes_behind_parked_records_follows_them(service):
     (log,) = service.kafka.committed("acme.visits").values()
     assert [message.value for _, message in log] == [b"0:0", b"0:1", b"0:2"]
     assert service.kafka.marks["headrace.tx.split"][SOURCE, 0].parked == ()
+
+
+def test_a_key_of_10_mb_is_parked_where_its_tenant_takes_none_and_holds_up_nobody(service):
+    large = b"k" * 10_000_000
+    for name in TENANTS:
+        service.send(0, name, b"x")
+        service.send(0, name, large)
+        service.send(0, name, b"x")
+    service.kafka.most_bytes["bolt.visits"] = 20_000_000
+    while service.split(0, most=4):
+        assert service.told == [None]
+    done = {name: service.kafka.committed(f"{name}.visits").values() for name in TENANTS}
+    assert sum(map(len, done["bolt"])) == 3
+    assert service.bring("acme", 0) == ["SinkRefused"]
+    assert "acme.visits" in service.told[0]
+    assert len(service.told[0]) < 500
+    service.kafka.most_bytes |= {f"{name}.visits": 20_000_000 for name in TENANTS}
+    service.finish()
+    service.judge()
 
 
 def test_partitions_that_somebody_adds_leave_what_is_parked_in_its_order(service):
