@@ -59,6 +59,8 @@ class Kafka:
         self.refusing = {}
         #: topic -> most bytes of a message, where it has another limit than Kafka's own
         self.most_bytes = {SOURCE: 20_000_000}
+        #: of a message that is refused is told after those that the client gave up because of it
+        self.gives_up = False
         self.unmakable = False
         self.dies = None
         #: transactions that are committed, which partitions do not know of yet
@@ -66,10 +68,10 @@ class Kafka:
         #: how many of these there may be; brokers tell partitions after a commit is answered
         self.most_untold = 0
 
-    def make(self, _config, partitions, _timeout_s, topic_config):
+    def make(self, _config, partitions, _timeout_s, topic_config=None):
         if self.unmakable:
             return dict.fromkeys(partitions, ConfigError("no right"))
-        if most_bytes := topic_config.get("max.message.bytes"):
+        if most_bytes := (topic_config or {}).get("max.message.bytes"):
             self.most_bytes |= dict.fromkeys(partitions, int(most_bytes))
         self.widths |= {name: self.widths.get(name, count) for name, count in partitions.items()}
         return {}
@@ -139,16 +141,23 @@ class Producer:
 
     def poll(self, timeout):
         waiting, self.waiting = (self.waiting, []) if timeout else ([], self.waiting)
-        denied = self.kafka.unwritable(None, {topic for topic, *_ in waiting})
-        for topic, value, key, partition, more, told in waiting:
-            # For which topic a transaction is refused the client does not say.
-            refused = self.kafka.refuses(topic, key, value)
-            code = KafkaError._PURGE_QUEUE if denied else refused
+        for code, (topic, value, key, partition, more, told) in self._judged(waiting):
             if code is None:
                 message = SimpleNamespace(key=key, value=value, **more)
                 self.places.add(self.kafka.append(topic, key, (self.now, message), partition))
             found = SimpleNamespace(topic=lambda topic=topic: topic, offset=lambda: 0)
             told(None if code is None else KafkaError(code), found)
+
+    def _judged(self, waiting):
+        """Messages with what is said of each."""
+        if self.kafka.unwritable(None, {topic for topic, *_ in waiting}):
+            # For which topic a transaction is refused the client does not say.
+            return [(KafkaError._PURGE_QUEUE, message) for message in waiting]
+        found = [(self.kafka.refuses(one[0], one[2], one[1]), one) for one in waiting]
+        if not self.kafka.gives_up or not any(code for code, _ in found):
+            return found
+        refused = [(code, message) for code, message in found if code]
+        return [(KafkaError._PURGE_QUEUE, one) for code, one in found if not code] + refused
 
     def send_offsets_to_transaction(self, offsets, group):
         self.offsets = [(group, offset) for offset in offsets]
@@ -559,6 +568,15 @@ def test_a_key_of_10_mb_is_parked_where_its_tenant_takes_none_and_holds_up_nobod
     service.kafka.most_bytes |= {f"{name}.visits": 20_000_000 for name in TENANTS}
     service.finish()
     service.judge()
+
+
+def test_a_message_that_is_refused_is_told_where_others_were_given_up_because_of_it(service):
+    service.send(0, "acme", b"x")
+    service.send(0, "acme", b"k" * 10_000_000)
+    service.split(0)
+    service.kafka.gives_up = True
+    assert service.bring("acme", 0) == ["SinkRefused"]
+    assert service.split(0) is None
 
 
 def test_partitions_that_somebody_adds_leave_what_is_parked_in_its_order(service):
