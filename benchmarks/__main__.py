@@ -14,7 +14,7 @@ import sys
 BENCHMARKS = {
     "planner": "one turn of the planner over 10,000 lanes",
     "reader": "the slice reader against the bare Kafka client",
-    "lane_location": "a small slice by a client that knows its lane, another one, and a new one",
+    "lane_location": "a small slice on the executor that has its lane, on another, by a new client",
     "formats": "JSON, Avro and Protobuf to columns against a parser for each record",
     "gateway": "events acknowledged over HTTP against a bare producer, and singles at 2,000/s",
     "statistics": "what it costs a driver with 1,000 tenants to tell how it fares",

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -44,11 +45,14 @@ from headrace.model.patterns import TENANT
 from headrace.model.streams import TENANT_NAME
 from headrace.model.topic_names import connection_of
 from headrace.payload.json_pointers import pointed
+from headrace.ports import RECORD_SCHEMA
 from headrace.use_cases import SliceContext, UseCase, use_case
 
 #: of a name in a record, what is told
 _TOLD = 80
 _PASSED_ON = ["key", "value", "headers", "timestamp"]
+#: what names may be; of nothing but records of nobody it may have no type
+_NAMES = (pa.binary(), pa.large_binary(), pa.null())
 
 
 class SaysTenant(Protocol):
@@ -153,7 +157,8 @@ class _Divides:
                 f"tenant {context.tenant}: only the topic of {self.operator} is divided; suspend "
                 f"this stream, or remove the topic"
             )
-        named = self.tenant.of(records).dictionary_encode()
+        said = _names(self.tenant, self.tenant.of(records), records.num_rows)
+        named = said.dictionary_encode()
         names = [_text(name) for name in named.dictionary.to_pylist()]
         there = context.tenants.there([name for name in names if name is not None])
         there -= {context.tenant}  # whose records these are is nobody's customer
@@ -164,6 +169,26 @@ class _Divides:
             raise context.bad_record(row, _why(named[row].as_py()))
         passed = records.select(_PASSED_ON).append_column("tenant", tenants)
         return passed.append_column("place", records["offset"])
+
+
+def _names(tenant: SaysTenant, said: object, records: int) -> pa.Array[Any]:
+    """What says whose records are, seen to be what it must: a class of one's own may say anything.
+
+    Raises:
+        ConfigError: it is no column of bytes, or not of as many.
+    """
+    if not isinstance(said, pa.Array):
+        what = f"a {type(said).__name__}"
+    elif said.type not in _NAMES:
+        what = f"a column of {said.type}"
+    elif len(said) != records:
+        what = f"{len(said)} names for {records} records"
+    else:
+        return said
+    raise ConfigError(
+        f"tenant {tenant!r}: of() gives {what}; it has to give a name for each record, in bytes, "
+        "as pa.array([b'acme', None], pa.binary())"
+    )
 
 
 def _text(name: bytes | None) -> str | None:
@@ -214,7 +239,7 @@ def makes_input_of(use_case: UseCase, tenants: list[str]) -> list[str]:
     return tenants if operator is None else [tenant for tenant in tenants if tenant == operator]
 
 
-def _check_words(topic: object, tenant: object, operator: str | None) -> None:
+def _check_words(topic: object, tenant: SaysTenant, operator: str | None) -> None:
     if not isinstance(topic, str):
         raise ConfigError(f"topic {topic!r}: one topic is divided; split each by itself")
     if TENANT in topic and operator is None:
@@ -234,6 +259,11 @@ def _check_words(topic: object, tenant: object, operator: str | None) -> None:
             f"tenant {tenant!r}: say what tells whose a record is, as ByKey(), "
             "ByHeader('customer') or ByField('/customer')"
         )
+    # One that cannot do with no records is judged at the first that come.
+    said: object = pa.nulls(0)
+    with suppress(Exception):
+        said = tenant.of(RECORD_SCHEMA.empty_table())
+    _names(tenant, said, 0)
     if isinstance(tenant, ByHeader) and connection_of(topic) is not None:
         raise ConfigError(
             f"topic {topic!r} is a stream, whose records have no headers; take ByKey() or "

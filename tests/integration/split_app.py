@@ -31,9 +31,10 @@ def pair(mark, **more):
     given = {
         "topic": "{tenant}.all",
         "operator": f"shared-{mark}",
+        "tenant": ByHeader("customer"),
         "unknown": Topic(f"strangers-{mark}"),
     }
-    return split(to="{tenant}.visits", tenant=ByHeader("customer"), **given | more)
+    return split(to="{tenant}.visits", **given | more)
 
 
 class App:

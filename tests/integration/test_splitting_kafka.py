@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     ResourcePatternType,
     ResourceType,
 )
@@ -30,6 +31,7 @@ from headrace.connectors.kafka import create_topics
 from headrace.embedded import EmbeddedKafka
 from headrace.model.streams import State, StreamId, Tenant
 from headrace.process.crash_points import VARIABLE
+from headrace.splitting import ByKey
 from headrace.store import open_store
 from headrace.store.known_tenants import KEPT_S
 from headrace.testing.kafka_topics import KafkaTopics, until
@@ -107,6 +109,7 @@ class Service:
                 assert len({m.partition() for m in found if m.key() == key}) == 1
 
 
+LARGE = {"max.message.bytes": "20000000"}
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 
 
@@ -202,6 +205,85 @@ def test_a_topic_that_takes_no_large_records_holds_up_nobody_else(service):
     app.turns_until(lambda: app.is_done(acme, "split-parked"))
     app.close()
     service.judge()
+
+
+def _widen(service, topic, partitions):
+    admin = AdminClient(service.topics.config)
+    for done in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        done.result(30)
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_comes_in_new_partitions_is_parked_in_new_ones_and_stays_in_order(service):
+    acme, *others = service.names
+    service.make(*others)
+    service.send(20)
+    app = service.app()
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    parked = f"{acme}.visits.split.parked"
+    for topic, partitions in ((f"{service.shared}.all", 5), (parked, 7)):
+        _widen(service, topic, partitions)
+        # What was there before stays in its partition, whatever hash its key has by now.
+        service.producer = Producer({**service.topics.config})
+        for number in range(10):
+            value = f"{topic} {number}".encode()
+            service.sent[acme].append((b"new", value, BEGAN_MS + number))
+            headers = [("customer", acme.encode())]
+            more = {"partition": 4, "timestamp": BEGAN_MS + number, "headers": headers}
+            service.producer.produce(f"{service.shared}.all", value, b"new", **more)
+        assert service.producer.flush(30) == 0
+        count = len(service.sent[acme])
+        app.turns_until(lambda count=count: len(service.found(parked)) == count)
+    assert {m.partition() for m in service.found(parked) if m.key() == b"new"} == {4}
+    service.make(acme)
+    app.store.registry.set_stream_state(StreamId("split-parked", acme), State.ACTIVE)
+    app.turns_until(lambda: len(service.found(f"{acme}.visits")) == count)
+    app.close()
+    service.judge()
+
+
+@pytest.mark.usefixtures("soon")
+def test_keys_of_10_mb_go_through_or_wait_and_hold_up_nobody_else(service):
+    acme, bolt, corp = service.names
+    service.make(acme, corp, **{"max.message.bytes": "1000000"})
+    service.make(bolt, **LARGE)
+    _set(service, f"{service.shared}.all", LARGE)
+    service.producer = Producer({**service.topics.config, "message.max.bytes": 20_000_000})
+    service.send(10)
+    key = os.urandom(10_000_000)  # which no compression makes smaller
+    for name in (acme, bolt) * 2:
+        row = (key, b"%d" % len(service.sent[name]), BEGAN_MS)
+        # A limit holds a moment after the answer that it is.
+        said = {"headers": [("customer", name.encode())], "timestamp": BEGAN_MS, "partition": 1}
+        until(lambda row=row, said=said: service.takes(row[1], row[0], **said))
+        service.sent[name].append(row)
+    service.send(10)
+    app = service.app()
+    app.turns_until(lambda: app.is_done(service.shared, "split"))
+    service.judge(bolt, corp)
+    parked = StreamId("split-parked", acme)
+    app.turns_until(lambda: "too large" in app.note(parked))
+    _set(service, f"{acme}.visits", LARGE)
+    app.store.registry.set_stream_state(parked, State.ACTIVE)
+    app.turns_until(lambda: app.is_done(acme, "split-parked"))
+    app.close()
+    service.judge()
+
+
+def test_a_key_of_10_mb_that_is_to_name_a_customer_is_told_shortly_and_stops_its_partition(service):
+    """Or, as the operator chose, is kept, and stops nobody."""
+    service.make(*service.names)
+    _set(service, f"{service.shared}.all", LARGE)
+    service.producer = Producer({**service.topics.config, "message.max.bytes": 20_000_000})
+    until(lambda: service.takes(b"", b"k" * 10_000_000, partition=1))
+    for partition in range(PARTITIONS):
+        for name in service.names:
+            assert service.takes(b"1", name.encode(), partition=partition)
+    app = service.app(tenant=ByKey(), unknown="refuse")
+    app.turns_until(lambda: "is no tenant" in app.note(StreamId("split", service.shared)))
+    assert len(app.note(StreamId("split", service.shared))) < 500
+    app.turns_until(lambda: len(service.found(f"{service.names[0]}.visits")) == PARTITIONS - 1)
+    app.close()
 
 
 @pytest.fixture(scope="module")

@@ -163,6 +163,38 @@ def test_what_makes_no_sense_is_refused_where_it_is_said(more, told):
         _pair(**{"tenant": ByKey()} | more)
 
 
+class Own:
+    """Somebody's own class that says whose a record is."""
+
+    def __init__(self, of, name="Own"):
+        self.of, self.name = of, name
+
+    def __repr__(self):
+        return f"{self.name}()"
+
+
+@pytest.mark.parametrize(
+    ("of", "told"),
+    [
+        (lambda records: records["key"].combine_chunks().cast(pa.string()), "column of string"),
+        (lambda records: records["key"], "a ChunkedArray"),
+        (lambda records: [b"acme"] * records.num_rows, "a list"),
+        (lambda records: pa.array([b"acme"] * (records.num_rows + 1)), "names for"),
+    ],
+)
+def test_a_class_of_ones_own_that_gives_no_bytes_is_refused_and_named(of, told):
+    with pytest.raises(ConfigError, match=rf"tenant Own\(\): of\(\) gives .*{told}.*in bytes"):
+        _pair(Own(of))
+
+
+def test_what_it_gives_is_seen_at_records_where_none_tell_it():
+    text = Own(lambda records: pa.array([key.decode() for key in records["key"].to_pylist()]))
+    with pytest.raises(ConfigError, match=r"tenant Own\(\).*column of string"):
+        _divided(_pair(text), _records((b"acme", b"", [])))
+    only_some = Own(lambda records: records["key"].chunk(records.num_rows - 1))
+    assert _by(only_some, (b"acme", b"", [])) == ["acme"]
+
+
 def test_a_field_is_a_json_pointer():
     with pytest.raises(ConfigError, match="JSON pointer"):
         ByField("customer")

@@ -48,13 +48,13 @@ def mark_of(piece: Slice) -> TopicPartition:
     return lane._replace(topic=f"{_OURS}{len(connection)}.{connection}.{own_name(lane.topic)}")
 
 
-def parked_in(lane: TopicPartition, width: int) -> int:
-    """In which partition of a topic of that width is parked what comes of a marked lane.
+def parked_in(lane: TopicPartition) -> int:
+    """In which partition of a topic is parked what comes of a marked lane, however wide that is.
 
     Records of a key go on in another shard after a split or a merge, and must come behind those
     that are parked: so what is parked of shards is in one partition.
     """
-    return 0 if _is_ours(lane) else lane.partition % width
+    return 0 if _is_ours(lane) else lane.partition
 
 
 def unmarkable(

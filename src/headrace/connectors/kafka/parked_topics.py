@@ -11,7 +11,7 @@ In doubt there is something. A mark that Kafka has forgotten, one of a topic tha
 an end behind which nothing but the marks of aborted transactions comes cost a way round, and never
 an order.
 
-Nothing is sent from here; topics of parked records are made.
+Nothing is sent from here; topics of parked records are made, and given more partitions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headrace.connectors.kafka.mark_topics import parked_in
 from headrace.connectors.kafka.partitions import TopicPartition
 from headrace.connectors.kafka.sink_transaction_line import MORE, Mark, TransactionLine
 from headrace.connectors.kafka.topic_shapes import as_of_a_sink
-from headrace.connectors.kafka.topics import unmakable_topics
+from headrace.connectors.kafka.topics import ungrown_topics, unmakable_topics
 from headrace.errors import ConfigError, HeadraceError
 from headrace.model.patterns import TENANT
 from headrace.model.streams import TENANT_NAME
@@ -100,19 +100,19 @@ class ParkedTopics:
     ) -> dict[str, TopicPartition | None]:
         """Where each tenant has what is parked of a lane.
 
-        A mark names them. A topic that it names, and that the broker does not tell of, was made a
-        moment ago: None. Where it does not name all, or there is none, it may be any topic there.
+        A mark names them. A partition of such a topic that the broker does not tell of was made a
+        moment ago: None. Where it does not name all, or there is none, it may be any that is there.
         """
-        names = None if mark is None else {name for name in mark.parked if name != MORE}
+        place = parked_in(lane)
+        has_it = {tenant for tenant, width in widths.items() if place < width}
+        names = set() if mark is None else {name for name in mark.parked if name != MORE}
         if mark is None or MORE in mark.parked:
-            names = {*(names or ()), *widths}
+            names |= has_it
         return {
-            tenant: TopicPartition(
-                self.pattern.replace(TENANT, tenant), parked_in(lane, widths[tenant])
-            )
-            if tenant in widths
+            tenant: TopicPartition(self.pattern.replace(TENANT, tenant), place)
+            if tenant in has_it
             else None
-            for tenant in names or ()
+            for tenant in names
         }
 
     def _drained(
@@ -191,6 +191,14 @@ class ParkedMaker:
             kept = {name: error for name, error in refused.items() if name not in again}
             refused = kept | self._made(again, _TAKES_ALL)
         return as_of_a_sink(refused)
+
+    def grown(self, widths: Mapping[str, int]) -> dict[str, HeadraceError]:
+        """Give them at least so many partitions, once their source has more; as above.
+
+        What is parked of a partition is in that of its number: so who adds any changes no order.
+        """
+        wanted = {name: max(width, self.partitions) for name, width in widths.items()}
+        return as_of_a_sink(ungrown_topics(self.config, wanted, _MAKE_S)) if wanted else {}
 
     def _made(
         self, names: Collection[str], topic_config: Mapping[str, str]

@@ -26,6 +26,7 @@ from headrace.errors import (
 )
 from headrace.model.patterns import TENANT
 from headrace.model.streams import original
+from headrace.model.topic_patterns import is_pattern, pattern_of, tenants_in
 from headrace.ports import REDRIVE_HEADERS, Effect
 
 #: makes messages of a handler's columns
@@ -100,13 +101,28 @@ def sendable(
             effect = given if encode is None else encode(given)
             if effect.output.num_rows or effect.output.num_columns:
                 check(effect.output, topic, most_bytes, len(identity(effect).encode()))
-            _ = topics_of(effect, "")
+            _refuse_own_input(effect)
         except Exception as error:  # text that is no UTF-8, say; it must not stop the others
             errors[index] = told(error, f"topic {topic}")
         else:
             if effect.output.num_rows:
                 ready[index] = effect
     return ready, errors
+
+
+def _refuse_own_input(effect: Effect) -> None:
+    """See that no row names a topic that a pattern lets the same use case read, for any tenant.
+
+    Raises:
+        SinkRefused: one does, and what is made of it would come back without end.
+    """
+    named, read = topics_of(effect, "") - {""}, effect.slices[0].topic
+    if named and is_pattern(read) and (matched := sorted(tenants_in(read, named))):
+        raise SinkRefused(
+            f"topic {matched[0]}: a row names it, and the use case reads it itself, by its pattern "
+            f"{pattern_of(read)}: its results would come back without end; write to a topic that "
+            "the pattern does not match"
+        )
 
 
 def own_topic(effect: Effect, pattern: str) -> str:

@@ -316,9 +316,14 @@ class KafkaTransactionWriter:
 
     def _noted(self, errors: dict[int, HeadraceError], index: int, own: str) -> OnError:
         def note(error: KafkaError, topic: str) -> None:
-            if index not in errors and kind_of(error) is ErrorKind.PURGED:
+            said, known = self._said(error, topic, own), errors.get(index)
+            if known is None and kind_of(error) is ErrorKind.PURGED:
                 self._given_up.add(index)
-            errors.setdefault(index, self._said(error, topic, own))
+            # What the client gives up because of a message is told before that message, at times.
+            if known is None or (isinstance(said, Permanent) and not isinstance(known, Permanent)):
+                errors[index] = said
+            if isinstance(said, Permanent):
+                self._given_up.discard(index)
 
         return note
 

@@ -81,6 +81,8 @@ class TenantTopicsWriter(KafkaTransactionWriter):
         self._parks: dict[TopicPartition, list[str]] = {}
         #: why topics of parked records could not be made
         self._unmade: dict[str, HeadraceError] = {}
+        #: why some have too few partitions
+        self._narrow: dict[str, HeadraceError] = {}
 
     def _attempt(self, effects: Effects) -> Outcomes:
         # Each time one more topic of those that rows name is known to refuse.
@@ -194,49 +196,72 @@ class TenantTopicsWriter(KafkaTransactionWriter):
         missing = wanted - self._tenants.keys() - {self._names.unknown} - line.sender.topics
         if not missing:
             return
-        read = {effect.slices[0].lane_topic for effect in effects.values()}
-        source = max(line.widths().get(topic, 1) for topic in read)
-        line.sender.know(missing, missing, ParkedMaker(self._config, source))
+        line.sender.know(missing, missing, self._maker(effects, line.widths()))
         self._unmade = dict(line.sender.unmade)
+
+    def _maker(self, effects: Effects, widths: Mapping[str, int]) -> ParkedMaker:
+        read = {effect.slices[0].lane_topic for effect in effects.values()}
+        return ParkedMaker(self._config, max(widths.get(topic, 1) for topic in read))
 
     def _to_partitions(
         self, line: TransactionLine, effects: dict[int, Effect], lanes: Mapping[int, TopicPartition]
     ) -> dict[int, Effect]:
         """Effects with what is parked in the partition of its lane, whatever its key."""
-        parks = {index for index in effects if self._parks[lanes[index]]}
-        if not parks:
-            return effects
-        widths, by_key = line.widths(), self._tenants.keys() | {self._names.unknown}
-        aside = {name for index in parks for name in topics_of(effects[index], "")} - by_key
-        untold = sorted(name for name in aside & line.sender.topics if not widths.get(name))
+        by_key = self._tenants.keys() | {self._names.unknown}
+        needed: dict[str, int] = {}
+        for index, effect in effects.items():
+            for name in (topics_of(effect, "") - by_key) & line.sender.topics:
+                needed[name] = max(needed.get(name, 0), parked_in(lanes[index]) + 1)
+        self._widen(line, effects, needed)
+        return {
+            index: _aside(effect, parked_in(lanes[index]), by_key)
+            if self._parks[lanes[index]]
+            else effect
+            for index, effect in effects.items()
+        }
+
+    def _widen(self, line: TransactionLine, effects: Effects, needed: Mapping[str, int]) -> None:
+        """See that topics of parked records have the partitions that are needed of them."""
+        self._narrow = {}
+        widths = line.widths() if needed else {}
+        short = {name: count for name, count in needed.items() if 0 < widths.get(name, 0) < count}
+        if short:
+            self._narrow = self._maker(effects, widths).grown(short)
+            widths = line.widths()
+        untold = [
+            name
+            for name in sorted(needed.keys() - self._narrow.keys())
+            if widths.get(name, 0) < needed[name]
+        ]
         if untold:
             # One broker told of it and this one does not yet. Where it would be parked by a guess
             # nobody looks for it, and what comes later passes it by. Or somebody deleted it since.
-            line.sender.topics.difference_update(untold)
+            line.sender.topics.difference_update(name for name in untold if not widths.get(name))
             raise SinkUnavailable(
                 f"topic {untold[0]}: a broker does not tell how many partitions it has; the same "
                 "slices run again, and it is made if it is not there"
             )
-        return {
-            index: _aside(effect, lanes[index], widths, by_key) if index in parks else effect
-            for index, effect in effects.items()
-        }
 
     def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
         outcomes: Outcomes = {}
         for index, effect in effects.items():
-            for topic in sorted(topics_of(effect, "") - line.sender.topics):
-                why = self._unmade.get(topic)
-                if why is not None and not isinstance(why, Permanent):
-                    outcomes[index] = failed(why)
-                    continue
-                told = "it is not there" if why is None else f"it is not there ({why})"
-                use_case = effect.slices[0].lane.use_case
-                make = f"'headrace topics create {original(use_case)}' makes it"
-                make = make if topic == self._names.unknown else "make it"
-                stops = TargetMissing(f"topic {topic}: {told}; {make}, and {going_on(effect)}")
-                outcomes[index] = failed(stops)
+            topics = topics_of(effect, "")
+            for topic in sorted((topics - line.sender.topics) | (topics & self._narrow.keys())):
+                outcomes[index] = failed(self._why_not(topic, effect))
         return outcomes
+
+    def _why_not(self, topic: str, effect: Effect) -> HeadraceError:
+        """Why nothing can be sent to a topic that is not there, or too narrow."""
+        why = self._narrow.get(topic, self._unmade.get(topic))
+        if why is not None and not isinstance(why, Permanent):
+            return why
+        if topic in self._narrow:
+            return TargetMissing(f"{why}, and {going_on(effect)}")
+        told = "it is not there" if why is None else f"it is not there ({why})"
+        use_case = effect.slices[0].lane.use_case
+        make = f"'headrace topics create {original(use_case)}' makes it"
+        make = make if topic == self._names.unknown else "make it"
+        return TargetMissing(f"topic {topic}: {told}; {make}, and {going_on(effect)}")
 
     def _with_topics(self, effect: Effect) -> Effect:
         """An effect whose rows name the topics of their tenants."""
@@ -252,12 +277,9 @@ class TenantTopicsWriter(KafkaTransactionWriter):
         return replace(effect, output=output.set_column(at, "topic", topics))
 
 
-def _aside(
-    effect: Effect, lane: TopicPartition, widths: Mapping[str, int], by_key: Collection[str]
-) -> Effect:
+def _aside(effect: Effect, place: int, by_key: Collection[str]) -> Effect:
     topics = effect.output.column("topic").combine_chunks().dictionary_encode()
     names = cast("list[str]", topics.dictionary.to_pylist())
-    # One that is not there is told of before anything is sent.
-    places = [None if name in by_key else parked_in(lane, widths.get(name, 1)) for name in names]
+    places = [None if name in by_key else place for name in names]
     column = pa.array(places, pa.int32()).take(topics.indices)
     return replace(effect, output=effect.output.append_column("to_partition", column))

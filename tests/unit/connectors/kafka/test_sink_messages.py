@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from headrace.connectors.kafka.sink_messages import SLICE_HEADER, check, messages
-from headrace.errors import WrongSchema
+from headrace.connectors.kafka.sink_messages import SLICE_HEADER, check, messages, sendable
+from headrace.errors import SinkRefused, WrongSchema
 from headrace.model.streams import LaneId, Slice
+from headrace.model.topic_patterns import pattern_text
 from headrace.ports import RECORD_SCHEMA, Effect
 
 HEADERS = RECORD_SCHEMA.field("headers").type
@@ -71,3 +72,22 @@ def test_where_no_place_is_told_anew_that_of_a_record_passes_on():
     own = [("headrace.split.lane", b"shared.all[3]"), ("headrace.split.place", b"7")]
     found = _messages(value=["a"], headers=pa.array([own], HEADERS))
     assert found[0][2]["headers"] == own
+
+
+def _refused(pattern, *named):
+    read = pattern_text(pattern, "{tenant}.scores").replace("{tenant}", "acme")
+    piece = Slice(LaneId("rank", "acme", "acme.visits[0]"), read, 7, 9, epoch=1)
+    rows = pa.table({"value": ["a"] * len(named), "topic": pa.array(named, pa.string())})
+    ready, errors = sendable({0: Effect((piece,), (9,), rows)}, "{tenant}.scores", 1_000_000)
+    assert ready.keys() ^ errors.keys() == {0}
+    return errors.get(0)
+
+
+@pytest.mark.parametrize("pattern", [r"(?P<tenant>[a-z]+)\..+", r"[a-z]+\..+"])
+def test_a_row_feeds_no_use_case_its_own_results_by_a_pattern(pattern):
+    for topic in ("acme.visits", "bolt.new"):
+        error = _refused(pattern, "strangers", topic)
+        assert isinstance(error, SinkRefused)
+        assert f"topic {topic}: a row names it" in str(error)
+        assert pattern in str(error)
+    assert _refused(pattern, None, "strangers", "acme.scores", "acme.visits.dlq") is None

@@ -25,18 +25,20 @@ from headrace.connectors.kafka import (
 from headrace.connectors.kafka.parked_topics import ParkedTopics
 from headrace.connectors.kafka.sink_line import TopicProducer
 from headrace.connectors.kafka.sink_transaction_line import MORE, Mark, OutcomeLost
-from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
 from headrace.connectors.kafka.tenant_topics import TenantTopics
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.lane_names import named
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
+from headrace.splitting import ByKey, split
 
 TENANTS = ["acme", "bolt", "corp"]
-SOURCE, PARTITIONS = "shared.all", 2
+SOURCE, PARTITIONS, WIDER = "shared.all", 2, 4
 STREAM, MARKS = "clicks:shared.all", "headrace.marks.6.clicks.shared.all"
 #: where a shard begins: no offset has room for it
 WIDE = 10**60
+BACK = split(topic=SOURCE, to="{tenant}.visits", tenant=ByKey()).parked.sink
+PARKED = "{}.visits.split.parked"
 SINK = TenantTopics("{tenant}.visits", "{tenant}.visits.split.parked", "split-parked", "strangers")
 
 
@@ -55,6 +57,10 @@ class Kafka:
         self.marks = defaultdict(dict)
         #: topic -> what it says of every message
         self.refusing = {}
+        #: topic -> most bytes of a message, where it has another limit than Kafka's own
+        self.most_bytes = {SOURCE: 20_000_000}
+        #: of a message that is refused is told after those that the client gave up because of it
+        self.gives_up = False
         self.unmakable = False
         self.dies = None
         #: transactions that are committed, which partitions do not know of yet
@@ -62,15 +68,27 @@ class Kafka:
         #: how many of these there may be; brokers tell partitions after a commit is answered
         self.most_untold = 0
 
-    def make(self, _config, partitions, _timeout_s, **_more):
+    def make(self, _config, partitions, _timeout_s, topic_config=None):
         if self.unmakable:
             return dict.fromkeys(partitions, ConfigError("no right"))
+        if most_bytes := (topic_config or {}).get("max.message.bytes"):
+            self.most_bytes |= dict.fromkeys(partitions, int(most_bytes))
         self.widths |= {name: self.widths.get(name, count) for name, count in partitions.items()}
         return {}
 
     def grow(self, _config, partitions, _timeout_s):
+        if self.unmakable:
+            return {
+                name: ConfigError(f"topic {name}: give it {count}, or grant Alter on it")
+                for name, count in partitions.items()
+            }
         self.widths |= partitions
         return {}
+
+    def refuses(self, topic, key, value):
+        """What a topic says of a message; None: it takes it."""
+        too_large = len(key) + len(value) > self.most_bytes.get(topic, 1_000_000)
+        return KafkaError.MSG_SIZE_TOO_LARGE if too_large else self.refusing.get(topic)
 
     def unwritable(self, _config, topics):
         denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -123,15 +141,23 @@ class Producer:
 
     def poll(self, timeout):
         waiting, self.waiting = (self.waiting, []) if timeout else ([], self.waiting)
-        denied = self.kafka.unwritable(None, {topic for topic, *_ in waiting})
-        for topic, value, key, partition, more, told in waiting:
-            # For which topic a transaction is refused the client does not say.
-            code = KafkaError._PURGE_QUEUE if denied else self.kafka.refusing.get(topic)
+        for code, (topic, value, key, partition, more, told) in self._judged(waiting):
             if code is None:
                 message = SimpleNamespace(key=key, value=value, **more)
                 self.places.add(self.kafka.append(topic, key, (self.now, message), partition))
             found = SimpleNamespace(topic=lambda topic=topic: topic, offset=lambda: 0)
             told(None if code is None else KafkaError(code), found)
+
+    def _judged(self, waiting):
+        """Messages with what is said of each."""
+        if self.kafka.unwritable(None, {topic for topic, *_ in waiting}):
+            # For which topic a transaction is refused the client does not say.
+            return [(KafkaError._PURGE_QUEUE, message) for message in waiting]
+        found = [(self.kafka.refuses(one[0], one[2], one[1]), one) for one in waiting]
+        if not self.kafka.gives_up or not any(code for code, _ in found):
+            return found
+        refused = [(code, message) for code, message in found if code]
+        return [(KafkaError._PURGE_QUEUE, one) for code, one in found if not code] + refused
 
     def send_offsets_to_transaction(self, offsets, group):
         if not {offset.topic for offset in offsets} <= self.kafka.widths.keys():
@@ -209,7 +235,7 @@ class Service:
         monkeypatch.setattr(sink_transactions, "unwritable_topics", self.kafka.unwritable)
         for module in (parked_topics, mark_topics):
             monkeypatch.setattr(module, "unmakable_topics", self.kafka.make)
-        monkeypatch.setattr(mark_topics, "ungrown_topics", self.kafka.grow)
+            monkeypatch.setattr(module, "ungrown_topics", self.kafka.grow)
         self.source = defaultdict(list)
         #: lanes that have records of a partition one after the other: numbers, and which are first
         self.lanes = {partition: [(partition, 0)] for partition in range(PARTITIONS)}
@@ -235,6 +261,20 @@ class Service:
     def reshard(self, partition):
         """What comes from now on is in another lane, which follows the one that there was."""
         self.lanes[partition].append((next(self._numbers), len(self.source[partition])))
+
+    def widen(self, partitions):
+        """Somebody gives the shared topic more partitions."""
+        self.kafka.widths[self.topic] = partitions
+        self.lanes |= {number: [(number, 0)] for number in range(len(self.lanes), partitions)}
+
+    def widen_parked(self, tenant):
+        """And a topic of parked records, if there is one."""
+        if PARKED.format(tenant) in self.kafka.widths:
+            self.kafka.widths[PARKED.format(tenant)] = WIDER
+
+    def _widest(self):
+        """How many partitions a topic of parked records may have."""
+        return max(PARTITIONS, *(self.kafka.widths.get(PARKED.format(t), 0) for t in TENANTS))
 
     def _next_of(self, partition):
         """The first lane of which something is left, where it is, and what that is."""
@@ -262,10 +302,7 @@ class Service:
         table = pa.table({"key": [row.key for row in rows], "value": [row.value for row in rows]})
         piece = Slice(lane, topic, start, until, epoch=1)
 
-        def opened(site):
-            return KafkaTransactionWriter("{tenant}.visits", site)
-
-        return self._wave([piece], [table], opened, dies)
+        return self._wave([piece], [table], BACK.open, dies)
 
     def _wave(self, pieces, tables, opened, dies):
         self.waves += 1
@@ -291,6 +328,7 @@ class Service:
         for effect, outcome in zip(given, outcomes, strict=True):
             if outcome.error is None:
                 self.positions.at[effect.slices[0].lane] = effect.reached[0]
+        self.told = [outcome.error and outcome.error.message for outcome in outcomes]
         return [outcome.error and outcome.error.code for outcome in outcomes]
 
     def finish(self):
@@ -301,8 +339,8 @@ class Service:
         self.kafka.tell()
         self.lines.clear()
         for _ in range(100):
-            moved = [self.split(partition) for partition in range(PARTITIONS)]
-            moved += [self.bring(t, p) for t in TENANTS for p in range(PARTITIONS)]
+            moved = [self.split(partition) for partition in sorted(self.lanes)]
+            moved += [self.bring(t, p) for t in TENANTS for p in range(self._widest())]
             if not any(moved):
                 return
         raise AssertionError("it does not come to an end")
@@ -367,10 +405,32 @@ def _steps(chance, count, *, reshards=False):
         )
 
 
+def _widening(chance, count):
+    """Such steps, while both the shared topic and those of parked records get more partitions."""
+    for tenant in TENANTS:
+        yield from (("refuse", tenant, KINDS[0]), ("send", 0, tenant, b"x"), ("split", (0,), None))
+    wide = PARTITIONS
+    for step in _steps(chance, count):
+        yield step
+        tenant, place = chance.choice(TENANTS), chance.randrange(wide)
+        match chance.randrange(8):
+            case 0:
+                wide = chance.randint(wide, WIDER)
+                yield ("widen", wide)
+            case 1:
+                yield ("widen_parked", tenant)
+            case 2:
+                yield ("bring", tenant, place, None)
+            case 3 | 4:
+                yield ("send", place, tenant, chance.choice([b"x", b"y"]))
+            case 5 | 6:
+                yield ("split", (place,), None)
+
+
 def _play(service, steps):
     for name, *more in steps:
         match name:
-            case "send" | "reshard":
+            case "send" | "reshard" | "widen" | "widen_parked":
                 getattr(service, name)(*more)
             case "split":
                 partitions, dies = more
@@ -400,6 +460,13 @@ def _play(service, steps):
 @pytest.mark.parametrize("seed", range(200))
 def test_each_record_comes_once_and_in_order_whoever_refuses_and_dies(service, seed):
     _play(service, _steps(Random(seed), 80))
+    service.finish()
+    service.judge()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_so_it_is_while_topics_get_more_partitions(service, seed):
+    _play(service, _widening(Random(seed), 80))
     service.finish()
     service.judge()
 
@@ -521,6 +588,92 @@ def test_what_comes_behind_parked_records_follows_them(service):
     (log,) = service.kafka.committed("acme.visits").values()
     assert [message.value for _, message in log] == [b"0:0", b"0:1", b"0:2"]
     assert service.kafka.marks["headrace.tx.split"][SOURCE, 0].parked == ()
+
+
+def test_a_key_of_10_mb_is_parked_where_its_tenant_takes_none_and_holds_up_nobody(service):
+    large = b"k" * 10_000_000
+    for name in TENANTS:
+        service.send(0, name, b"x")
+        service.send(0, name, large)
+        service.send(0, name, b"x")
+    service.kafka.most_bytes["bolt.visits"] = 20_000_000
+    while service.split(0, most=4):
+        assert service.told == [None]
+    done = {name: service.kafka.committed(f"{name}.visits").values() for name in TENANTS}
+    assert sum(map(len, done["bolt"])) == 3
+    assert service.bring("acme", 0) == ["SinkRefused"]
+    assert "acme.visits" in service.told[0]
+    assert len(service.told[0]) < 500
+    service.kafka.most_bytes |= {f"{name}.visits": 20_000_000 for name in TENANTS}
+    service.finish()
+    service.judge()
+
+
+def test_a_message_that_is_refused_is_told_where_others_were_given_up_because_of_it(service):
+    service.send(0, "acme", b"x")
+    service.send(0, "acme", b"k" * 10_000_000)
+    service.split(0)
+    service.kafka.gives_up = True
+    assert service.bring("acme", 0) == ["SinkRefused"]
+    assert service.split(0) is None
+
+
+def test_partitions_that_somebody_adds_leave_what_is_parked_in_its_order(service):
+    """The shared topic got more first, so that its new ones were parked with the old ones."""
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(0, "acme", b"x")
+    service.split(0)
+    service.widen(4)
+    service.send(2, "acme", b"x")
+    service.split(2)
+    service.widen_parked("acme")
+    service.kafka.refusing.clear()
+    service.send(2, "acme", b"x")
+    service.split(2)
+    service.bring("acme", 2)
+    service.finish()
+    service.judge()
+
+
+def test_a_partition_that_is_new_is_parked_in_one_of_its_own(service):
+    parked = PARKED.format("acme")
+    service.kafka.refusing["acme.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(0, "acme", b"x")
+    service.split(0)
+    service.widen(4)
+    service.send(2, "acme", b"x")
+    service.split(2)
+    assert service.kafka.widths[parked] == 4
+    assert service.kafka.committed(parked).keys() == {(parked, 0), (parked, 2)}
+
+
+def test_where_a_topic_of_parked_records_gets_no_more_partitions_the_new_one_waits(service):
+    for name in ("acme", "bolt"):
+        service.kafka.refusing[f"{name}.visits"] = KafkaError.MSG_SIZE_TOO_LARGE
+    service.send(0, "acme", b"x")
+    service.split(0)
+    service.kafka.unmakable = True
+    service.widen(3)
+    for name in ("acme", "corp"):
+        service.send(2, name, b"x")
+    assert service.split(2, most=1) == ["TargetMissing"]
+    assert "give it 3, or grant Alter" in service.told[0]
+    assert not service.kafka.committed("corp.visits")
+    service.kafka.widths[PARKED.format("acme")] = 3
+    assert service.split(2) == [None]
+    service.finish()
+    service.judge()
+
+
+def test_of_a_tenant_whose_topic_takes_all_no_partition_is_asked_for(service):
+    """Once something of it was parked, and brought; what is new finds nobody to wait for."""
+    _parked_then_taken(service)
+    service.bring("acme", 0)
+    service.kafka.unmakable = True
+    service.widen(3)
+    service.send(2, "acme", b"x")
+    assert service.split(2) == [None]
+    assert [len(log) for log in service.kafka.committed("acme.visits").values()] == [3]
 
 
 def test_the_judge_finds_a_record_that_passes_by_what_is_parked(service, monkeypatch):
