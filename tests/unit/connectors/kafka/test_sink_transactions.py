@@ -125,6 +125,7 @@ class FakeLine:
     def __init__(self, broker, settings):
         self.producer, self.settings, self._broker = Producer(broker), settings, broker
         self.sender = FakeSender(self.producer)
+        self.marked = {}
         broker.taken += 1
         broker_fails(broker, "take")
 

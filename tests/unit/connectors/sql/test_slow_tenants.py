@@ -1,5 +1,6 @@
 """One tenant's own database is slow: how long the others wait, and who pays for it."""
 
+import re
 import socket
 import threading
 import time
@@ -137,7 +138,8 @@ def test_in_company_a_server_that_never_lets_in_is_given_up_soon(kind, hasty):
         told = world.write(effect("acme"), in_company=True)
         assert time.monotonic() - began_s < 5.0, "alone it has ten"
     assert codes(told) == [SLOW]
-    assert "did not let in" in told[0].error.message
+    # The client gives up after as long, and where it was the first it says so itself.
+    assert re.search("did not let in|timed out", told[0].error.message)
 
 
 def test_a_name_server_that_says_nothing_has_no_more_time(monkeypatch, hasty):
