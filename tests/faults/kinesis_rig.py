@@ -20,12 +20,14 @@ import pyarrow.parquet as pq
 from driver_process import DriverProcess, until
 from matrix import note
 from pyarrow.dataset import dataset
+from rig import OF_EACH_GUARANTEE
 
 from headrace.connectors.kafka import create_topics
 from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.ledger import Found, Ledger, Place
 
-USE_CASES = """
+USE_CASES = (
+    """
 import pyarrow as pa
 from headrace import use_case
 from headrace.sinks import KafkaTopic, ParquetFiles, SqlTable
@@ -33,36 +35,22 @@ from headrace.sinks import KafkaTopic, ParquetFiles, SqlTable
 TOPIC = "clicks:{{tenant}}.{name}"
 COLUMNS = {{"tenant": "text", "word": "bigint", "number": "bigint"}}
 
-def told(table, context):
+def places(table, context):
     return pa.table({{
         "tenant": pa.array([context.tenant] * table.num_rows, pa.string()),
         "word": pa.array([int(key) for key in table["key"].to_pylist()], pa.int64()),
         "number": pa.array([int(value) for value in table["value"].to_pylist()], pa.int64()),
     }})
-
-@use_case(topic=TOPIC, sink=SqlTable("transacts", columns=COLUMNS), guarantee="exactly-once")
-def transacts(table, context):
-    return told(table, context)
-
-@use_case(topic=TOPIC, sink=ParquetFiles("intends"), guarantee="exactly-once")
-def intends(table, context):
-    return told(table, context)
-
-@use_case(topic=TOPIC, sink=SqlTable("repeats", columns=COLUMNS), guarantee="at-least-once")
-def repeats(table, context):
-    return told(table, context)
-
-@use_case(topic=TOPIC, sink=SqlTable("claims", columns=COLUMNS), guarantee="at-most-once")
-def claims(table, context):
-    return told(table, context)
-
-OUT = KafkaTopic("{{tenant}}.{name}.out", transactional=True, partitions=1)
+"""
+    + OF_EACH_GUARANTEE
+    + """OUT = KafkaTopic("{{tenant}}.{name}.out", transactional=True, partitions=1)
 
 @use_case(topic=TOPIC, sink=OUT, guarantee="exactly-once")
 def transfers(table, context):
-    rows = told(table, context).to_pylist()
+    rows = places(table, context).to_pylist()
     return pa.table({{"value": [" ".join(map(str, row.values())) for row in rows]}})
 """
+)
 ONCE, NAMES = (
     ("transacts", "intends", "transfers"),
     ("transacts", "intends", "repeats", "claims", "transfers"),

@@ -33,7 +33,27 @@ from headrace.testing.in_flight import Made, slices_again, slices_never
 from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.ledger import Found, Ledger, Place
 
-USE_CASES = """
+#: a use case for each guarantee, whose rows `places` makes
+OF_EACH_GUARANTEE = """
+@use_case(topic=TOPIC, sink=SqlTable("transacts", columns=COLUMNS), guarantee="exactly-once")
+def transacts(table, context):
+    return places(table, context)
+
+@use_case(topic=TOPIC, sink=ParquetFiles("intends"), guarantee="exactly-once")
+def intends(table, context):
+    return places(table, context)
+
+@use_case(topic=TOPIC, sink=SqlTable("repeats", columns=COLUMNS), guarantee="at-least-once")
+def repeats(table, context):
+    return places(table, context)
+
+@use_case(topic=TOPIC, sink=SqlTable("claims", columns=COLUMNS), guarantee="at-most-once")
+def claims(table, context):
+    return places(table, context)
+
+"""
+USE_CASES = (
+    """
 import uuid
 
 import pyarrow as pa
@@ -61,30 +81,16 @@ def places(table, context):
     }})
     write_down(call, "end", context)
     return made
-
-@use_case(topic=TOPIC, sink=SqlTable("transacts", columns=COLUMNS), guarantee="exactly-once")
-def transacts(table, context):
-    return places(table, context)
-
-@use_case(topic=TOPIC, sink=ParquetFiles("intends"), guarantee="exactly-once")
-def intends(table, context):
-    return places(table, context)
-
-@use_case(topic=TOPIC, sink=SqlTable("repeats", columns=COLUMNS), guarantee="at-least-once")
-def repeats(table, context):
-    return places(table, context)
-
-@use_case(topic=TOPIC, sink=SqlTable("claims", columns=COLUMNS), guarantee="at-most-once")
-def claims(table, context):
-    return places(table, context)
-
-OUT = KafkaTopic("{{tenant}}.{name}.out", transactional=True)
+"""
+    + OF_EACH_GUARANTEE
+    + """OUT = KafkaTopic("{{tenant}}.{name}.out", transactional=True)
 
 @use_case(topic=TOPIC, sink=OUT, guarantee="exactly-once")
 def transfers(table, context):
     made = places(table, context).select(["tenant", "topic", "part", "record"])
     return pa.table({{"value": [" ".join(map(str, row.values())) for row in made.to_pylist()]}})
 """
+)
 #: workers ask Linux to end them with their daemon (`own_process.py`); this takes it back, so that a
 #: task outlives what started it, as it may on other systems or beyond a network that is cut
 OUTLIVES = """

@@ -24,15 +24,13 @@ from headrace.model.buckets import bucket_of, by_whole_lane, follows_others, rep
 from headrace.model.lane_names import in_order, meant, spoken, taken_apart
 from headrace.model.places import OPEN, UNKNOWN, Place, Places, read_place
 from headrace.model.second_division import divided_twice
-from headrace.model.starting import usual
+from headrace.model.starting import each_once, shown, usual
 from headrace.model.streams import Position, Stream, StreamId, lineage_of
 from headrace.model.topic_lists import is_another, is_away, missing_of, reads_several, topics_read
 from headrace.ports import STILL_TO_COME, Log, Registry, TopicInfo
 
 #: an offset as a person types it
 _NUMBER = re.compile("-?[0-9]+")
-#: of what cannot be understood, so many characters are shown
-_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +232,7 @@ def _from_json(text: str, of: StreamLog) -> dict[str, Place]:
         }
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as exc:
         form = json.dumps({(*_topics(of), topic)[0]: {"0": 23}})
-        raise ConfigError(f"offsets look like {form}; this is {_shown(text)}") from exc
+        raise ConfigError(f"offsets look like {form}; this is {shown(text)}") from exc
 
 
 def _topics(of: StreamLog) -> tuple[str, ...]:
@@ -242,17 +240,15 @@ def _topics(of: StreamLog) -> tuple[str, ...]:
 
 
 def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; of a key that is there twice nobody knows which was meant.
+    """As `each_once`, with an error that is told as it is.
 
     Raises:
-        ConfigError: there is one.
+        ConfigError: a key is there twice.
     """
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ConfigError(f"{_shown(key)} is named twice")
-        found[key] = value
-    return found
+    try:
+        return each_once(pairs)
+    except ValueError as exc:
+        raise ConfigError(str(exc)) from None
 
 
 def _place(text: str) -> Place:
@@ -264,11 +260,7 @@ def _place(text: str) -> Place:
     try:
         return UNKNOWN if text.startswith("-") else read_place(text.lstrip("0") or "0")
     except ValueError as exc:
-        raise ConfigError(f"no log has a place as wide as {_shown(text)}") from exc
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        raise ConfigError(f"no log has a place as wide as {shown(text)}") from exc
 
 
 def _timestamp_s(text: str) -> float:
@@ -276,7 +268,7 @@ def _timestamp_s(text: str) -> float:
         when = datetime.fromisoformat(text)
     except ValueError as exc:
         raise ConfigError(
-            f"{_shown(text)!r} is neither earliest, latest, an offset, nor a time such as "
+            f"{shown(text)!r} is neither earliest, latest, an offset, nor a time such as "
             "2026-05-17T10:05:00+00:00"
         ) from exc
     if when.tzinfo is None:

@@ -81,7 +81,7 @@ def read_starting(text: str) -> Starting:
         when = datetime.fromisoformat(text)
         at_s = when.timestamp()
     except (ValueError, OverflowError):
-        raise ValueError(f"say {_WORDS}; this is {_shown(text)}") from None
+        raise ValueError(f"say {_WORDS}; this is {shown(text)}") from None
     if when.tzinfo is None:
         raise ValueError(f"{text} names no time zone: say {when.isoformat()}+00:00 for UTC")
     return SinceTime(at_s, text)
@@ -89,15 +89,15 @@ def read_starting(text: str) -> Starting:
 
 def _places(text: str) -> AtPlaces:
     try:
-        said = json.loads(text, object_pairs_hook=_each_once)
+        said = json.loads(text, object_pairs_hook=each_once)
         topics = {
             topic: {lane: _place(at) for lane, at in lanes.items()} for topic, lanes in said.items()
         }
     except (TypeError, AttributeError, RecursionError, json.JSONDecodeError):
-        raise ValueError(f"offsets look like {_FORM}; this is {_shown(text)}") from None
+        raise ValueError(f"offsets look like {_FORM}; this is {shown(text)}") from None
     empty = next((topic for topic, lanes in topics.items() if not lanes), None)
     if empty is not None or not topics:
-        raise ValueError(f"offsets look like {_FORM}; this names no partition: {_shown(text)}")
+        raise ValueError(f"offsets look like {_FORM}; this names no partition: {shown(text)}")
     return AtPlaces(topics)
 
 
@@ -109,14 +109,20 @@ def _place(at: Any) -> Place | Edge:
     return read_place(str(at))
 
 
-def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a key that is there twice nobody knows which was meant.
+
+    Raises:
+        ValueError: there is one.
+    """
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{_shown(key)} is named twice")
+            raise ValueError(f"{shown(key)} is named twice")
         found[key] = value
     return found
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """What somebody typed, cut to what a sentence has room for."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

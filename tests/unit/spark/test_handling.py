@@ -446,8 +446,8 @@ def test_a_handler_that_looks_from_the_end_costs_a_search_for_each_bad_record():
     assert len(calls) <= 32 * (6 + 5)
 
 
-@pytest.mark.parametrize("every", [1, 2, 10, 100])
-def test_many_bad_records_cost_no_look_at_all_that_follows_for_each(every):
+def noting_first_bad():
+    """How many records each call was given, and a handler that names the first bad one."""
     given = []
 
     def first_bad(table, context):
@@ -457,6 +457,12 @@ def test_many_bad_records_cost_no_look_at_all_that_follows_for_each(every):
             raise context.bad_record(values.index(b"bad"), "no")
         return table.select(["value"])
 
+    return given, first_bad
+
+
+@pytest.mark.parametrize("every", [1, 2, 10, 100])
+def test_many_bad_records_cost_no_look_at_all_that_follows_for_each(every):
+    given, first_bad = noting_first_bad()
     values = [b"a" if row % every else b"bad" for row in range(3_000)]
     rules = CallRules(set_aside=frozenset({"BadRecord"}))
     done = handle(made(first_bad), records(values), CONTEXT, rules)
@@ -467,15 +473,7 @@ def test_many_bad_records_cost_no_look_at_all_that_follows_for_each(every):
 
 
 def test_a_few_bad_records_cost_a_call_or_two_each():
-    calls = []
-
-    def first_bad(table, context):
-        calls.append(table.num_rows)
-        values = table["value"].to_pylist()
-        if b"bad" in values:
-            raise context.bad_record(values.index(b"bad"), "no")
-        return table.select(["value"])
-
+    calls, first_bad = noting_first_bad()
     rules = CallRules(set_aside=frozenset({"BadRecord"}))
     handle(made(first_bad), records([b"a", b"bad", b"bad", *[b"a"] * 900]), CONTEXT, rules)
     assert calls == [903, 1, 901, 900]
